@@ -6,6 +6,7 @@ use super::departed::Departed;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
 use super::feed::{Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
+use super::leaving::Gone;
 use super::outlet::{Offer, OpenError, Outlet};
 use super::taking::{Known, Open, Shared};
 use super::{FEWER, PANICKED, lock};
@@ -19,9 +20,9 @@ use driveline_shm::CreatePublisherError;
 use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
@@ -57,7 +58,9 @@ pub(super) struct Incoming {
     writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
-    /// Somebody has gone since those for whom there was no room were tried again.
+    /// Inlets of writers that have gone: they count as long as they are there.
+    leaving: HashMap<Handle, (TopicName, Weak<Inlet>)>,
+    /// An inlet or a topic has ended since those for whom there was no room were tried again.
     freed: bool,
     /// Writers that have an inlet, and do not pass to the other profile for want of room.
     short: HashMap<Handle, Newcomer>,
@@ -133,6 +136,7 @@ impl Incoming {
             profile,
             topics: BTreeMap::new(),
             writers: HashMap::new(),
+            leaving: HashMap::new(),
             refused: HashMap::new(),
             freed: false,
             short: HashMap::new(),
@@ -170,7 +174,7 @@ impl Incoming {
         // Topics for which there still is no room: one try of each is enough.
         let mut full = HashSet::new();
         for (_, handle) in waiting {
-            if self.writers.len() >= MAX_INLETS {
+            if self.writers.len() + self.leaving.len() >= MAX_INLETS {
                 return;
             }
             let Some(mut refused) = self.refused.remove(&handle) else { continue };
@@ -216,7 +220,10 @@ impl Incoming {
 
     fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), Why> {
         let topic = &endpoint.topic;
-        let of_topic = self.writers.values().filter(|t| *t == topic).count();
+        // Its own from before, if it is there yet, makes way for this one.
+        let own = endpoint.handle;
+        let leaving = || self.leaving.iter().filter(move |(handle, _)| **handle != own).map(|(_, (topic, _))| topic);
+        let of_topic = self.writers.values().chain(leaving()).filter(|t| *t == topic).count();
         if of_topic >= MAX_INLETS_OF_TOPIC {
             return Err(Why::no_room(format!(
                 "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
@@ -224,7 +231,7 @@ impl Incoming {
                 self.profile
             )));
         }
-        if self.writers.len() >= MAX_INLETS {
+        if self.writers.len() + leaving().count() >= MAX_INLETS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
                 "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
@@ -253,7 +260,7 @@ impl Incoming {
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::of(inlet));
-        if let Err(e) = shared.feed.read(common, endpoint, class, &crossing, rule) {
+        if let Err(e) = shared.feed.read(common, endpoint, class, &crossing) {
             self.writers.remove(&endpoint.handle);
             self.short.remove(&endpoint.handle);
             shared.forget(endpoint.handle);
@@ -268,7 +275,7 @@ impl Incoming {
             return text.into();
         }
         let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
-        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing, rule)) {
+        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing)) {
             Ok(()) => Why { text, kind: Kind::Asked },
             Err(e) => format!("{text}; DDS does not tell its node: {e}").into(),
         }
@@ -346,23 +353,14 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// A writer has gone, if it was one of these.
+    /// A writer has gone, if it was one of these: its inlet may be there for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
         self.short.remove(&handle);
         let taken = self.writers.remove(&handle);
-        self.freed |= taken.is_some();
         let Some(topic) = taken.or(refused) else { return };
-        if let Some(t) = self.topics.get(&topic) {
-            let mut writers = lock(&t.shared.writers);
-            match writers.known.get_mut(&handle) {
-                // The thread lets go of it when it has taken everything.
-                Some(Known::Open(open)) => open.gone = true,
-                _ => drop(writers.known.remove(&handle)),
-            }
-            drop(writers);
-            t.shared.feed.wake();
-        }
+        let leaving = self.topics.get(&topic).and_then(|t| t.shared.gone(handle, Gone::new(self.profile, Instant::now())));
+        self.leaving.extend(leaving.map(|inlet| (handle, (topic, inlet))));
     }
 
     /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose threads cannot go on.
@@ -373,9 +371,10 @@ impl Incoming {
         }
         let asked: HashSet<_> = self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
         let open = |t: &IncomingTopic| lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)));
-        let before = self.topics.len();
+        let before = self.topics.len() + self.leaving.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
-        self.freed |= self.topics.len() < before;
+        self.leaving.retain(|_, (_, inlet)| inlet.strong_count() > 0);
+        self.freed |= self.topics.len() + self.leaving.len() < before;
     }
 
     /// The thread of a topic has ended: its writers are refused. Those that come later get another one.

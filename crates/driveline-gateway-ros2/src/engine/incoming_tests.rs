@@ -2,6 +2,7 @@
 use super::*;
 use crate::engine::endpoint::Writing;
 use crate::engine::feed::Came;
+use crate::engine::leaving::GRACE;
 use crate::engine::rig::{self, LONG, eventually};
 use crate::engine::taking::Patience;
 use crate::engine::unknown::MAX_UNKNOWN;
@@ -12,7 +13,6 @@ use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
 use std::sync::mpsc::channel;
-use std::time::Instant;
 
 const WRITER: Handle = 7;
 
@@ -216,20 +216,38 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
     incoming.try_again(&common);
     assert_eq!(incoming.writers.len(), MAX_INLETS_OF_TOPIC, "nobody has gone");
-    incoming.gone(3);
-    incoming.try_again(&common);
+    // What has gone is there for a while, and counts, but not against itself.
+    let counts = |incoming: &mut Incoming, topic: &TopicName, gone: Handle| {
+        let (writers, refused) = (incoming.writers.len(), incoming.refusals().count());
+        incoming.gone(gone);
+        here(incoming, topic, 5000);
+        assert_eq!((incoming.writers.len(), incoming.refusals().count()), (writers - 1, refused + 1));
+        here(incoming, topic, gone);
+        assert!(incoming.writers.contains_key(&gone), "it is back");
+        incoming.gone(5000);
+    };
+    counts(&mut incoming, &topic, 3);
+    let go = |incoming: &mut Incoming, gone: std::ops::Range<Handle>| {
+        let left = incoming.refusals().count() - (gone.end - gone.start) as usize;
+        gone.for_each(|handle| incoming.gone(handle));
+        eventually("taken from", || {
+            assert!(incoming.writers.len() + incoming.leaving.len() <= MAX_INLETS);
+            incoming.tidy(&common);
+            incoming.try_again(&common);
+            incoming.refusals().count() == left
+        });
+    };
+    go(&mut incoming, 3..4);
     assert!(incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)), "who came first is first");
-    incoming.gone(4);
-    incoming.try_again(&common);
-    assert!(incoming.refusals().next().is_none());
+    go(&mut incoming, 4..5);
     // And what is the most of a gateway.
     let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
     (0..MAX_INLETS as Handle).for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
     assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC));
     let why = incoming.refusals().next().unwrap().reason;
     assert!(why.starts_with("this gateway takes from 512 publishers by rmw_zenoh") && why.contains("`topics` under `ros2:`"), "{why}");
-    (0..10).for_each(|n| incoming.gone(1000 + n));
-    incoming.try_again(&common);
+    counts(&mut incoming, &more[0], 1000);
+    go(&mut incoming, 1000..1010);
     assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10));
     assert!(incoming.writers.contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle)));
 }
@@ -319,6 +337,46 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
     assert_eq!((converted(&long), converted(&trailing(&long))), ((true, "too_long".into()), (false, "trailing".into())));
     let mut as_it_is = comes("as_it_is");
     assert_eq!((as_it_is(&long), as_it_is(&trailing(&long))), ((true, "too_long".into()), (false, "too_long".into())));
+}
+
+#[test]
+fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let (topic, rule): (TopicName, _) = ("leaves".parse().unwrap(), Rule::new("/leaves", Direction::FromRos));
+    let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
+    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let here = |handle| shared.know(handle, Known::of(inlet(&common, &topic, &rule, class, Qos::default())));
+    let went = Instant::now();
+    let gone = |at| shared.gone(WRITER, Gone::new(Profile::Zenoh, at)).unwrap();
+    let comes = |number| {
+        // A rosgraph_msgs/Clock: two words.
+        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
+        let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+        let mut patience = Patience::new(Instant::now());
+        patience.spend(Instant::now());
+        shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+        shared.counters.figures().0
+    };
+    here(WRITER);
+    let first = gone(went);
+    let next = shared.part(&common, went + GRACE / 4, true, 0);
+    assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was under way");
+    // It is back before its inlet has ended, and goes again: that one is another one, with as much time.
+    let (kept, over) = (shared.feed.kept(), went + GRACE * 3);
+    shared.part(&common, over, false, 1);
+    here(WRITER);
+    assert_eq!(first.strong_count(), 0);
+    let again = gone(went + GRACE);
+    shared.part(&common, over, false, kept + 1);
+    assert_eq!((again.strong_count(), comes(2)), (1, 2));
+    shared.part(&common, over, false, 2 * kept + 1);
+    assert_eq!((again.strong_count(), comes(3)), (0, 2), "whatever waited is through");
+    // Nor does anything that comes behind one that was refused keep the others waiting.
+    shared.know(WRITER + 1, Known::Refused("refused"));
+    let before = lock(&shared.writers).unknown();
+    assert!(shared.gone(WRITER + 1, Gone::new(Profile::Zenoh, went)).is_none());
+    assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
 #[test]
