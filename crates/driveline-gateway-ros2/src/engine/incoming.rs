@@ -62,8 +62,8 @@ pub(super) struct Incoming {
     leaving: HashMap<Handle, (TopicName, Weak<Inlet>)>,
     /// An inlet or a topic has ended since those for whom there was no room were tried again.
     freed: bool,
-    /// Writers that have an inlet, and do not pass to the other profile for want of room.
-    short: HashMap<Handle, Newcomer>,
+    /// Writers that have an inlet, and do not pass to the other profile for want of room: the one that came first is first.
+    short: Vec<(Handle, Newcomer)>,
     /// How many writers were refused so far.
     count: u64,
     /// Writers that are gone, and may come back.
@@ -139,7 +139,7 @@ impl Incoming {
             leaving: HashMap::new(),
             refused: HashMap::new(),
             freed: false,
-            short: HashMap::new(),
+            short: Vec::new(),
             count: 0,
             departed: Arc::default(),
         }
@@ -255,14 +255,14 @@ impl Incoming {
         let shared = self.topic(common, topic, rule)?;
         inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
-            self.short.insert(endpoint.handle, Newcomer::new(endpoint, node));
+            self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::of(inlet));
         if let Err(e) = shared.feed.read(common, endpoint, class, &crossing) {
             self.writers.remove(&endpoint.handle);
-            self.short.remove(&endpoint.handle);
+            self.short.retain(|(short, _)| *short != endpoint.handle);
             shared.forget(endpoint.handle);
             return Err(e.into());
         }
@@ -311,7 +311,7 @@ impl Incoming {
         }
     }
 
-    /// Opens writers of the other profile for which there was no room, if there is some now.
+    /// Opens writers of the other profile for which there was no room, if there is some now, in the order in which they came.
     fn pass_again(&mut self, common: &Arc<Common>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
@@ -322,7 +322,7 @@ impl Incoming {
             });
             let Some((inlet, rule)) = known else { continue };
             if !Outlet::has_room(common) || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref()) {
-                self.short.insert(handle, newcomer);
+                self.short.push((handle, newcomer));
             }
         }
     }
@@ -356,7 +356,7 @@ impl Incoming {
     /// A writer has gone, if it was one of these: its inlet may be there for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
-        self.short.remove(&handle);
+        self.short.retain(|(short, _)| *short != handle);
         let taken = self.writers.remove(&handle);
         let Some(topic) = taken.or(refused) else { return };
         let leaving = self.topics.get(&topic).and_then(|t| t.shared.gone(handle, Gone::new(self.profile, Instant::now())));
@@ -387,7 +387,7 @@ impl Incoming {
                 && self.writers.remove(&handle).is_some()
             {
                 let (node, topic, why) = (inlet.node.to_string(), topic.clone(), why.to_owned().into());
-                self.short.remove(&handle);
+                self.short.retain(|(short, _)| *short != handle);
                 self.freed = true;
                 self.refuse(common, handle, RefusedWriter { topic, counted: "refused", node, why, waits: None });
             }

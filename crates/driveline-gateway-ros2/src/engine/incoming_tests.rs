@@ -265,18 +265,29 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     incoming.writer(&common, rule, &found(&topic, &crossing, 1), None);
     let of_first = lock(&common.writings)[0].clone();
     lock(&common.writings).extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
-    incoming.writer(&common, rule, &found(&topic, &crossing, WRITER), None);
-    let passes = |incoming: &Incoming| match lock(&incoming.topics[&topic].shared.writers).known.get(&WRITER) {
-        Some(Known::Open(open)) => open.inlet.across.get().is_some(),
-        _ => panic!("it is taken from in any case"),
+    (WRITER..WRITER + 8).for_each(|handle| incoming.writer(&common, rule, &found(&topic, &crossing, handle), None));
+    let passes = |incoming: &Incoming| -> Vec<Handle> {
+        let writers = lock(&incoming.topics[&topic].shared.writers);
+        let across = |handle: &Handle| match writers.known.get(handle) {
+            Some(Known::Open(open)) => open.inlet.across.get().is_some(),
+            _ => panic!("it is taken from in any case"),
+        };
+        (WRITER..WRITER + 8).filter(across).collect()
     };
     let told = conductor.control().take_notices();
     assert!(told.iter().any(|line| line.contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")), "{told:?}");
     incoming.try_again(&common);
-    assert!(!passes(&incoming));
-    lock(&common.writings).truncate(1);
-    incoming.try_again(&common);
-    assert!(passes(&incoming) && incoming.short.is_empty());
+    assert!(passes(&incoming).is_empty());
+    for n in 1..=8 {
+        // One that is none of this gateway's own.
+        let mut writings = lock(&common.writings);
+        let other = writings.iter().position(|w| w.number > u64::MAX / 2).unwrap();
+        writings.remove(other);
+        drop(writings);
+        incoming.try_again(&common);
+        assert_eq!(passes(&incoming), (WRITER..WRITER + n).collect::<Vec<_>>(), "who came first is first");
+    }
+    assert!(incoming.short.is_empty());
     incoming.gone(WRITER);
 }
 
