@@ -220,10 +220,20 @@ impl ReaderClass {
         }
     }
 
-    /// The policies by which a writer offers less than this reader requests; empty: it is read.
+    /// The policies by which a writer offers less than this reader requests; empty: it is read. If not, a rule's `qos` asks for it.
     #[must_use]
     pub fn lacks(self, offered: &EndpointQos) -> Vec<Mismatch> {
-        mismatches(offered, &self.requests())
+        let of_rule = |m: Mismatch| {
+            let remedy = match m.policy {
+                "RELIABILITY" => "have the node offer it, or take `reliability` out of the rule's `qos`",
+                "DURABILITY" => "have the node offer it, or take `durability` out of the rule's `qos`",
+                "DEADLINE" => "have the node offer it, or take `deadline_ms` out of the rule's `qos`",
+                "LIVELINESS" => "have the node offer it, or take `liveliness` out of the rule's `qos`",
+                _ => "have the node offer it, or take `lease_ms` out of the rule's `qos`",
+            };
+            Mismatch { remedy, ..m }
+        };
+        mismatches(offered, &self.requests()).into_iter().map(of_rule).collect()
     }
 
     /// What its reader requests.

@@ -67,6 +67,23 @@ fn all_reasons_are_told_with_both_values_and_a_remedy() {
 }
 
 #[test]
+fn what_a_rule_asks_for_is_taken_out_of_the_rule_or_offered_by_the_node() {
+    let rule = RuleQos {
+        reliability: Some(Reliability::Reliable),
+        durability: Some(Durability::TransientLocal),
+        deadline_ms: Some(100),
+        liveliness: Some(Liveliness::ManualByTopic),
+        lease_ms: Some(100),
+        ..RuleQos::default()
+    };
+    let offered = EndpointQos::default();
+    let lacks = ReaderClass::of_writer(&offered, &rule).lacks(&offered);
+    let keys = ["reliability", "durability", "deadline_ms", "liveliness", "lease_ms"];
+    let remedies = keys.map(|key| format!("have the node offer it, or take `{key}` out of the rule's `qos`"));
+    assert_eq!(lacks.iter().map(|m| m.remedy).collect::<Vec<_>>(), remedies);
+}
+
+#[test]
 fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
     let publisher = Qos {
         reliability: Reliability::Reliable,

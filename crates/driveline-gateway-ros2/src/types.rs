@@ -100,13 +100,13 @@ pub struct Crossing {
     pub schema: Schema,
     /// How it is converted; `None`: not at all.
     pub kind: Option<Kind>,
-    /// What samples must be that are not converted; `None`: unknown, or of a type whose samples ROS 2's implementations do not send alike (`wchar`).
+    /// What samples must be in ROS 2; `None`: unknown, or of a type whose samples ROS 2's implementations do not send alike (`wchar`).
     pub layout: Option<Layout>,
 }
 
 impl Crossing {
     fn converted(kind: Kind, ros: TypeName, known: &Catalog) -> Self {
-        Self { hash: known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), layout: None, ros }
+        Self { hash: known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), layout: known.layout(&ros).ok(), ros }
     }
 
     /// Of a schema that has the definition.
@@ -115,7 +115,7 @@ impl Crossing {
         Ok(Self { hash: catalog.type_hash(&ros).ok(), schema: schema.clone(), kind: None, layout: catalog.layout(&ros).ok(), ros })
     }
 
-    /// Whether a sample that is not converted is one of this type, as far as that is known.
+    /// Whether a sample of ROS 2 is one of this type, as far as that is known.
     ///
     /// # Errors
     /// The first thing in it that cannot be.

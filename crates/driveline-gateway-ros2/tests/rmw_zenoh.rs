@@ -74,6 +74,27 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     assert!(rig.report().from_ros[0].dropped.is_empty(), "{:?}", rig.report());
 }
 
+/// That a token has gone overtakes what is long and under way.
+#[test]
+fn the_last_images_of_publishers_that_go_at_once_are_taken() {
+    let router = Router::new();
+    let rules = json!([{ "topic": "/back", "direction": "from_ros", "max_payload": "5 MiB" }]);
+    let rig = rig(&router, rules, &[]);
+    let node = Node::new(&router, 0, "camera");
+    // As long as it is there, figures go on.
+    let _stays = node.publisher("/back", IMAGE, "rv0");
+    for n in 1..=6 {
+        let mut goes = node.publisher("/back", IMAGE, "rv0");
+        let of = || rig.report().from_ros[0].clone();
+        eventually("asked for", || goes.matched() && of().publishers.len() == 2);
+        (0..3).for_each(|_| goes.publish(&image(BIG, b'x')));
+        drop(goes);
+        eventually("gone", || of().publishers.len() == 1);
+        eventually("taken", || of().carried == 3 * n);
+        assert!(of().dropped.is_empty(), "{:?}", of());
+    }
+}
+
 #[test]
 fn strings_pass_both_ways_and_nothing_comes_back() {
     let router = Router::new();

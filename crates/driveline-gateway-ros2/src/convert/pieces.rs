@@ -4,6 +4,7 @@
 
 use super::{ConvertError, Result};
 use driveline_rosidl::cdr::{Decoder, HEADER_LEN};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// So much of a sample's beginning is put together for reading, if its first piece is shorter: more than what stands before the pixels, points or returns of any
@@ -82,6 +83,12 @@ impl<'a> Pieces<'a> {
         self.copy(0..self.len, to)
     }
 
+    /// The whole sample in one piece: where it lies, if that is how it came, else as a copy.
+    #[must_use]
+    pub fn whole(&self) -> Cow<'a, [u8]> {
+        self.one().map_or_else(|| self.part(0..self.len).collect::<Vec<_>>().concat().into(), Cow::Borrowed)
+    }
+
     /// Its encapsulation, which is one of plain CDR.
     ///
     /// # Errors
@@ -128,8 +135,7 @@ impl<'a> Pieces<'a> {
                 return Ok(read);
             }
         }
-        let whole = self.part(0..self.len).collect::<Vec<_>>().concat();
-        parse(Decoder::new(&whole)?)
+        parse(Decoder::new(&self.whole())?)
     }
 }
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 const KEPT_BYTES: u64 = 128 << 20;
 const KEPT: std::ops::RangeInclusive<u64> = 16..=MOST_KEPT;
 /// Samples of a reader that wait at most; over Zenoh, of a topic.
-pub(super) const MOST_KEPT: u64 = 4096;
+const MOST_KEPT: u64 = 4096;
 
 /// How many samples of a topic may wait. Zenoh's end knows a topic's own bound before it keeps one; DDS has one bound for all topics, so that there samples of
 /// any may be as long as the longest of any.
@@ -65,8 +65,16 @@ pub(super) struct DdsReader {
 }
 
 pub(super) enum Feed {
-    Dds { readers: Readers<Arc<DdsReader>>, waiting: dds::Waiting },
-    Zenoh { readers: Readers<zenoh::Reader>, inbox: Arc<zenoh::Inbox> },
+    /// `kept`: of each reader.
+    Dds {
+        readers: Readers<Arc<DdsReader>>,
+        waiting: dds::Waiting,
+        kept: u32,
+    },
+    Zenoh {
+        readers: Readers<zenoh::Reader>,
+        inbox: Arc<zenoh::Inbox>,
+    },
 }
 
 /// A payload where it lies. `list` is for where that is, if it is in several places.
@@ -80,23 +88,31 @@ pub(super) fn pieces<'a>(payload: &'a ZBytes, list: &'a mut Vec<&'a [u8]>) -> Pi
 
 impl Feed {
     pub(super) fn new(common: &Common, profile: Profile, rule: &Rule) -> Result<Self, String> {
+        let kept = kept(profile, rule.max_payload_bytes(), common.longest);
         match profile {
             Profile::Dds => {
                 let waiting = common.dds()?.waiting().map_err(|e| e.to_string())?;
-                Ok(Self::Dds { readers: Readers::default(), waiting })
+                Ok(Self::Dds { readers: Readers::default(), waiting, kept })
             }
-            Profile::Zenoh => Ok(Self::Zenoh {
-                readers: Readers::default(),
-                inbox: Arc::new(zenoh::Inbox::new(kept(profile, rule.max_payload_bytes(), common.longest) as usize, longest(rule))),
-            }),
+            Profile::Zenoh => {
+                Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept as usize, longest(rule))) })
+            }
+        }
+    }
+
+    /// In so many rounds of [`take`](Self::take) whatever waits is taken.
+    pub(super) fn kept(&self) -> u64 {
+        match self {
+            Self::Dds { kept, .. } => (*kept).into(),
+            Self::Zenoh { inbox, .. } => inbox.limit() as u64,
         }
     }
 
     /// Sees to it that a writer of this class, type and hash is read.
-    pub(super) fn read(&self, common: &Common, of: &Endpoint, class: ReaderClass, crossing: &Crossing, rule: &Rule) -> Result<(), String> {
+    pub(super) fn read(&self, common: &Common, of: &Endpoint, class: ReaderClass, crossing: &Crossing) -> Result<(), String> {
         let key = (class, of.type_name.clone(), of.hash.clone());
         match self {
-            Self::Dds { readers, waiting } => {
+            Self::Dds { readers, waiting, kept } => {
                 let mut readers = lock(readers);
                 if readers.contains_key(&key) {
                     return Ok(());
@@ -106,7 +122,7 @@ impl Feed {
                 let topic = dds.topic(&name, &of.type_name).map_err(text)?;
                 let config = dds::EndpointConfig {
                     qos: class.requests(),
-                    history: dds::History::KeepAll { limit: kept(Profile::Dds, rule.max_payload_bytes(), common.longest), late: 1 },
+                    history: dds::History::KeepAll { limit: *kept, late: 1 },
                     max_blocking: Duration::ZERO,
                     lifespan: None,
                     user_data: &endpoint_user_data(crossing.hash, common.spec.release),

@@ -6,6 +6,7 @@ use super::departed::Departed;
 use super::endpoint::{Endpoint, Handle, Profile, definitions_differ};
 use super::feed::{Feed, longest};
 use super::inlet::{Across, Inlet, MOST_LATE};
+use super::leaving::Gone;
 use super::outlet::{Offer, OpenError, Outlet};
 use super::taking::{Known, Open, Shared};
 use super::{FEWER, PANICKED, lock};
@@ -15,12 +16,13 @@ use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
+use driveline_shm::CreatePublisherError;
 use driveline_types::{Durability, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
@@ -56,10 +58,12 @@ pub(super) struct Incoming {
     writers: HashMap<Handle, TopicName>,
     /// Writers that have none; there may be no topic yet.
     refused: HashMap<Handle, RefusedWriter>,
-    /// Somebody has gone since those for whom there was no room were tried again.
+    /// Inlets of writers that have gone: they count as long as they are there.
+    leaving: HashMap<Handle, (TopicName, Weak<Inlet>)>,
+    /// An inlet or a topic has ended since those for whom there was no room were tried again.
     freed: bool,
-    /// Writers that have an inlet, and do not pass to the other profile for want of room.
-    short: HashMap<Handle, Newcomer>,
+    /// Writers that have an inlet, and do not pass to the other profile for want of room: the one that came first is first.
+    short: Vec<(Handle, Newcomer)>,
     /// How many writers were refused so far.
     count: u64,
     /// Writers that are gone, and may come back.
@@ -119,15 +123,23 @@ impl From<String> for Why {
     }
 }
 
+impl From<CreatePublisherError> for Why {
+    fn from(e: CreatePublisherError) -> Self {
+        let of_others = matches!(e, CreatePublisherError::Memory { .. } | CreatePublisherError::System { .. });
+        Self { text: e.to_string(), kind: if of_others { Kind::NoRoom } else { Kind::Lasting } }
+    }
+}
+
 impl Incoming {
     pub(super) fn new(profile: Profile) -> Self {
         Self {
             profile,
             topics: BTreeMap::new(),
             writers: HashMap::new(),
+            leaving: HashMap::new(),
             refused: HashMap::new(),
             freed: false,
-            short: HashMap::new(),
+            short: Vec::new(),
             count: 0,
             departed: Arc::default(),
         }
@@ -162,7 +174,7 @@ impl Incoming {
         // Topics for which there still is no room: one try of each is enough.
         let mut full = HashSet::new();
         for (_, handle) in waiting {
-            if self.writers.len() >= MAX_INLETS {
+            if self.writers.len() + self.leaving.len() >= MAX_INLETS {
                 return;
             }
             let Some(mut refused) = self.refused.remove(&handle) else { continue };
@@ -187,7 +199,7 @@ impl Incoming {
                     }
                 }
             }
-            self.refused.insert(handle, refused);
+            self.refuse(common, handle, refused);
         }
     }
 
@@ -208,7 +220,10 @@ impl Incoming {
 
     fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), Why> {
         let topic = &endpoint.topic;
-        let of_topic = self.writers.values().filter(|t| *t == topic).count();
+        // Its own from before, if it is there yet, makes way for this one.
+        let own = endpoint.handle;
+        let leaving = || self.leaving.iter().filter(move |(handle, _)| **handle != own).map(|(_, (topic, _))| topic);
+        let of_topic = self.writers.values().chain(leaving()).filter(|t| *t == topic).count();
         if of_topic >= MAX_INLETS_OF_TOPIC {
             return Err(Why::no_room(format!(
                 "{of_topic} publishers of it are taken from by {}, which is the most there can be of a topic: end those that are not needed, or have them publish on \
@@ -216,12 +231,14 @@ impl Incoming {
                 self.profile
             )));
         }
-        if self.writers.len() >= MAX_INLETS {
+        if self.writers.len() + leaving().count() >= MAX_INLETS {
             let profile = self.profile;
             return Err(Why::no_room(format!(
                 "this gateway takes from {MAX_INLETS} publishers by {profile}, which is the most there can be: {FEWER}"
             )));
         }
+        // Before anything is opened or told: whoever waits is tried again each time that somebody has gone.
+        self.has_room_for(topic)?;
         let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
         agree(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
@@ -233,17 +250,23 @@ impl Incoming {
         let late = late(endpoint, class, rule);
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
-        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule).map_err(|e| e.to_string())?;
+        let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule)?;
         inlet.remark = remark(endpoint, &inlet);
-        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         let shared = self.topic(common, topic, rule)?;
+        inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
-            self.short.insert(endpoint.handle, Newcomer::new(endpoint, node));
+            self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
         let crossing = inlet.crossing.clone();
         self.writers.insert(endpoint.handle, topic.clone());
         shared.know(endpoint.handle, Known::of(inlet));
-        Ok(shared.feed.read(common, endpoint, class, &crossing, rule)?)
+        if let Err(e) = shared.feed.read(common, endpoint, class, &crossing) {
+            self.writers.remove(&endpoint.handle);
+            self.short.retain(|(short, _)| *short != endpoint.handle);
+            shared.forget(endpoint.handle);
+            return Err(e.into());
+        }
+        Ok(())
     }
 
     /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text` says what that is. By keys alone, rmw_zenoh would have it read.
@@ -252,7 +275,7 @@ impl Incoming {
             return text.into();
         }
         let topic = self.topic(common, &of.topic, rule).map_err(|why| why.text);
-        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing, rule)) {
+        match topic.and_then(|shared| shared.feed.read(common, of, class, crossing)) {
             Ok(()) => Why { text, kind: Kind::Asked },
             Err(e) => format!("{text}; DDS does not tell its node: {e}").into(),
         }
@@ -288,7 +311,7 @@ impl Incoming {
         }
     }
 
-    /// Opens writers of the other profile for which there was no room, if there is some now.
+    /// Opens writers of the other profile for which there was no room, if there is some now, in the order in which they came.
     fn pass_again(&mut self, common: &Arc<Common>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
@@ -299,21 +322,26 @@ impl Incoming {
             });
             let Some((inlet, rule)) = known else { continue };
             if !Outlet::has_room(common) || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref()) {
-                self.short.insert(handle, newcomer);
+                self.short.push((handle, newcomer));
             }
         }
+    }
+
+    fn has_room_for(&self, topic: &TopicName) -> Result<(), Why> {
+        if self.topics.contains_key(topic) || self.topics.len() < MAX_TOPICS {
+            return Ok(());
+        }
+        let profile = self.profile;
+        Err(Why::no_room(format!(
+            "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
+        )))
     }
 
     fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, Why> {
         if let Some(t) = self.topics.get(topic) {
             return Ok(t.shared.clone());
         }
-        if self.topics.len() >= MAX_TOPICS {
-            let profile = self.profile;
-            return Err(Why::no_room(format!(
-                "this gateway takes {MAX_TOPICS} topics from ROS 2 by {profile}, which is the most there can be: {FEWER}"
-            )));
-        }
+        self.has_room_for(topic)?;
         let shared = Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
@@ -325,23 +353,14 @@ impl Incoming {
         Ok(shared)
     }
 
-    /// A writer has gone, if it was one of these.
+    /// A writer has gone, if it was one of these: its inlet may be there for a while, and counts.
     pub(super) fn gone(&mut self, handle: Handle) {
         let refused = self.refused.remove(&handle).map(|r| r.topic);
-        self.short.remove(&handle);
+        self.short.retain(|(short, _)| *short != handle);
         let taken = self.writers.remove(&handle);
-        self.freed |= taken.is_some();
         let Some(topic) = taken.or(refused) else { return };
-        if let Some(t) = self.topics.get(&topic) {
-            let mut writers = lock(&t.shared.writers);
-            match writers.known.get_mut(&handle) {
-                // The thread lets go of it when it has taken everything.
-                Some(Known::Open(open)) => open.gone = true,
-                _ => drop(writers.known.remove(&handle)),
-            }
-            drop(writers);
-            t.shared.feed.wake();
-        }
+        let leaving = self.topics.get(&topic).and_then(|t| t.shared.gone(handle, Gone::new(self.profile, Instant::now())));
+        self.leaving.extend(leaving.map(|inlet| (handle, (topic, inlet))));
     }
 
     /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose threads cannot go on.
@@ -352,9 +371,10 @@ impl Incoming {
         }
         let asked: HashSet<_> = self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
         let open = |t: &IncomingTopic| lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)));
-        let before = self.topics.len();
+        let before = self.topics.len() + self.leaving.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
-        self.freed |= self.topics.len() < before;
+        self.leaving.retain(|_, (_, inlet)| inlet.strong_count() > 0);
+        self.freed |= self.topics.len() + self.leaving.len() < before;
     }
 
     /// The thread of a topic has ended: its writers are refused. Those that come later get another one.
@@ -367,7 +387,7 @@ impl Incoming {
                 && self.writers.remove(&handle).is_some()
             {
                 let (node, topic, why) = (inlet.node.to_string(), topic.clone(), why.to_owned().into());
-                self.short.remove(&handle);
+                self.short.retain(|(short, _)| *short != handle);
                 self.freed = true;
                 self.refuse(common, handle, RefusedWriter { topic, counted: "refused", node, why, waits: None });
             }

@@ -2,16 +2,17 @@
 use super::*;
 use crate::engine::endpoint::Writing;
 use crate::engine::feed::Came;
+use crate::engine::leaving::GRACE;
 use crate::engine::rig::{self, LONG, eventually};
 use crate::engine::taking::Patience;
 use crate::engine::unknown::MAX_UNKNOWN;
 use crate::qos::EndpointQos;
 use driveline_rosidl::TypeHash;
+use driveline_rosidl::cdr::{ByteOrder, Encoder};
 use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
 use std::sync::mpsc::channel;
-use std::time::Instant;
 
 const WRITER: Handle = 7;
 
@@ -104,6 +105,81 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
     });
 }
 
+/// Has as many topics as there can be, for which nothing comes.
+fn fill(incoming: &mut Incoming, common: &Common) {
+    let rule = Rule::new("/**", Direction::FromRos);
+    for n in 0..MAX_TOPICS {
+        let topic: TopicName = format!("other_{n}").parse().unwrap();
+        let shared = Shared::new(&topic, Feed::new(common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+        incoming.topics.insert(topic, IncomingTopic { shared: Arc::new(shared), thread: None });
+    }
+}
+
+#[test]
+fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
+    let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Dds));
+    fill(&mut incoming, &common);
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
+    for handle in 0..3 {
+        let topic = format!("late_{handle}").parse().unwrap();
+        // Once it has an inlet, that is remarked on.
+        let of_dds = Endpoint { profile: Profile::Dds, announced: Some(other), ..found(&topic, &crossing, handle) };
+        incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
+    }
+    let told = conductor.control().take_notices();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")), "{told:?}");
+    for _ in 0..3 {
+        incoming.freed = true;
+        incoming.try_again(&common);
+    }
+    assert_eq!(conductor.control().take_notices(), [""; 0]);
+    assert_eq!((incoming.refusals().count(), incoming.topics.len()), (3, MAX_TOPICS));
+}
+
+#[test]
+fn what_this_host_has_no_memory_for_is_tried_again() {
+    let topic = || "image".to_owned();
+    let memory = CreatePublisherError::Memory { topic: topic(), needed: 2, slots: 1, slot_len: 2, available: 1, limit: "memory".into() };
+    let system = CreatePublisherError::System { topic: topic(), action: "make memory", source: std::io::ErrorKind::Other.into() };
+    let config = CreatePublisherError::Config { topic: topic(), reason: "depth".into() };
+    let kinds = [memory, system, config].map(|e| Why::from(e).kind);
+    assert_eq!(kinds, [Kind::NoRoom, Kind::NoRoom, Kind::Lasting]);
+}
+
+#[test]
+fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }));
+    let (common, topic) = (conductor.common.clone(), "image".parse().unwrap());
+    let (mut incoming, rule) = (Incoming::new(Profile::Dds), &common.spec.topics[0]);
+    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let of_dds = |handle| Endpoint { profile: Profile::Dds, ..found(&topic, &crossing, handle) };
+    let shared = incoming.topic(&common, &topic, rule).unwrap();
+    conductor.control().close_dds();
+    incoming.writer(&common, rule, &of_dds(1), None);
+    // One that there was no room for before, which nobody took from so far.
+    let waits = Some((1, Newcomer::new(&of_dds(2), None)));
+    let waiting = RefusedWriter { topic: topic.clone(), counted: "refused", node: String::new(), why: Why::no_room(String::new()), waits };
+    incoming.refuse(&common, 2, waiting);
+    incoming.freed = true;
+    incoming.try_again(&common);
+    let reasons: Vec<_> = incoming.refusals().map(|refusal| refusal.reason).collect();
+    assert!(reasons.len() == 2 && reasons.iter().all(|why| why.contains("CycloneDDS")), "{reasons:?}");
+    assert!(
+        incoming.writers.is_empty() && incoming.refused.values().all(|r| r.waits.is_none()),
+        "its place is free, and it is told for good"
+    );
+    let writers = lock(&shared.writers);
+    assert!(writers.known.len() == 2 && writers.known.values().all(|known| matches!(known, Known::Refused("refused"))));
+}
+
 /// A publisher of images on rmw_zenoh.
 fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
     Endpoint {
@@ -140,20 +216,38 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
     assert!(why.starts_with("64 publishers of it are taken from by rmw_zenoh, which is the most there can be of a topic: end"), "{why}");
     incoming.try_again(&common);
     assert_eq!(incoming.writers.len(), MAX_INLETS_OF_TOPIC, "nobody has gone");
-    incoming.gone(3);
-    incoming.try_again(&common);
+    // What has gone is there for a while, and counts, but not against itself.
+    let counts = |incoming: &mut Incoming, topic: &TopicName, gone: Handle| {
+        let (writers, refused) = (incoming.writers.len(), incoming.refusals().count());
+        incoming.gone(gone);
+        here(incoming, topic, 5000);
+        assert_eq!((incoming.writers.len(), incoming.refusals().count()), (writers - 1, refused + 1));
+        here(incoming, topic, gone);
+        assert!(incoming.writers.contains_key(&gone), "it is back");
+        incoming.gone(5000);
+    };
+    counts(&mut incoming, &topic, 3);
+    let go = |incoming: &mut Incoming, gone: std::ops::Range<Handle>| {
+        let left = incoming.refusals().count() - (gone.end - gone.start) as usize;
+        gone.for_each(|handle| incoming.gone(handle));
+        eventually("taken from", || {
+            assert!(incoming.writers.len() + incoming.leaving.len() <= MAX_INLETS);
+            incoming.tidy(&common);
+            incoming.try_again(&common);
+            incoming.refusals().count() == left
+        });
+    };
+    go(&mut incoming, 3..4);
     assert!(incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)), "who came first is first");
-    incoming.gone(4);
-    incoming.try_again(&common);
-    assert!(incoming.refusals().next().is_none());
+    go(&mut incoming, 4..5);
     // And what is the most of a gateway.
     let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
     (0..MAX_INLETS as Handle).for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
     assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC));
     let why = incoming.refusals().next().unwrap().reason;
     assert!(why.starts_with("this gateway takes from 512 publishers by rmw_zenoh") && why.contains("`topics` under `ros2:`"), "{why}");
-    (0..10).for_each(|n| incoming.gone(1000 + n));
-    incoming.try_again(&common);
+    counts(&mut incoming, &more[0], 1000);
+    go(&mut incoming, 1000..1010);
     assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10));
     assert!(incoming.writers.contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle)));
 }
@@ -171,19 +265,129 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     incoming.writer(&common, rule, &found(&topic, &crossing, 1), None);
     let of_first = lock(&common.writings)[0].clone();
     lock(&common.writings).extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
-    incoming.writer(&common, rule, &found(&topic, &crossing, WRITER), None);
-    let passes = |incoming: &Incoming| match lock(&incoming.topics[&topic].shared.writers).known.get(&WRITER) {
-        Some(Known::Open(open)) => open.inlet.across.get().is_some(),
-        _ => panic!("it is taken from in any case"),
+    (WRITER..WRITER + 8).for_each(|handle| incoming.writer(&common, rule, &found(&topic, &crossing, handle), None));
+    let passes = |incoming: &Incoming| -> Vec<Handle> {
+        let writers = lock(&incoming.topics[&topic].shared.writers);
+        let across = |handle: &Handle| match writers.known.get(handle) {
+            Some(Known::Open(open)) => open.inlet.across.get().is_some(),
+            _ => panic!("it is taken from in any case"),
+        };
+        (WRITER..WRITER + 8).filter(across).collect()
     };
     let told = conductor.control().take_notices();
     assert!(told.iter().any(|line| line.contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")), "{told:?}");
     incoming.try_again(&common);
-    assert!(!passes(&incoming));
-    lock(&common.writings).truncate(1);
-    incoming.try_again(&common);
-    assert!(passes(&incoming) && incoming.short.is_empty());
+    assert!(passes(&incoming).is_empty());
+    for n in 1..=8 {
+        // One that is none of this gateway's own.
+        let mut writings = lock(&common.writings);
+        let other = writings.iter().position(|w| w.number > u64::MAX / 2).unwrap();
+        writings.remove(other);
+        drop(writings);
+        incoming.try_again(&common);
+        assert_eq!(passes(&incoming), (WRITER..WRITER + n).collect::<Vec<_>>(), "who came first is first");
+    }
+    assert!(incoming.short.is_empty());
     incoming.gone(WRITER);
+}
+
+/// An image with a frame of this name.
+fn image(frame: &[u8], stamp: [u32; 2], pixels: usize) -> Vec<u8> {
+    let mut to = Encoder::new(ByteOrder::Little);
+    to.numbers(&stamp);
+    to.string(frame).unwrap();
+    to.numbers(&[1, pixels as u32]);
+    to.string(b"mono8").unwrap();
+    to.number(0_u8);
+    to.number(pixels as u32);
+    to.length(pixels).unwrap();
+    to.bytes(&vec![7; pixels]);
+    to.finish()
+}
+
+#[test]
+fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let rules = serde_json::json!([
+        { "topic": "/converted", "direction": "both", "max_payload": "4 KiB" },
+        { "topic": "/as_it_is", "direction": "both", "max_payload": "4 KiB", "as": "cdr" },
+    ]);
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }));
+    let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Zenoh));
+    let mut comes = |topic: &str| {
+        let (topic, rule): (TopicName, _) =
+            (topic.parse().unwrap(), common.spec.topics.iter().find(|r| r.topic == format!("/{topic}")).unwrap());
+        let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", rule.form).unwrap();
+        let handle = incoming.writers.len() as Handle;
+        incoming.writer(&common, rule, &found(&topic, &crossing, handle), None);
+        let (shared, mut number, common) = (incoming.topics[&topic].shared.clone(), 0, common.clone());
+        let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
+        // In pieces, as Zenoh brings what is long; and whether it went across, with what it is counted under if it does not fit.
+        move |sample: &[u8]| {
+            number += 1;
+            let pieces: Vec<_> = sample.chunks(1000).collect();
+            let came =
+                Came { writer: handle, class, source_timestamp: 0, number: Some(number), lost: 0, sample: Ok(pieces.as_slice().into()) };
+            let before = (shared.counters.across(), shared.counters.figures().1);
+            shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
+            let of_now = |(reason, count): (String, u64)| (before.1.get(&reason) != Some(&count)).then_some(reason);
+            let reasons: Vec<_> = shared.counters.figures().1.into_iter().filter_map(of_now).collect();
+            (shared.counters.across() > before.0, reasons.join(" "))
+        }
+    };
+    let trailing = |sample: &[u8]| [sample, &[0; 8]].concat();
+    let mut converted = comes("converted");
+    assert_eq!(converted(&image(b"cam", [0, 0], 64)), (true, String::new()));
+    for (unfit, reason) in [(image(&[b'f'; 48], [0, 0], 64), "frame_id"), (image(b"cam", [1, 1_000_000_000], 64), "stamp")] {
+        assert_eq!(converted(&unfit), (true, reason.into()));
+        assert_eq!(converted(&trailing(&unfit)), (false, reason.into()));
+        assert_eq!(converted(&unfit[..unfit.len() - 40]), (false, reason.into()));
+    }
+    let long = image(b"cam", [0, 0], 4096);
+    assert_eq!((converted(&long), converted(&trailing(&long))), ((true, "too_long".into()), (false, "trailing".into())));
+    let mut as_it_is = comes("as_it_is");
+    assert_eq!((as_it_is(&long), as_it_is(&trailing(&long))), ((true, "too_long".into()), (false, "too_long".into())));
+}
+
+#[test]
+fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let (topic, rule): (TopicName, _) = ("leaves".parse().unwrap(), Rule::new("/leaves", Direction::FromRos));
+    let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
+    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let here = |handle| shared.know(handle, Known::of(inlet(&common, &topic, &rule, class, Qos::default())));
+    let went = Instant::now();
+    let gone = |at| shared.gone(WRITER, Gone::new(Profile::Zenoh, at)).unwrap();
+    let comes = |number| {
+        // A rosgraph_msgs/Clock: two words.
+        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
+        let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+        let mut patience = Patience::new(Instant::now());
+        patience.spend(Instant::now());
+        shared.sample(&common, Profile::Zenoh, &came, &mut patience);
+        shared.counters.figures().0
+    };
+    here(WRITER);
+    let first = gone(went);
+    let next = shared.part(&common, went + GRACE / 4, true, 0);
+    assert_eq!((next, comes(1)), (GRACE * 3 / 4, 1), "it was under way");
+    // It is back before its inlet has ended, and goes again: that one is another one, with as much time.
+    let (kept, over) = (shared.feed.kept(), went + GRACE * 3);
+    shared.part(&common, over, false, 1);
+    here(WRITER);
+    assert_eq!(first.strong_count(), 0);
+    let again = gone(went + GRACE);
+    shared.part(&common, over, false, kept + 1);
+    assert_eq!((again.strong_count(), comes(2)), (1, 2));
+    shared.part(&common, over, false, 2 * kept + 1);
+    assert_eq!((again.strong_count(), comes(3)), (0, 2), "whatever waited is through");
+    // Nor does anything that comes behind one that was refused keep the others waiting.
+    shared.know(WRITER + 1, Known::Refused("refused"));
+    let before = lock(&shared.writers).unknown();
+    assert!(shared.gone(WRITER + 1, Gone::new(Profile::Zenoh, went)).is_none());
+    assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) struct Dropped {
     pub(super) reason: &'static str,
     /// For people.
     pub(super) text: String,
-    /// It is no sample of its type: nobody shall get it.
+    /// It was found to be no sample of its type: nobody shall get it. If not, nobody may have looked at all of it.
     pub(super) broken: bool,
 }
 
@@ -106,9 +106,12 @@ pub(super) struct Across {
 }
 
 impl Across {
-    /// Hands a sample over as it is. `None`: it is none, or too long, which its inlet counts. May wait for readers.
-    pub(super) fn pass_on(&self, sample: &Came<'_>) -> Option<Result<(), String>> {
-        let passed_on = PassedOn::new(sample.sample.ok()?, self.longest).ok()?;
+    /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of it yet. `None`: it is none, or too long; its inlet has counted
+    /// it then. May wait for readers.
+    pub(super) fn pass_on(&self, sample: &Came<'_>, unchecked: Option<&Crossing>) -> Option<Result<(), String>> {
+        let pieces = sample.sample.ok()?;
+        let passed_on = PassedOn::new(pieces, self.longest).ok()?;
+        unchecked.map_or(Ok(()), |crossing| crossing.check(&pieces.whole())).ok()?;
         Some(self.outlet.write(&passed_on.parts(), None, sample.source_timestamp))
     }
 }

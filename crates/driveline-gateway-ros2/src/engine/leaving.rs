@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When inlets of writers that have gone end.
+//! When inlets of writers that have gone end: when nothing of them is under way any more, and nothing waits.
 
-use super::endpoint::Handle;
-use super::feed::MOST_KEPT;
-use std::collections::HashSet;
+use super::endpoint::Profile;
+use std::time::{Duration, Instant};
 
-/// Whose inlets may be let go of, of writers that have gone: those of whom nothing waits any more.
-#[derive(Default)]
-pub(super) struct Leaving {
-    /// Rounds of the feed, each of which took something, since it was looked.
-    rounds: u64,
-    /// Who had gone then.
-    before: HashSet<Handle>,
+/// Over Zenoh, the news that a publisher is gone has precedence on links, and overtakes what it has sent before: for so long that may still come.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// A writer has gone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gone {
+    /// Until then samples of it may come.
+    until: Instant,
+    /// In which round of its topic's feed the last one that had come by then is taken.
+    last: Option<u64>,
 }
 
-impl Leaving {
-    /// Something was taken: whether so much was that whatever waited before is through.
-    pub(super) fn took(&mut self) -> bool {
-        self.rounds += 1;
-        self.rounds >= MOST_KEPT
+impl Gone {
+    pub(super) fn new(profile: Profile, now: Instant) -> Self {
+        let grace = if profile == Profile::Zenoh { GRACE } else { Duration::ZERO };
+        Self { until: now + grace, last: None }
     }
 
-    /// Of those that have gone, who may be let go of. `is_empty`: nothing waits.
-    pub(super) fn part(&mut self, gone: HashSet<Handle>, is_empty: bool) -> HashSet<Handle> {
-        self.rounds = 0;
-        let before = std::mem::take(&mut self.before);
-        if is_empty {
-            return gone;
-        }
-        let (now, later) = gone.into_iter().partition(|handle| before.contains(handle));
-        self.before = later;
-        now
+    /// For how long nobody needs to look: samples of it may come.
+    pub(super) fn rests(&self, now: Instant) -> Duration {
+        self.until.saturating_duration_since(now)
+    }
+
+    /// Whether its inlet ends. `now`: before the feed was looked at, of which so many `rounds` have taken something, and in which at most `kept` samples
+    /// wait; `is_empty`: none does.
+    pub(super) fn ends(&mut self, now: Instant, is_empty: bool, rounds: u64, kept: u64) -> bool {
+        now >= self.until && (is_empty || rounds >= *self.last.get_or_insert(rounds + kept))
     }
 }
 
@@ -38,15 +38,23 @@ impl Leaving {
 mod tests {
     use super::*;
 
+    const KEPT: u64 = 32;
+
     #[test]
-    fn inlets_of_writers_that_have_gone_end_also_while_others_never_stop() {
-        let (gone, mut leaving) = (HashSet::from([1, 2]), Leaving::default());
-        let looks = |leaving: &mut Leaving| (1..=MOST_KEPT).map(|_| leaving.took()).filter(|looks| *looks).count();
-        assert_eq!(looks(&mut leaving), 1);
-        assert!(leaving.part(HashSet::from([1]), false).is_empty(), "samples of it may wait behind those of others");
-        assert_eq!(looks(&mut leaving), 1);
-        assert_eq!(leaving.part(gone.clone(), false), HashSet::from([1]));
-        assert_eq!(leaving.part(gone.clone(), true), gone, "nothing waits");
-        assert!(leaving.part(gone, false).is_empty(), "who comes and goes again is not mistaken for who was there before");
+    fn what_was_under_way_is_taken_and_others_that_never_stop_hold_up_nothing() {
+        let (went, mut idle) = (Instant::now(), Gone::new(Profile::Zenoh, Instant::now()));
+        let mut busy = idle;
+        let late = went + GRACE / 2;
+        assert!(!idle.ends(late, true, 0, KEPT) && !busy.ends(late, false, 100, KEPT), "its last sample may be overtaken");
+        let (over, rounds) = (went + GRACE * 2, 1000);
+        assert!(idle.ends(over, true, rounds, KEPT), "nothing waits");
+        assert_eq!((0..=KEPT + 1).position(|n| busy.ends(over, false, rounds + n, KEPT)), Some(KEPT as usize), "as many as can wait");
+    }
+
+    #[test]
+    fn over_dds_nothing_is_overtaken() {
+        let now = Instant::now();
+        assert_eq!(Gone::new(Profile::Dds, now).rests(now), Duration::ZERO);
+        assert!(Gone::new(Profile::Dds, now).ends(now, true, 0, KEPT));
     }
 }

@@ -8,11 +8,12 @@ use super::endpoint::{Profile, Writing};
 use super::error::GatewayError;
 use super::lock;
 use super::outlet::{Offer, OpenError, Outlet};
-use crate::convert::ToRos;
+use crate::convert::{ConvertError, ToRos};
 use crate::names::ros_node;
 use crate::qos::of_publisher;
 use crate::types::Crossing;
 use bytes::Bytes;
+use driveline_rosidl::cdr::Fault;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_runtime::ros2::{LocalTopic, Rule};
@@ -413,7 +414,7 @@ impl Sender {
             Ok(converted) => converted,
             Err(e) => {
                 if self.counters.dropped(e.name()) {
-                    self.tell(&format!("a sample is dropped ({}): {e}", e.name()));
+                    self.tell(&format!("a sample is dropped ({}): {e}{}", e.name(), undefined(&carried.crossing, &e)));
                 }
                 return;
             }
@@ -432,6 +433,16 @@ impl Sender {
         if taken {
             self.counters.carried();
         }
+    }
+}
+
+/// A schema without a definition is that of a message without fields: what to do if its samples have some.
+fn undefined(crossing: &Crossing, e: &ConvertError) -> &'static str {
+    let trails = matches!(e, ConvertError::Cdr(e) if matches!(e.fault, Fault::Trailing(_)));
+    if trails && crossing.schema.definition.trim().is_empty() {
+        "; its schema has no definition, which means a message without fields: have the publisher name the fields there, as in a `.msg` file"
+    } else {
+        ""
     }
 }
 

@@ -89,6 +89,30 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
 }
 
 #[test]
+fn who_loses_everything_because_his_schema_has_no_definition_is_told_so() {
+    let _alone = lock(&rig::ALONE);
+    let dir = tempfile::tempdir().unwrap();
+    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
+    let (topic, qos): (TopicName, _) = ("undefined".parse().unwrap(), Qos::default());
+    let mut sender = sender(&conductor, &topic, qos.clone());
+    let others = others(dir.path());
+    let mut publisher = publisher(&others, &topic, "talker", qos);
+    eventually("carried", || {
+        sender.events();
+        sender.publishers.values().any(|known| known.carried.is_some())
+    });
+    let mut loan = publisher.loan(12).unwrap();
+    loan.payload_mut().copy_from_slice(&[0, 1, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
+    publisher.publish(loan, &mut SampleHeader::default()).unwrap();
+    eventually("taken", || sender.step());
+    let told = conductor.control().take_notices();
+    let says = |line: &String| {
+        line.contains("dropped (trailing)") && line.contains("its schema has no definition") && line.contains("name the fields")
+    };
+    assert!(matches!(told.as_slice(), [line] if says(line)), "{told:?}");
+}
+
+#[test]
 fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
     let dir = tempfile::tempdir().unwrap();
     let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false }));

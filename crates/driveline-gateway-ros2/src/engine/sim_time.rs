@@ -53,7 +53,7 @@ impl SimTime {
             node: None,
         };
         let feed = Arc::new(Feed::new(common, profile, &rule).map_err(refused)?);
-        feed.read(common, &anybody, class, &crossing, &rule).map_err(refused)?;
+        feed.read(common, &anybody, class, &crossing).map_err(refused)?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("dl-clock".into()).spawn({
             let (common, feed, stop) = (common.clone(), feed.clone(), stop.clone());

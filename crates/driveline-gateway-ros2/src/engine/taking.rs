@@ -7,21 +7,23 @@ use super::departed::Departed;
 use super::endpoint::{Handle, Profile};
 use super::feed::{Came, Feed};
 use super::inlet::{Inlet, Numbers};
-use super::leaving::Leaving;
+use super::leaving::Gone;
 use super::lock;
 use super::unknown::Unknown;
 use driveline_types::TopicName;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How long a sample waits for the conductor to know its writer …
 const KNOWN_WITHIN: Duration = Duration::from_secs(2);
 /// … and that again only after so many times as long: over Zenoh anybody may send what no publisher has announced.
 const PAUSES: u32 = 30;
-/// Nobody needs to look more often than that if nothing comes.
+/// Nobody needs to look more often than that if nothing comes …
 const LOOK: Duration = Duration::from_secs(1);
+/// … and, for inlets that may end, if something always does.
+const LOOK_BETWEEN: Duration = Duration::from_millis(100);
 
 pub(super) enum Known {
     Open(Open),
@@ -35,12 +37,12 @@ pub(super) struct Open {
     pub(super) inlet: Arc<Inlet>,
     pub(super) numbers: Numbers,
     /// The writer is gone; its inlet ends when everything was taken.
-    pub(super) gone: bool,
+    pub(super) gone: Option<Gone>,
 }
 
 impl Known {
     pub(super) fn of(inlet: Inlet) -> Self {
-        Self::Open(Open { inlet: Arc::new(inlet), numbers: Numbers::default(), gone: false })
+        Self::Open(Open { inlet: Arc::new(inlet), numbers: Numbers::default(), gone: None })
     }
 }
 
@@ -128,6 +130,34 @@ impl Shared {
         drop(before);
     }
 
+    /// A writer has gone. If it is taken from, the thread lets go of its inlet when it has taken everything.
+    pub(super) fn gone(&self, handle: Handle, gone: Gone) -> Option<Weak<Inlet>> {
+        let mut writers = lock(&self.writers);
+        let leaving = match writers.known.get_mut(&handle) {
+            Some(Known::Open(open)) => {
+                open.gone = Some(gone);
+                Some(Arc::downgrade(&open.inlet))
+            }
+            Some(Known::Refused(_)) => {
+                writers.known.remove(&handle);
+                // Nobody waits for news of it if something of it comes now.
+                writers.unknown.insert(handle);
+                None
+            }
+            None => None,
+        };
+        drop(writers);
+        self.feed.wake();
+        leaving
+    }
+
+    /// The conductor does not take from a writer after all.
+    pub(super) fn forget(&self, handle: Handle) {
+        let known = lock(&self.writers).known.remove(&handle);
+        // Outside of the lock, as above.
+        drop(known);
+    }
+
     /// Keeps in mind how far a writer has come whose inlet ends.
     fn let_go(&self, handle: Handle, known: Option<&Known>) {
         if let Some(Known::Open(open)) = known
@@ -137,38 +167,44 @@ impl Shared {
         }
     }
 
-    /// Lets go of inlets whose writers have gone, as soon as everything of them was taken.
-    fn part(&self, leaving: &mut Leaving, is_empty: bool) {
-        let mut writers = lock(&self.writers);
-        let gone = writers.known.iter().filter(|(_, known)| matches!(known, Known::Open(open) if open.gone)).map(|(handle, _)| *handle);
-        let mut ended = Vec::new();
-        for handle in leaving.part(gone.collect(), is_empty) {
-            let known = writers.known.remove(&handle);
-            self.let_go(handle, known.as_ref());
-            ended.extend(known);
-        }
+    /// Lets go of inlets whose writers have gone, as [`Gone::ends`] has it. For how long nobody needs to look if nothing comes.
+    pub(super) fn part(&self, common: &Common, now: Instant, is_empty: bool, rounds: u64) -> Duration {
+        let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), LOOK);
+        let mut ends = |known: &mut Known| {
+            let Known::Open(Open { gone: Some(gone), .. }) = known else { return false };
+            let ends = gone.ends(now, is_empty, rounds, kept);
+            next = if ends { next } else { next.min(gone.rests(now)) };
+            ends
+        };
+        let ended: Vec<_> = writers.known.extract_if(|_, known| ends(known)).collect();
+        ended.iter().for_each(|(handle, known)| self.let_go(*handle, Some(known)));
         drop(writers);
-        // Outside of the lock, as above.
-        drop(ended);
+        if !ended.is_empty() {
+            // Outside of the lock, as above; and there is room for others.
+            drop(ended);
+            common.wake();
+        }
+        next
     }
 
     pub(super) fn run(&self, common: &Common, profile: Profile) {
         let mut patience = Patience::new(Instant::now());
-        let mut leaving = Leaving::default();
+        // Rounds of the feed that have taken something, and when somebody looked for inlets that end.
+        let (mut rounds, mut looked) = (0, Instant::now());
         while !self.stop.load(Ordering::Acquire) {
+            let now = Instant::now();
             let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
             self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
             let waited = match taken {
                 Ok(true) => {
-                    if leaving.took() {
-                        self.part(&mut leaving, false);
+                    rounds += 1;
+                    if now.duration_since(looked) >= LOOK_BETWEEN {
+                        self.part(common, now, false, rounds);
+                        looked = now;
                     }
                     continue;
                 }
-                Ok(false) => {
-                    self.part(&mut leaving, true);
-                    self.feed.wait(LOOK)
-                }
+                Ok(false) => self.feed.wait(self.part(common, now, true, rounds)),
                 Err(e) => {
                     common.tell(format!("topic '/{}': {e}", self.topic));
                     self.feed.wait(LOOK)
@@ -205,16 +241,20 @@ impl Shared {
                     // Others may look at the topic while this waits for readers, here and then by the other profile.
                     drop(writers);
                     self.counters.add("lost", gap);
-                    match inlet.take(sample, gaps, common.outside(profile)) {
-                        Ok(()) => self.counters.carried(),
+                    let unchecked = match inlet.take(sample, gaps, common.outside(profile)) {
+                        Ok(()) => {
+                            self.counters.carried();
+                            None
+                        }
                         Err(e) => {
                             dropped(e.reason, &e.text, inlet.node.as_str());
                             if e.broken {
                                 return;
                             }
+                            Some(&inlet.crossing)
                         }
-                    }
-                    match inlet.across.get().and_then(|across| across.pass_on(sample)) {
+                    };
+                    match inlet.across.get().and_then(|across| across.pass_on(sample, unchecked)) {
                         None => {}
                         Some(Ok(())) => self.counters.passed_on(),
                         Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),

@@ -172,6 +172,10 @@ impl Inbox {
         Self { queue: Mutex::default(), limit, longest, signal: Signal::default() }
     }
 
+    pub(in crate::engine) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// On Zenoh's thread.
     fn sample(&self, class: ReaderClass, own: &OwnIds, sample: &Sample) {
         let attachment = sample.attachment().filter(|a| a.len() == Attachment::LEN).map(ZBytes::to_bytes);
