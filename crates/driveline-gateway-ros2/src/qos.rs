@@ -201,7 +201,7 @@ pub struct ReaderClass {
 impl ReaderClass {
     /// What asks for no more than this.
     #[must_use]
-    pub fn new(reliability: Reliability, durability: driveline_types::Durability) -> Self {
+    pub const fn new(reliability: Reliability, durability: driveline_types::Durability) -> Self {
         Self { reliability, durability, deadline: None, liveliness: LivelinessKind::Automatic, lease: None }
     }
 

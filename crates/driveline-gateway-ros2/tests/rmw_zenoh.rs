@@ -359,6 +359,31 @@ fn history_of_a_publisher_that_comes_back_is_no_loss_and_no_duplicate() {
     assert_eq!((last.as_slice(), rig.dropped("in", "lost")), (&b"12"[..], 0));
 }
 
+/// The subscription was there all the time, and has had what it keeps.
+#[test]
+fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
+    let router = Router::new();
+    let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
+    let node = Node::new(&router, 0, "far");
+    let [mut goes, mut stays] = ["goes", "stays"].map(|_| node.publisher("/in", STRING, "rt2"));
+    eventually("asked for", || goes.matched() && rig.report().from_ros[0].publishers.len() == 2);
+    for n in 0..3 {
+        goes.publish(&rig::rmw::string(&format!("goes {n}")));
+        stays.publish(&rig::rmw::string(&format!("stays {n}")));
+    }
+    eventually("carried", || rig.report().from_ros[0].carried == 6);
+    goes.away();
+    eventually("gone", || rig.report().from_ros[0].publishers.len() == 1);
+    goes.back(&node);
+    eventually("back", || rig.report().from_ros[0].carried == 8);
+    let mut subscription = rig.subscription("in", &lasting(8));
+    let mut kept = Vec::new();
+    take(&mut subscription, 4, |payload, _| kept.push(String::from_utf8_lossy(&payload[8..]).trim_end_matches('\0').to_owned()));
+    kept.sort();
+    assert_eq!(kept, ["goes 1", "goes 2", "stays 1", "stays 2"]);
+    assert_eq!(rig.dropped("in", "lost"), 0);
+}
+
 #[test]
 fn other_definitions_are_refused_and_less_than_was_asked_for_is_told() {
     let router = Router::new();

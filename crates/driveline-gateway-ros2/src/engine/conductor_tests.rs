@@ -82,7 +82,20 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
         let gid = handle.to_le_bytes();
         let (topic, type_name, qos) = (writings[0].topic.clone(), writings[0].type_name.clone(), writings[0].qos);
         let (profile, hash) = (Profile::Dds, String::new());
-        let reader = Endpoint { profile, handle, gid, topic, type_name, hash, announced, qos, depth: None, gateway: false, node: None };
+        let reader = Endpoint {
+            profile,
+            handle,
+            gid,
+            topic,
+            type_name,
+            hash,
+            session: String::new(),
+            announced,
+            qos,
+            depth: None,
+            gateway: false,
+            node: None,
+        };
         conductor.reader(Profile::Dds, Change::Here(Box::new(reader)));
     };
     reader(1, None);

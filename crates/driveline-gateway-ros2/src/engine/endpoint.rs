@@ -49,6 +49,8 @@ pub(super) struct Endpoint {
     pub(super) type_name: String,
     /// Over Zenoh, the hash that stands in keys.
     pub(super) hash: String,
+    /// Over Zenoh, the id of its session.
+    pub(super) session: String,
     /// Over DDS, the hash of its type that it announces.
     pub(super) announced: Option<TypeHash>,
     pub(super) qos: EndpointQos,
@@ -93,6 +95,7 @@ impl Change {
             topic: topic_of_dds(&e.topic)?,
             type_name: e.type_name,
             hash: String::new(),
+            session: String::new(),
             announced: type_hash(&e.user_data),
             qos: e.qos,
             depth: None,
@@ -118,6 +121,7 @@ impl Change {
             topic,
             type_name: endpoint.type_name,
             hash: endpoint.hash,
+            session: token.session,
             announced: None,
             qos: endpoint.qos.endpoint,
             depth: (!endpoint.qos.keep_all).then_some(endpoint.qos.depth),

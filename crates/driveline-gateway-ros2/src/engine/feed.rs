@@ -14,6 +14,7 @@ use crate::qos::ReaderClass;
 use crate::types::Crossing;
 use ::zenoh::bytes::ZBytes;
 use driveline_runtime::ros2::Rule;
+use driveline_types::Durability;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex};
@@ -140,6 +141,22 @@ impl Feed {
             }
         }
         Ok(())
+    }
+
+    /// Has what a writer of this class keeps for those who come late come before anything else of it.
+    pub(super) fn history(&self, common: &Common, of: &Endpoint, class: ReaderClass) -> Result<(), String> {
+        match self {
+            Self::Zenoh { inbox, .. } if class.durability != Durability::Volatile => common.zenoh()?.history(of, class, inbox),
+            // Over DDS it writes that by itself.
+            _ => Ok(()),
+        }
+    }
+
+    /// The inlet of a writer has ended.
+    pub(super) fn parted(&self, writer: Handle) {
+        if let Self::Zenoh { inbox, .. } = self {
+            inbox.parted(writer);
+        }
     }
 
     /// Takes at most one sample of each reader. `false`: there was none.

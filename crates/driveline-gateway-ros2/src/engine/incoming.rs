@@ -257,15 +257,14 @@ impl Incoming {
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
             self.short.push((endpoint.handle, Newcomer::new(endpoint, node)));
         }
-        let crossing = inlet.crossing.clone();
-        self.writers.insert(endpoint.handle, topic.clone());
-        shared.know(endpoint.handle, Known::of(inlet));
-        if let Err(e) = shared.feed.read(common, endpoint, class, &crossing) {
-            self.writers.remove(&endpoint.handle);
+        // Only then is it known: what comes of it meanwhile waits for that.
+        let read = shared.feed.read(common, endpoint, class, &inlet.crossing);
+        if let Err(e) = read.and_then(|()| shared.feed.history(common, endpoint, class)) {
             self.short.retain(|(short, _)| *short != endpoint.handle);
-            shared.forget(endpoint.handle);
             return Err(e.into());
         }
+        self.writers.insert(endpoint.handle, topic.clone());
+        shared.know(endpoint.handle, Known::of(inlet));
         Ok(())
     }
 

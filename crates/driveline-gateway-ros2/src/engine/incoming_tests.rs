@@ -189,6 +189,7 @@ fn found(topic: &TopicName, crossing: &Crossing, handle: Handle) -> Endpoint {
         topic: topic.clone(),
         type_name: crossing.ros.dds(),
         hash: crossing.hash.unwrap().to_string(),
+        session: "1".into(),
         announced: None,
         qos: EndpointQos::default(),
         depth: None,

@@ -46,6 +46,7 @@ impl SimTime {
             topic,
             type_name: clock::TYPE.into(),
             hash: key_hash(crossing.hash, common.spec.release).unwrap_or_default(),
+            session: String::new(),
             announced: None,
             qos: EndpointQos::default(),
             depth: None,

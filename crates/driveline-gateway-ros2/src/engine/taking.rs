@@ -151,13 +151,6 @@ impl Shared {
         leaving
     }
 
-    /// The conductor does not take from a writer after all.
-    pub(super) fn forget(&self, handle: Handle) {
-        let known = lock(&self.writers).known.remove(&handle);
-        // Outside of the lock, as above.
-        drop(known);
-    }
-
     /// Keeps in mind how far a writer has come whose inlet ends.
     fn let_go(&self, handle: Handle, known: Option<&Known>) {
         if let Some(Known::Open(open)) = known
@@ -177,7 +170,10 @@ impl Shared {
             ends
         };
         let ended: Vec<_> = writers.known.extract_if(|_, known| ends(known)).collect();
-        ended.iter().for_each(|(handle, known)| self.let_go(*handle, Some(known)));
+        for (handle, known) in &ended {
+            self.let_go(*handle, Some(known));
+            self.feed.parted(*handle);
+        }
         drop(writers);
         if !ended.is_empty() {
             // Outside of the lock, as above; and there is room for others.

@@ -1,29 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Publishers and subscriptions.
 
-use super::{Announced, OwnIds, Session, text};
+use super::inbox::Inbox;
+use super::{Announced, Session, text};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::lock;
-use crate::engine::waiting::Signal;
 use crate::names::RosNode;
 use crate::qos::{DurabilityKind, ReaderClass};
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, topic_key};
 use bytes::Bytes;
 use driveline_types::{Durability, Qos, Reliability, TopicName};
 use std::any::Any;
-use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zenoh::Wait;
 use zenoh::bytes::ZBytes;
 use zenoh::qos::CongestionControl;
-use zenoh::sample::{Locality, Sample};
+use zenoh::query::{ConsolidationMode, QueryTarget, Reply, ReplyKeyExpr};
+use zenoh::sample::Locality;
 use zenoh_ext::{
-    AdvancedPublisher, AdvancedPublisherBuilderExt, AdvancedSubscriberBuilderExt, CacheConfig, HistoryConfig, MissDetectionConfig,
-    RecoveryConfig,
+    AdvancedPublisher, AdvancedPublisherBuilderExt, AdvancedSubscriberBuilderExt, CacheConfig, MissDetectionConfig, RecoveryConfig,
 };
 
 /// After the last sample, so that it is missed if it was lost.
@@ -85,13 +83,12 @@ impl Session {
             let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
             let (inbox, own) = (inbox.clone(), self.own_ids.clone());
             let subscriber = self.session.declare_subscriber(key).allowed_origin(Locality::Remote);
-            let subscriber = subscriber.callback(move |sample| inbox.sample(class, &own, &sample));
+            // History of the gateway's own caches comes back to it.
+            let subscriber = subscriber.callback(move |sample| inbox.sample(class, |a| lock(&own).contains(&a.gid), &sample));
             if class.durability == Durability::Volatile {
                 return subscriber.wait().map(|s| Box::new(s) as Box<dyn Any + Send + Sync>).map_err(text);
             }
-            // As many as anybody may keep: with fewer, zenoh-ext gives up on those that came in another order.
-            let history = HistoryConfig::default().detect_late_publishers().max_samples(Qos::MAX_DEPTH as usize);
-            let mut subscriber = subscriber.history(history).subscriber_detection().query_timeout(HISTORY_WITHIN);
+            let mut subscriber = subscriber.subscriber_detection().query_timeout(HISTORY_WITHIN);
             if class.reliability == Reliability::Reliable {
                 subscriber = subscriber.recovery(RecoveryConfig::default().heartbeat());
             }
@@ -101,6 +98,22 @@ impl Session {
         let endpoint = TokenEndpoint { topic: format!("/{}", of.topic), type_name: of.type_name.clone(), hash: of.hash.clone(), qos };
         let (subscriber, announced) = self.announce(node, Kind::Subscription, endpoint, declare)?;
         Ok(Reader { _subscriber: subscriber, _announced: announced })
+    }
+
+    /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of it. Does not wait for it.
+    pub(in crate::engine) fn history(&self, of: &Endpoint, class: ReaderClass, inbox: &Arc<Inbox>) -> Result<(), String> {
+        let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
+        // Where zenoh-ext's caches of its session answer; which of them is this one's, no token says.
+        let caches = format!("{key}/@adv/pub/{}/**?_max={}", of.session, Qos::MAX_DEPTH);
+        let kept = self.session.get(caches).consolidation(ConsolidationMode::None).accept_replies(ReplyKeyExpr::Any);
+        let kept = kept.target(QueryTarget::All).allowed_destination(Locality::Remote).timeout(HISTORY_WITHIN);
+        let awaited = inbox.awaits(of.handle, Instant::now());
+        let each = move |reply: Reply| {
+            if let Ok(sample) = reply.into_result() {
+                awaited.sample(class, &sample);
+            }
+        };
+        kept.callback(each).wait().map_err(text)
     }
 }
 
@@ -141,68 +154,4 @@ pub(in crate::engine) struct Reader {
     /// Before others see it go.
     _subscriber: Box<dyn Any + Send + Sync>,
     _announced: Announced,
-}
-
-/// A sample that has come.
-pub(in crate::engine) struct Arrived {
-    pub(in crate::engine) class: ReaderClass,
-    pub(in crate::engine) attachment: Attachment,
-    /// Or its length, if it is longer than anything that may wait.
-    pub(in crate::engine) payload: Result<ZBytes, usize>,
-}
-
-#[derive(Default)]
-struct Queue {
-    arrived: VecDeque<Arrived>,
-    rejected: u64,
-    malformed: u64,
-}
-
-/// Samples of a topic that wait for its thread.
-pub(in crate::engine) struct Inbox {
-    queue: Mutex<Queue>,
-    limit: usize,
-    longest: usize,
-    pub(in crate::engine) signal: Signal,
-}
-
-impl Inbox {
-    /// For at most `limit` samples, of no more than `longest` bytes.
-    pub(in crate::engine) fn new(limit: usize, longest: usize) -> Self {
-        Self { queue: Mutex::default(), limit, longest, signal: Signal::default() }
-    }
-
-    pub(in crate::engine) fn limit(&self) -> usize {
-        self.limit
-    }
-
-    /// On Zenoh's thread.
-    fn sample(&self, class: ReaderClass, own: &OwnIds, sample: &Sample) {
-        let attachment = sample.attachment().filter(|a| a.len() == Attachment::LEN).map(ZBytes::to_bytes);
-        let attachment = attachment.and_then(|bytes| Attachment::decode(&bytes).ok());
-        // History of the gateway's own caches comes back to it.
-        if attachment.is_some_and(|a| lock(own).contains(&a.gid)) {
-            return;
-        }
-        // Other topics may have longer ones, and Zenoh knows but one bound for all.
-        let payload = Some(sample.payload()).filter(|p| p.len() <= self.longest).cloned().ok_or(sample.payload().len());
-        let mut queue = lock(&self.queue);
-        match attachment {
-            None => queue.malformed += 1,
-            Some(_) if queue.arrived.len() >= self.limit => queue.rejected += 1,
-            Some(attachment) => queue.arrived.push_back(Arrived { class, attachment, payload }),
-        }
-        drop(queue);
-        self.signal.raise();
-    }
-
-    pub(in crate::engine) fn take(&self) -> Option<Arrived> {
-        lock(&self.queue).arrived.pop_front()
-    }
-
-    /// How many were rejected because too many had come, and how many had no readable attachment, so far.
-    pub(in crate::engine) fn losses(&self) -> (u64, u64) {
-        let queue = lock(&self.queue);
-        (queue.rejected, queue.malformed)
-    }
 }

@@ -4,11 +4,13 @@
 mod config;
 mod discovery;
 mod endpoint;
+mod inbox;
 mod nodes;
 mod routers;
 pub(super) mod service;
 
-pub(super) use endpoint::{Inbox, Reader, Writer, WriterConfig};
+pub(super) use endpoint::{Reader, Writer, WriterConfig};
+pub(super) use inbox::Inbox;
 
 use super::endpoint::Changes;
 use super::error::GatewayError;

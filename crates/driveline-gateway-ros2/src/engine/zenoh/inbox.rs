@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples of a topic on the way to its thread, each publisher's in order: what a publisher keeps for those who come late goes before what it publishes now.
+//!
+//! zenoh-ext orders them as well, but asks twice for what a publisher keeps, of all publishers and of each. Where the answers overlap it takes the newest for the
+//! first, and what is older for duplicates.
+
+use crate::engine::endpoint::{Handle, handle_of};
+use crate::engine::lock;
+use crate::engine::waiting::Signal;
+use crate::qos::ReaderClass;
+use crate::rmw_zenoh::Attachment;
+use driveline_types::Durability;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use zenoh::bytes::ZBytes;
+use zenoh::sample::Sample;
+
+/// For so long the samples of a publisher that keeps some wait for those, and for its announcement.
+pub(in crate::engine) const HELD_WITHIN: Duration = Duration::from_secs(2);
+
+/// A sample that has come.
+pub(in crate::engine) struct Arrived {
+    pub(in crate::engine) class: ReaderClass,
+    pub(in crate::engine) attachment: Attachment,
+    /// Or its length, if it is longer than anything that may wait.
+    pub(in crate::engine) payload: Result<ZBytes, usize>,
+}
+
+/// What has come of a publisher whose history is not complete yet, by number.
+struct Held {
+    samples: BTreeMap<i64, Arrived>,
+    until: Instant,
+    /// Which history is awaited, if one is: a publisher that is away and back is asked again.
+    awaits: Option<u64>,
+}
+
+#[derive(Default)]
+struct Queue {
+    arrived: VecDeque<Arrived>,
+    held: HashMap<Handle, Held>,
+    /// Samples in `held`.
+    holds: usize,
+    /// Publishers whose history is complete.
+    complete: HashSet<Handle>,
+    /// Histories that were awaited so far.
+    histories: u64,
+    rejected: u64,
+    malformed: u64,
+}
+
+impl Queue {
+    /// One that lasts for late joiners waits for the history of its publisher.
+    fn waits(&mut self, publisher: Handle, class: ReaderClass, now: Instant) -> Option<&mut Held> {
+        if class.durability == Durability::Volatile || self.complete.contains(&publisher) {
+            return None;
+        }
+        Some(self.held.entry(publisher).or_insert_with(|| Held { samples: BTreeMap::new(), until: now + HELD_WITHIN, awaits: None }))
+    }
+
+    /// What was held of a publisher goes on, in order.
+    fn release(&mut self, publisher: Handle) {
+        let Some(held) = self.held.remove(&publisher) else { return };
+        self.holds -= held.samples.len();
+        self.arrived.extend(held.samples.into_values());
+        if held.awaits.is_some() {
+            self.complete.insert(publisher);
+        }
+    }
+
+    fn release_late(&mut self, now: Instant) {
+        let late: Vec<_> = self.held.iter().filter(|(_, held)| held.until <= now).map(|(publisher, _)| *publisher).collect();
+        late.into_iter().for_each(|publisher| self.release(publisher));
+    }
+}
+
+/// Samples of a topic that wait for its thread. Thread-safe; no call waits.
+pub(in crate::engine) struct Inbox {
+    queue: Mutex<Queue>,
+    limit: usize,
+    longest: usize,
+    pub(in crate::engine) signal: Signal,
+}
+
+impl Inbox {
+    /// For at most `limit` samples, of no more than `longest` bytes.
+    pub(in crate::engine) fn new(limit: usize, longest: usize) -> Self {
+        Self { queue: Mutex::default(), limit, longest, signal: Signal::default() }
+    }
+
+    pub(in crate::engine) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// On Zenoh's thread. Those of `passes_over` are none.
+    pub(super) fn sample(&self, class: ReaderClass, passes_over: impl FnOnce(&Attachment) -> bool, sample: &Sample) {
+        let bytes = sample.attachment().filter(|a| a.len() == Attachment::LEN).map(ZBytes::to_bytes);
+        let Some(attachment) = bytes.and_then(|bytes| Attachment::decode(&bytes).ok()) else {
+            lock(&self.queue).malformed += 1;
+            return self.signal.raise();
+        };
+        if passes_over(&attachment) {
+            return;
+        }
+        // Other topics may have longer ones, and Zenoh knows but one bound for all.
+        let payload = Some(sample.payload()).filter(|p| p.len() <= self.longest).cloned().ok_or(sample.payload().len());
+        self.put(Arrived { class, attachment, payload }, Instant::now());
+    }
+
+    fn put(&self, arrived: Arrived, now: Instant) {
+        let (publisher, number) = (handle_of(&arrived.attachment.gid), arrived.attachment.sequence);
+        let mut queue = lock(&self.queue);
+        if queue.arrived.len() + queue.holds >= self.limit {
+            queue.rejected += 1;
+        } else if let Some(held) = queue.waits(publisher, arrived.class, now) {
+            // It may come twice, as history and live.
+            let is_new = held.samples.insert(number, arrived).is_none();
+            queue.holds += usize::from(is_new);
+        } else {
+            queue.arrived.push_back(arrived);
+        }
+        drop(queue);
+        self.signal.raise();
+    }
+
+    /// Samples of a publisher wait from now on until its history has come, which lasts as long as what this returns, or for [`HELD_WITHIN`].
+    pub(super) fn awaits(self: &Arc<Self>, publisher: Handle, now: Instant) -> Awaited {
+        let mut queue = lock(&self.queue);
+        queue.histories += 1;
+        queue.complete.remove(&publisher);
+        let (history, until) = (queue.histories, now + HELD_WITHIN);
+        let held = queue.held.entry(publisher).or_insert_with(|| Held { samples: BTreeMap::new(), until, awaits: None });
+        (held.until, held.awaits) = (until, Some(history));
+        Awaited { inbox: self.clone(), publisher, history }
+    }
+
+    /// A publisher is gone: if it comes back, it has a history once more.
+    pub(in crate::engine) fn parted(&self, publisher: Handle) {
+        lock(&self.queue).complete.remove(&publisher);
+    }
+
+    pub(in crate::engine) fn take(&self) -> Option<Arrived> {
+        self.take_at(Instant::now())
+    }
+
+    fn take_at(&self, now: Instant) -> Option<Arrived> {
+        let mut queue = lock(&self.queue);
+        if !queue.held.is_empty() {
+            queue.release_late(now);
+        }
+        queue.arrived.pop_front()
+    }
+
+    /// How many were rejected because too many had come, and how many had no readable attachment, so far.
+    pub(in crate::engine) fn losses(&self) -> (u64, u64) {
+        let queue = lock(&self.queue);
+        (queue.rejected, queue.malformed)
+    }
+}
+
+/// The history of a publisher, which is complete when this ends.
+pub(super) struct Awaited {
+    inbox: Arc<Inbox>,
+    publisher: Handle,
+    history: u64,
+}
+
+impl Awaited {
+    /// A sample of it, on Zenoh's thread. Of other publishers it may be as well.
+    pub(super) fn sample(&self, class: ReaderClass, sample: &Sample) {
+        self.inbox.sample(class, |attachment| handle_of(&attachment.gid) != self.publisher, sample);
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.inbox.queue);
+        if queue.held.get(&self.publisher).is_some_and(|held| held.awaits == Some(self.history)) {
+            queue.release(self.publisher);
+        }
+        drop(queue);
+        self.inbox.signal.raise();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_types::Reliability;
+
+    const LASTING: ReaderClass = ReaderClass::new(Reliability::Reliable, Durability::TransientLocal);
+    const VOLATILE: ReaderClass = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
+
+    fn came(inbox: &Inbox, class: ReaderClass, publisher: u8, number: i64, now: Instant) {
+        let attachment = Attachment { sequence: number, source_timestamp: 0, gid: [publisher; 16] };
+        inbox.put(Arrived { class, attachment, payload: Ok(ZBytes::from([publisher])) }, now);
+    }
+
+    fn taken(inbox: &Inbox, now: Instant) -> Vec<(u8, i64)> {
+        std::iter::from_fn(|| inbox.take_at(now)).map(|a| (a.attachment.gid[0], a.attachment.sequence)).collect()
+    }
+
+    #[test]
+    fn history_goes_before_what_came_meanwhile_and_nobody_else_waits() {
+        let (inbox, now) = (Arc::new(Inbox::new(100, 100)), Instant::now());
+        came(&inbox, LASTING, 1, 3, now);
+        let history = inbox.awaits(handle_of(&[1; 16]), now);
+        came(&inbox, VOLATILE, 2, 7, now);
+        [4, 2, 3].into_iter().for_each(|number| came(&inbox, LASTING, 1, number, now));
+        assert_eq!(taken(&inbox, now), [(2, 7)]);
+        drop(history);
+        assert_eq!(taken(&inbox, now), [(1, 2), (1, 3), (1, 4)]);
+        came(&inbox, LASTING, 1, 5, now);
+        assert_eq!(taken(&inbox, now), [(1, 5)]);
+    }
+
+    #[test]
+    fn who_is_back_has_a_history_again_and_what_it_had_asked_before_ends_nothing() {
+        let (inbox, now, publisher) = (Arc::new(Inbox::new(100, 100)), Instant::now(), handle_of(&[1; 16]));
+        let first = inbox.awaits(publisher, now);
+        let second = inbox.awaits(publisher, now);
+        came(&inbox, LASTING, 1, 2, now);
+        drop(first);
+        assert!(taken(&inbox, now).is_empty());
+        came(&inbox, LASTING, 1, 1, now);
+        drop(second);
+        assert_eq!(taken(&inbox, now), [(1, 1), (1, 2)]);
+        inbox.parted(publisher);
+        came(&inbox, LASTING, 1, 4, now);
+        assert!(taken(&inbox, now).is_empty());
+        let third = inbox.awaits(publisher, now);
+        came(&inbox, LASTING, 1, 3, now);
+        drop(third);
+        assert_eq!(taken(&inbox, now), [(1, 3), (1, 4)]);
+    }
+
+    #[test]
+    fn nobody_waits_longer_than_is_said_for_a_history_or_an_announcement() {
+        let (inbox, now, late) = (Arc::new(Inbox::new(100, 100)), Instant::now(), Instant::now() + HELD_WITHIN + Duration::from_secs(1));
+        let history = inbox.awaits(handle_of(&[1; 16]), now);
+        came(&inbox, LASTING, 1, 5, now);
+        came(&inbox, LASTING, 2, 1, now);
+        assert!(taken(&inbox, now).is_empty());
+        let mut all = taken(&inbox, late);
+        all.sort_unstable();
+        assert_eq!(all, [(1, 5), (2, 1)]);
+        came(&inbox, LASTING, 1, 6, late);
+        came(&inbox, LASTING, 2, 2, late);
+        assert_eq!(taken(&inbox, late), [(1, 6)], "of the other nobody has asked for a history");
+        drop(history);
+        assert!(taken(&inbox, late).is_empty());
+    }
+
+    #[test]
+    fn what_is_held_counts_among_what_may_wait() {
+        let (inbox, now) = (Arc::new(Inbox::new(3, 100)), Instant::now());
+        let history = inbox.awaits(handle_of(&[1; 16]), now);
+        (1..=5).for_each(|number| came(&inbox, LASTING, 1, number, now));
+        came(&inbox, VOLATILE, 2, 1, now);
+        assert_eq!(inbox.losses(), (3, 0));
+        drop(history);
+        assert_eq!(taken(&inbox, now), [(1, 1), (1, 2), (1, 3)]);
+        came(&inbox, VOLATILE, 2, 2, now);
+        assert_eq!((taken(&inbox, now), inbox.losses()), (vec![(2, 2)], (3, 0)));
+    }
+}
