@@ -23,7 +23,9 @@ use zenoh::qos::{CongestionControl, Priority};
 /// How long a question for the time may take …
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 /// … and one for a list, which is longer.
-const LIST_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
+/// The parameter of a question for a list that says who asks.
+pub(super) const ASKED_BY: &str = "by";
 /// How long what is left of a gateway that has gone may be told of: a lease, 10 s with routers that have Zenoh's own settings.
 const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
 
@@ -372,7 +374,7 @@ fn ask(common: &Common, question: Question) {
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
     // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
-    let get = common.session.get(key).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
+    let get = common.session.get(selector).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
     let get = get.callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {
@@ -381,6 +383,7 @@ fn ask(common: &Common, question: Question) {
     });
     if let Err(e) = get.wait() {
         common.tell(format!("cannot ask host '{name}' for its publishers: {}", zenoh_says(&e)));
+    let selector = format!("{key}?{ASKED_BY}={}", common.me);
     }
 }
 
