@@ -234,8 +234,11 @@ impl Incoming {
 
     /// Whoever found no place is asked again once there is one.
     fn give_places(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
-        let places = if self.turned_away.is_empty() { 0 } else { self.directory.places() };
-        let (asked, next) = self.turned_away.take(places, now);
+        if self.turned_away.is_empty() {
+            return None;
+        }
+        let directory = &self.directory;
+        let (asked, next) = self.turned_away.take(directory.places(), |host| directory.has_place_of_its_own(host), now);
         asked.iter().for_each(|host| ask_whether_there(common, host));
         next
     }
