@@ -8,6 +8,7 @@ use super::lock;
 use super::news::News;
 use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
+use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
@@ -214,6 +215,14 @@ impl Incoming {
         }
     }
 
+    /// What is known of a gateway, given the number of its start.
+    pub(super) fn standing(&self, start: u64) -> Standing {
+        let hosts = self.directory.hosts();
+        let Some((id, _)) = hosts.iter().find(|(id, _)| id.incarnation() == start) else { return Standing::Stranger };
+        let replaced = hosts.iter().any(|(other, h)| h.alive && other != id && other.name() == id.name());
+        if replaced { Standing::Replaced } else { Standing::Host }
+    }
+
     /// Does what is due, and gives when to look again.
     pub(super) fn look(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
@@ -374,6 +383,7 @@ fn ask_whether_there(common: &Common, host: &HostId) {
 /// Asks a host for a list.
 fn ask(common: &Common, question: Question) {
     let key = common.keys.key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
+    let selector = format!("{key}?{ASKED_BY}={}", common.me);
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
     // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
@@ -386,7 +396,6 @@ fn ask(common: &Common, question: Question) {
     });
     if let Err(e) = get.wait() {
         common.tell(format!("cannot ask host '{name}' for its publishers: {}", zenoh_says(&e)));
-    let selector = format!("{key}?{ASKED_BY}={}", common.me);
     }
 }
 

@@ -6,6 +6,7 @@
 //! published on Zenoh's, and acknowledgements to each host have a thread. Lists of publishers have some of their own.
 
 mod acknowledgements;
+mod again;
 mod answers;
 mod conductor;
 mod counters;

@@ -7,7 +7,9 @@ use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec, is_open_to_all};
 use serde_json::Value;
 use std::time::Duration;
-use zenoh::Config;
+use zenoh::internal::runtime::{Runtime, RuntimeBuilder, ZRuntime};
+use zenoh::key_expr::OwnedKeyExpr;
+use zenoh::{Config, Session, Wait};
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
@@ -138,6 +140,39 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         }
     }
     Ok(config)
+}
+
+/// A session, and what it runs in.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) runtime: Runtime,
+}
+
+/// As [`zenoh::open`], which keeps to itself what the session runs in. `identity`: of the session, unless a file of Zenoh's gives another.
+pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> {
+    if value(&config, "id").is_null() {
+        config.insert_json5("id", &json(identity))?;
+    }
+    let aggregated = |key: &str| -> Vec<OwnedKeyExpr> {
+        let keys = value(&config, key);
+        let keys = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
+        keys.filter_map(|key| key.to_owned().try_into().ok()).collect()
+    };
+    let (subscribers, publishers) = (aggregated("aggregation/subscribers"), aggregated("aggregation/publishers"));
+    let mut runtime = ZRuntime::Application.block_in_place(RuntimeBuilder::new(config).build())?;
+    let session = zenoh::session::init(runtime.clone().into()).aggregated_subscribers(subscribers).aggregated_publishers(publishers);
+    let opened = session.wait().and_then(|session| {
+        ZRuntime::Application.block_in_place(runtime.start())?;
+        Ok(session)
+    });
+    match opened {
+        Ok(session) => Ok(Opened { session, runtime }),
+        Err(e) => {
+            // What it listens on already.
+            let _ = runtime.close().wait();
+            Err(e)
+        }
+    }
 }
 
 /// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with the first repetition, 0.2 s later, less than the lease and what may have
@@ -375,6 +410,7 @@ mod tests {
                 "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: ['tls/[::]:1#enable_mtls=true'] } }, scouting: { multicast: { interface: 'eth0' } } }",
                 multicast.clone(),
             ),
+            ("{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: true } } } }", multicast.clone()),
             ("{ mode: 'client' }", multicast),
             ("{ listen: { endpoints: [] }, scouting: { multicast: { enabled: false } } }", None),
             (include_str!("../../../../examples/router/router.json5"), None),
@@ -396,4 +432,3 @@ mod tests {
         assert_eq!(of(400_000), (65_535, 16 << 20));
     }
 }
-            ("{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: true } } } }", multicast.clone()),
