@@ -110,11 +110,11 @@ pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
 pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
     let Some((protocol, address)) = parts(endpoint).filter(|(protocol, _)| !LOCAL.contains(protocol)) else { return false };
     let mut said = settings(endpoint).filter(|(key, _)| *key == MTLS).map(|(_, value)| value == "true").peekable();
-    let asks = if said.peek().is_some() { said.all(|asks| asks) } else { mtls };
+    let asks = ENCRYPTED.contains(&protocol) && if said.peek().is_some() { said.all(|asks| asks) } else { mtls };
     let host = host_and_port(address).map_or("", |(host, _)| host);
     // With an empty name Zenoh binds to none.
     let is_bound = interface(endpoint).is_some_and(is_interface);
-    !(asks && ENCRYPTED.contains(&protocol)) && !is_bound && is_everywhere(host)
+    !asks && !is_bound && is_everywhere(host)
 }
 
 /// A host and a port, as far as there is one. An address of IPv6 stands in brackets.
