@@ -3,7 +3,7 @@
 
 /// Version of this program.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commit that it was built from; `-dirty` means that there were changes beyond it, `-debug` that it is not optimised.
+/// Commit that it was built from; `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that it is not optimised.
 pub const COMMIT: &str = env!("DRIVELINE_COMMIT");
 /// Whether it was compiled with optimisation; figures of one that was not say nothing.
 pub const OPTIMISED: bool = !cfg!(debug_assertions);

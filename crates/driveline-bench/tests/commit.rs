@@ -46,8 +46,14 @@ fn changes_beyond_the_commit_are_seen_and_looked_for_in_all_that_is_compiled() {
         assert!(watched(&root, true).iter().any(|p| p.ends_with("logs/HEAD")), "{:?}", watched(&root, true));
         for file in sources.iter().chain(&["crates/a/src/new.rs"]) {
             let before = std::fs::read(root.join(file)).ok();
-            write(&root, file, "2");
-            assert_eq!(of(&root, true), Some(format!("{clean}-dirty")), "{file}");
+            let other = |text: &str| {
+                write(&root, file, text);
+                let dirty = of(&root, true).unwrap();
+                let digits = dirty.strip_prefix(&format!("{clean}-dirty-")).unwrap_or_else(|| panic!("{file}: {dirty}"));
+                assert!(digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit()), "{file}: {dirty}");
+                dirty
+            };
+            assert!(other("2") == other("2") && other("2") != other("3"), "{file}");
             match before {
                 Some(before) => std::fs::write(root.join(file), before).unwrap(),
                 None => std::fs::remove_file(root.join(file)).unwrap(),

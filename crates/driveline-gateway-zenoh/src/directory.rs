@@ -191,25 +191,14 @@ impl<I> Directory<I> {
         &self.publishers
     }
 
-    /// How many hosts more would find a place.
-    pub fn places(&self) -> usize {
-        MAX_HOSTS - self.hosts.len() + self.give_way().count()
-    }
-
-    /// Hosts that may yet return, and give way to one that is there: their gateways' next start is another.
-    fn give_way(&self) -> impl Iterator<Item = (&HostId, &Host)> {
-        let of_use = |h: &HostId| self.publishers.values().any(|p| p.host == *h);
-        self.hosts.iter().filter(move |(h, state)| !state.alive && !of_use(h))
-    }
-
     /// A host, which may not have said that it is there yet.
     ///
     /// # Errors
     /// There are too many.
     pub fn host(&mut self, id: &HostId, now: MonotonicNs) -> Result<&mut Host, TooManyHosts> {
         if !self.hosts.contains_key(id) && self.hosts.len() >= MAX_HOSTS {
-            let longest = self.give_way().min_by_key(|(_, state)| state.changed).map(|(h, _)| h.clone()).ok_or(TooManyHosts)?;
-            self.hosts.remove(&longest);
+            let gives_way = self.gives_way(id).ok_or(TooManyHosts)?;
+            self.hosts.remove(&gives_way);
         }
         let new = || Host {
             alive: false,

@@ -517,3 +517,32 @@ fn one_host_too_many_is_heard_when_another_is_gone() {
     assert_eq!(side.directory.host_is(&late, true, at(300)), Ok(true));
     assert!(!side.directory.hosts().contains_key(&host("h", 5)));
 }
+
+#[test]
+fn a_host_that_was_started_again_gets_the_place_that_it_had_and_what_it_had_published_goes_on() {
+    let mut side = Side::new();
+    for n in 0..MAX_HOSTS as u64 {
+        side.comes(&host(&format!("h{n}"), 1), at(n));
+    }
+    let [before, after] = [1, 2].map(|start| host("h5", start));
+    let asked = side.directory.questions(at(100)).0;
+    for (id, publisher) in [(&before, 7), (&host("h6", 1), 8)] {
+        let question = asked.iter().find(|q| q.host == *id && q.topic == topic("t")).unwrap();
+        side.answers(question, &list("t", 1, &[publisher]), at(100));
+    }
+    side.goes(&before, at(200));
+    side.goes(&host("h6", 1), at(150));
+    assert_eq!(side.directory.host_is(&host("late", 1), true, at(300)), Err(TooManyHosts), "what these have published waits for them");
+    assert!(!side.directory.has_place_of_its_own(&host("late", 1)));
+    assert_eq!((side.directory.places(), side.directory.has_place_of_its_own(&after)), (0, true));
+    side.comes(&after, at(300));
+    assert!(!side.directory.hosts().contains_key(&before));
+    side.lists(&after, &list("t", 1, &[7]), at(300));
+    assert_eq!((side.inlets(), side.there()), (vec![7, 8], vec![7]));
+    // What it publishes no more goes when its time is over, though its host is forgotten.
+    side.goes(&after, at(400));
+    side.comes(&host("h5", 3), at(500));
+    side.lists(&host("h5", 3), &list("t", 1, &[]), at(500));
+    side.forgets(at(60_000 + 500));
+    assert_eq!(side.inlets(), [0; 0]);
+}

@@ -12,6 +12,7 @@ pub mod directory;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod intake;
+pub mod neighbours;
 pub mod probing;
 #[cfg(feature = "engine")]
 pub mod sockets;

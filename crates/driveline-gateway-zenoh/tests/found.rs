@@ -5,10 +5,9 @@
 
 mod rig;
 
-use driveline::types::Qos;
 use rig::certificates::{authority, certificate, tls};
 use rig::net::{AT_SWITCH, Net};
-use rig::readings::deep;
+use rig::readings::{TOPIC, deep};
 use rig::talk::{Speech, Talk};
 use rig::{Cable, Host, Rig, alone, carried, eventually};
 use serde_json::{Value, json};
@@ -36,7 +35,7 @@ fn buffers(net: &Net, host: usize) -> Vec<[u32; 2]> {
 fn met(names: &[&str], directory: &Path, network: &dyn Fn(&str, &[String]) -> Value) -> Option<(Vec<Host>, Net)> {
     let mut net = Net::new(names.len() + 1)?;
     let endpoints = net.switch(names.len());
-    let topics = [carried("map", true, true, 64, &Qos::default())];
+    let topics = [carried(TOPIC, true, true, 64, &deep())];
     let start = |(n, name): (usize, &&str)| {
         let mut host = Host::new(directory, name, net.on(n), &network(name, &endpoints), &topics);
         host.start();
@@ -59,26 +58,54 @@ fn all_bounded(net: &Net, hosts: usize) {
     }
 }
 
+/// Three hosts, of which two connect to the first one and know nothing else of each other.
+fn through_a(directory: &Path, over_tls: bool) -> Option<(Vec<Host>, Net)> {
+    authority(directory, "fleet");
+    met(&["a", "b", "c"], directory, &|name, endpoints| {
+        let of = |n: usize| if over_tls { endpoints[n].replace("tcp/", "tls/") } else { endpoints[n].clone() };
+        let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
+        let connect: Vec<String> = if own == 0 { Vec::new() } else { vec![of(0)] };
+        let mut network = json!({ "host": name, "listen": [of(own)], "connect": connect });
+        if over_tls {
+            certificate(directory, name, "fleet");
+            network["tls"] = tls(directory, name);
+        }
+        network
+    })
+}
+
 #[test]
 fn between_hosts_that_learn_of_each_other_through_a_third_the_kernel_keeps_as_little() {
     let dir = tempfile::tempdir().unwrap();
-    let through_a = |over_tls: bool| {
-        authority(dir.path(), "fleet");
-        met(&["a", "b", "c"], dir.path(), &|name, endpoints| {
-            let of = |n: usize| if over_tls { endpoints[n].replace("tcp/", "tls/") } else { endpoints[n].clone() };
-            let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
-            let connect: Vec<String> = if own == 0 { Vec::new() } else { vec![of(0)] };
-            let mut network = json!({ "host": name, "listen": [of(own)], "connect": connect });
-            if over_tls {
-                certificate(dir.path(), name, "fleet");
-                network["tls"] = tls(dir.path(), name);
-            }
-            network
-        })
-    };
     for over_tls in [false, true] {
-        let Some((_hosts, net)) = through_a(over_tls) else { return };
+        let Some((_hosts, net)) = through_a(dir.path(), over_tls) else { return };
         all_bounded(&net, 3);
+    }
+}
+
+/// The third one, which neither has left, does not tell them of each other again.
+#[test]
+fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_own_connection_was_cut() {
+    const AWAY: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(5), Duration::from_secs(12)];
+    let _alone = alone();
+    let dir = tempfile::tempdir().unwrap();
+    let speech = Speech::small(&deep());
+    for over_tls in [false, true] {
+        let Some((hosts, net)) = through_a(dir.path(), over_tls) else { return };
+        let mut talk = Talk::new(&hosts[1], &hosts[2], &speech);
+        talk.until_heard(20);
+        for away in AWAY {
+            talk.recovers(&format!("hosts that met through a third, cut for {away:?}, TLS: {over_tls}"), |talk| {
+                net.part(1, 2, true);
+                talk.go_on_for(away);
+                net.part(1, 2, false);
+                talk.now()
+            });
+        }
+        talk.all_accounted_for();
+        assert_eq!([0, 1, 2].map(|host| buffers(&net, host).len()), [2; 3], "one connection for each pair");
+        let of_third = hosts[0].report().expect("a report");
+        assert!(of_third.hosts.iter().all(|h| h.outages == 0), "the third one lost somebody: {of_third:?}");
     }
 }
 

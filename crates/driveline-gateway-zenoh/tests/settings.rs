@@ -263,8 +263,10 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
         caution = meant.report().and_then(|r| r.network.caution);
         caution.is_some()
     });
-    let said =
-        format!("{} has this host listen on all addresses without TLS (tcp/[::]:0), and look for others by multicast", file.display());
+    let said = format!(
+        "{} has this host listen on all addresses and ask nobody for a certificate (tcp/[::]:0), and look for others by multicast",
+        file.display()
+    );
     assert_eq!(caution, Some(said));
     assert!(listens_for_others(&meant));
 }

@@ -8,6 +8,9 @@ use driveline_bench::{COMMIT, VERSION};
 use driveline_runtime::launch::{Build, GATEWAY, find_gateway};
 use std::path::PathBuf;
 
+/// The commit of what was not built in a repository: two such may be anything.
+const UNKNOWN: &str = "unknown";
+
 /// A gateway that was built from what this program was.
 pub(crate) struct Gateway {
     pub(crate) program: PathBuf,
@@ -18,7 +21,7 @@ pub(crate) struct Gateway {
 /// The gateway, if one takes part in what is measured. Blocks, at most some 10 s.
 ///
 /// # Errors
-/// It was built from something else than this program, or does not say from what: figures of it would be told as those of this commit.
+/// It was built from something else than this program, or one of the two does not say from what: figures of it would be told as those of this commit.
 pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
     let mut cases = experiments.iter().flat_map(|e| &e.cases);
     if !cases.any(|c| c.system == System::Driveline && c.links.iter().any(|l| l.reach == Reach::Network)) {
@@ -31,6 +34,10 @@ pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
 fn checked(program: PathBuf, own: &Build) -> Result<Gateway> {
     let remedy = format!("build it anew with `make gateways`, or name another one in {GATEWAY}; this program is {own}");
     match Build::of_program(&program) {
+        Ok(its) if its.commit == UNKNOWN => bail!(
+            "it is not known what the gateway {} and this program were built from: build both in a clone of the repository",
+            program.display()
+        ),
         Ok(its) if its == *own => Ok(Gateway { program, commit: its.commit }),
         Ok(its) => bail!("the gateway {} is {its}, so what it carries says nothing of this commit: {remedy}", program.display()),
         Err(why) => bail!("the gateway {} does not say what it was built from ({why}): {remedy}", program.display()),
@@ -56,11 +63,22 @@ mod tests {
         for (other, told) in [
             ("echo gateway 0.1.0 '(abd)'", "is 0.1.0 (abd)"),
             ("echo gateway 0.2.0 '(abc)'", "is 0.2.0 (abc)"),
-            ("echo gateway 0.1.0 '(abc-dirty)'", "is 0.1.0 (abc-dirty)"),
+            ("echo gateway 0.1.0 '(abc-dirty-01234567)'", "is 0.1.0 (abc-dirty-01234567)"),
             ("echo 'error: cannot read --version' >&2; exit 1", "does not say"),
         ] {
             let text = says(other).err().expect("it is another one").to_string();
             assert!(text.contains(told) && text.contains("make gateways") && text.contains(&program.display().to_string()), "{text}");
         }
+    }
+
+    #[test]
+    fn two_that_were_built_from_nobody_knows_what_are_not_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("gateway");
+        std::fs::write(&program, "#!/bin/sh\necho gateway 0.1.0 '(unknown)'\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let own = Build { version: "0.1.0".into(), commit: UNKNOWN.into() };
+        let text = checked(program, &own).err().expect("they may be anything").to_string();
+        assert!(text.contains("not known") && text.contains("clone"), "{text}");
     }
 }

@@ -8,8 +8,12 @@ use std::path::Path;
 
 /// The protocol of sockets that are files.
 const UNIX: &str = "unixsock-stream";
-/// Of Zenoh's protocols, those that stay on this host, or that let nobody in without a certificate.
-const LOCAL_OR_ENCRYPTED: &[&str] = &[UNIX, "unixpipe", "tls", "quic"];
+/// Of Zenoh's protocols, those that stay on this host …
+const LOCAL: [&str; 2] = [UNIX, "unixpipe"];
+/// … and those that can ask for a certificate.
+const ENCRYPTED: [&str; 2] = ["tls", "quic"];
+/// Zenoh's setting by which they do, of an endpoint as of all.
+const MTLS: &str = "enable_mtls";
 /// Longest endpoint.
 const MAX_LEN: usize = 256;
 /// Longest path of a Unix socket, its end included.
@@ -101,11 +105,16 @@ pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
     inside.parse().ok().filter(|_| !is_everywhere(host))
 }
 
-/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of all interfaces, without TLS. Of any protocol of Zenoh's.
-pub(crate) fn is_open_to_all(endpoint: &str) -> bool {
-    let Some((_, address)) = parts(endpoint).filter(|(protocol, _)| !LOCAL_OR_ENCRYPTED.contains(protocol)) else { return false };
+/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of all interfaces, and nobody has to show a certificate. Of any protocol of Zenoh's.
+/// `mtls`: they have to where TLS is spoken and the endpoint does not say otherwise.
+pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
+    let Some((protocol, address)) = parts(endpoint).filter(|(protocol, _)| !LOCAL.contains(protocol)) else { return false };
+    let mut said = settings(endpoint).filter(|(key, _)| *key == MTLS).map(|(_, value)| value == "true").peekable();
+    let asks = ENCRYPTED.contains(&protocol) && if said.peek().is_some() { said.all(|asks| asks) } else { mtls };
     let host = host_and_port(address).map_or("", |(host, _)| host);
-    interface(endpoint).is_none() && is_everywhere(host)
+    // With an empty name Zenoh binds to none.
+    let is_bound = interface(endpoint).is_some_and(is_interface);
+    !asks && !is_bound && is_everywhere(host)
 }
 
 /// A host and a port, as far as there is one. An address of IPv6 stands in brackets.

@@ -95,10 +95,11 @@ pub fn is_domain_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(permitted)
 }
 
-/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network: on all addresses of all interfaces, without TLS.
+/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network: on all addresses of all interfaces, and nobody has to show a
+/// certificate. `mtls`: Zenoh is told that they have to where TLS is spoken (`transport/link/tls/enable_mtls`), unless the endpoint says otherwise.
 #[must_use]
-pub fn is_open_to_all(endpoint: &str) -> bool {
-    endpoint::is_open_to_all(endpoint)
+pub fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
+    endpoint::is_open_to_all(endpoint, mtls)
 }
 
 /// The machine's name as a host name: up to the first dot, and with `-` for what is not permitted.

@@ -46,13 +46,31 @@ fn all_addresses_are_all_addresses_however_they_are_written() {
 }
 
 #[test]
-fn of_endpoints_of_zenoh_s_those_on_all_addresses_without_tls_are_open() {
-    for open in ["tcp/[::]:0", "tcp/0.0.0.0:7447", "udp/*:7447", "ws/[::]:1?prio=1", "tcp/[::]:7447#so_sndbuf=1"] {
-        assert!(is_open_to_all(open), "{open}");
+fn of_endpoints_of_zenoh_s_those_on_all_addresses_where_nobody_shows_a_certificate_are_open() {
+    for open in [
+        "tcp/[::]:0",
+        "tcp/0.0.0.0:7447",
+        "udp/*:7447",
+        "ws/[::]:1?prio=1",
+        "tcp/[::]:7447#so_sndbuf=1",
+        "tcp/0.0.0.0:7447#iface=",
+        "tcp/0.0.0.0:7447#iface",
+        "tcp/0.0.0.0:7447#iface=;so_sndbuf=1",
+        "tcp/0.0.0.0:7447#enable_mtls=true",
+        "tls/[::]:7447#enable_mtls=false",
+        "tls/[::]:7447#enable_mtls=true;enable_mtls=false",
+        "tls/[::]:7447#enable_mtls",
+    ] {
+        assert!([true, false].map(|mtls| is_open_to_all(open, mtls)) == [true; 2], "{open}");
+    }
+    for unless_asked in ["tls/[::]:7447", "quic/0.0.0.0:7447"] {
+        assert_eq!([true, false].map(|mtls| is_open_to_all(unless_asked, mtls)), [false, true], "{unless_asked}");
     }
     for not in [
-        "tls/[::]:7447",
-        "quic/0.0.0.0:7447",
+        "tls/[::]:7447#enable_mtls=true",
+        "quic/[::]:7447#so_sndbuf=1;enable_mtls=true",
+        "tls/10.0.0.1:7447",
+        "tls/0.0.0.0:7447#iface=eth0",
         "tcp/10.0.0.1:7447",
         "tcp/localhost:7447",
         "tcp/0.0.0.0:7447#iface=eth0",
@@ -61,7 +79,7 @@ fn of_endpoints_of_zenoh_s_those_on_all_addresses_without_tls_are_open() {
         "nonsense",
         "",
     ] {
-        assert!(!is_open_to_all(not), "{not}");
+        assert!([true, false].map(|mtls| is_open_to_all(not, mtls)) == [false; 2], "{not}");
     }
 }
 

@@ -81,6 +81,8 @@ pub(crate) struct Edge {
     reliable: bool,
     pub(crate) lifespan_ns: Option<u64>,
     pub(crate) verify_checksum: bool,
+    /// First sequence of the match.
+    first: u64,
     /// First sequence that was not read. Written by the consuming thread.
     next: AtomicU64,
     /// Missed samples that were not reported with a sample yet. The consuming thread's.
@@ -121,6 +123,7 @@ impl Edge {
             reliable,
             lifespan_ns: lifespan_ms.map(|ms| u64::from(ms) * 1_000_000),
             verify_checksum: asked.qos.checksum,
+            first: accept.first,
             next: AtomicU64::new(accept.first),
             missed_pending: AtomicU64::new(0),
             lost_before: AtomicU64::new(0),
@@ -161,12 +164,21 @@ impl Edge {
         (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
     }
 
-    /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone: nobody writes there any more, so it needs no pin.
-    fn left_from_afar(&self) -> Option<u64> {
+    /// The same of an edge whose publisher here is gone and of which nothing was taken, only passed over: the newest sample says whose they are. `before`: how far such a publisher was read by
+    /// the edges before this one. What was lost on the way since then nobody has counted yet.
+    fn passed_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
+        let passed = next.saturating_sub(self.first);
+        let (publisher, lost) = self.left_from_afar().filter(|_| passed != 0)?;
+        let furthest = lost.saturating_add(next.saturating_sub(1));
+        Some((publisher, before(publisher).map_or(furthest, |before| furthest.min(before.saturating_add(passed)))))
+    }
+
+    /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
+    fn left_from_afar(&self) -> Option<(u64, u64)> {
         let (sequence, slot) = crate::protocol::reader::newest(&self.segment);
         let mut header = SampleHeader::default();
         let read = slot < self.segment.slots() && self.segment.read_header(slot, sequence, &mut header).is_ok();
-        header.remote.filter(|r| read && r.publisher != 0).map(|r| r.publisher)
+        header.remote.filter(|r| read && r.publisher != 0).map(|r| (r.publisher, r.lost))
     }
 
     /// Whether nothing was taken yet that says what is lost on the way to this host.
@@ -344,8 +356,9 @@ impl Inlet {
         let next = (crate::protocol::reader::newest(&e.segment).0 + 1).max(e.next());
         gone.missed = gone.missed.saturating_add(next.saturating_sub(e.next()));
         drop(gone);
-        if let Some((publisher, furthest)) = e.read_afar(next) {
-            let mut afar = lock(&self.afar);
+        let mut afar = lock(&self.afar);
+        let kept = |publisher: u64| afar.iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
+        if let Some((publisher, furthest)) = e.read_afar(next).or_else(|| e.passed_afar(next, kept)) {
             let before = afar.iter().position(|(p, _)| *p == publisher).and_then(|at| afar.remove(at));
             if afar.len() == MAX_KNOWN_AFAR {
                 afar.pop_front();
@@ -358,14 +371,24 @@ impl Inlet {
     /// of it was read before, by whatever gateway it came. What an edge before this one has left unread is among them, and is passed over.
     pub(crate) fn missing_from_afar(&self, new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> Option<u64> {
         new.afar.store(publisher, Relaxed);
-        let kept = lock(&self.afar).iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
-        let ended = || edges.iter().filter(|e| e.ended.load(Relaxed) && !std::ptr::eq(&***e, new));
-        let of_edges = ended().filter_map(|e| e.read_afar(e.next())).filter(|(p, _)| *p == publisher).map(|(_, furthest)| furthest);
-        let furthest = of_edges.chain(kept).max()?;
-        for e in ended().filter(|e| has_unread(e)) {
-            let of = e.read_afar(0).map(|(p, _)| p).or_else(|| e.left_from_afar());
-            if of == Some(publisher) {
-                e.advance(crate::protocol::reader::newest(&e.segment).0);
+        let mut furthest = lock(&self.afar).iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
+        let others = || edges.iter().filter(|e| !std::ptr::eq(&***e, new));
+        let ended = |e: &Edge| e.ended.load(Relaxed);
+        for e in others() {
+            let of = if ended(e) {
+                e.read_afar(e.next()).or_else(|| e.passed_afar(e.next(), |p| furthest.filter(|_| p == publisher)))
+            } else {
+                // Another gateway brings them as well, or is gone and that was not found out yet: what is unread there is received or counted there.
+                e.read_afar(crate::protocol::reader::newest(&e.segment).0.saturating_add(1).max(e.next()))
+            };
+            furthest = furthest.max(of.filter(|(p, _)| *p == publisher).map(|(_, furthest)| furthest));
+        }
+        let furthest = furthest?;
+        for e in others().filter(|e| ended(e) && has_unread(e)) {
+            let newest = crate::protocol::reader::newest(&e.segment).0;
+            // Newer ones are read yet.
+            if e.left_from_afar().is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number) {
+                e.advance(newest);
             }
         }
         Some(number.saturating_sub(furthest).saturating_sub(1))

@@ -25,7 +25,7 @@ pub(super) struct Measurement {
     pub(super) format: u32,
     /// Version of the program.
     pub(super) version: &'static str,
-    /// Commit that it was built from; `-dirty` means that there were changes beyond it, `-debug` that it is not optimised.
+    /// Commit that it was built from; `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that it is not optimised.
     pub(super) commit: &'static str,
     /// Whether it was compiled with optimisation; figures of one that was not say nothing.
     pub(super) optimised: bool,

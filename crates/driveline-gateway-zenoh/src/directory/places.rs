@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The places that publishers of other hosts have here: who gets one, who gives way, and what is let go of.
+//! The places that other hosts and their publishers have here: who gets one, who gives way, and what is let go of.
 
-use super::{Directory, Host, Inlets};
+use super::{Directory, Host, Inlets, MAX_HOSTS};
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
 use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName};
@@ -46,6 +46,33 @@ impl<I> Publisher<I> {
 }
 
 impl<I> Directory<I> {
+    /// How many hosts more would find a place, whoever they are.
+    pub fn places(&self) -> usize {
+        MAX_HOSTS - self.hosts.len() + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
+    }
+
+    /// Hosts that are gone: their gateways' next start is another.
+    fn may_give_way(&self) -> impl Iterator<Item = (&HostId, &Host)> {
+        self.hosts.iter().filter(|(_, state)| !state.alive)
+    }
+
+    /// Whether it is another start of a host that is gone, whose place it gets.
+    pub fn has_place_of_its_own(&self, id: &HostId) -> bool {
+        self.may_give_way().any(|(h, _)| h.name() == id.name())
+    }
+
+    /// It has inlets, which wait for its return.
+    fn is_of_use(&self, id: &HostId) -> bool {
+        self.publishers.values().any(|p| p.host == *id)
+    }
+
+    /// Who gives way to `new`: an earlier start of the same host, whose inlets the new one takes over or nobody does, or whoever is gone for longest and of no more use.
+    pub(super) fn gives_way(&self, new: &HostId) -> Option<HostId> {
+        let earlier = |h: &HostId| h.name() == new.name();
+        let all = self.may_give_way().filter(|(h, _)| earlier(h) || !self.is_of_use(h));
+        all.min_by_key(|(h, state)| (!earlier(h), state.changed)).map(|(h, _)| h.clone())
+    }
+
     /// A publisher is in a list. Gives why it has no inlet.
     #[allow(clippy::too_many_arguments, reason = "all of one answer")]
     pub(super) fn take(

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
+use super::again::{self, Again};
 use super::answers::Answers;
 use super::error::GatewayError;
 use super::incoming::Incoming;
 use super::inlet::Receiving;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
+use super::session::Opened;
 use super::{KIND, interfaces, lock, session, socket_file};
 use crate::probing::SILENT_AFTER;
 use crate::sockets::look_for_others;
@@ -21,6 +23,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use zenoh::internal::runtime::Runtime;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 use zenoh::{Session, Wait};
@@ -37,6 +40,8 @@ const MAX_TOLD: usize = 16;
 /// What both directions need.
 pub(super) struct Common {
     pub(super) session: Session,
+    /// What the session runs in.
+    runtime: Runtime,
     pub(super) participant: Participant,
     pub(super) node: NodeName,
     pub(super) keys: Keys,
@@ -70,6 +75,7 @@ impl Drop for Common {
     fn drop(&mut self) {
         // What Zenoh calls has the session, too, which would go on without anybody who answers for it.
         let _ = self.session.close().wait();
+        let _ = self.runtime.close().wait();
     }
 }
 
@@ -215,6 +221,7 @@ pub(super) struct Conductor {
     outgoing: Outgoing,
     incoming: Incoming,
     receiving: Arc<Receiving>,
+    again: Again,
     control: Arc<Control>,
     /// Of its reports, what does not change.
     about: Report,
@@ -267,9 +274,9 @@ impl Conductor {
             return Err(lacking);
         }
         interfaces::zenoh_looks();
-        let opened = zenoh::open(zenoh).wait();
+        let opened = session::open(zenoh, &again::identity(&me));
         let endpoints = || [&network.listens[..], &network.connects].concat();
-        let session = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
+        let opened = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
         for endpoint in &network.listens {
             if let Err(why) = socket_file::let_in(endpoint) {
                 notices.tell(format!("other users may not be able to connect to {endpoint}: its rights cannot be set ({why})"));
@@ -281,7 +288,10 @@ impl Conductor {
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
-        let common = Common { session, participant, node, keys, me, kicker, inbox, notices, window_bytes };
+        let again = Again::new(&opened, &me, &network.connects, set.kicker());
+        let Opened { session, runtime } = opened;
+        let common = Common { session, runtime, participant, node, keys, me, kicker, inbox, notices, window_bytes };
+        let again = again.map_err(|e| GatewayError::Declare { what: "news of connections".into(), reason: zenoh_says(&e) })?;
         let receiving = Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone());
         let receiving = Arc::new(receiving.map_err(|source| GatewayError::System { action: "start a thread", source })?);
         let mut outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
@@ -308,6 +318,7 @@ impl Conductor {
             outgoing,
             incoming,
             receiving,
+            again,
             control,
             about,
             started,
@@ -337,6 +348,7 @@ impl Conductor {
                 self.outgoing.due(&self.common, now),
                 self.look_for_others(now),
                 self.compare(now),
+                self.again.look(now, |start| self.incoming.standing(start)),
                 self.interfaces_at,
             ];
             self.control.desk.answer(|| self.report(now));

@@ -42,15 +42,22 @@ impl TurnedAway {
         self.waiting.is_empty()
     }
 
-    /// Who is to be asked now whether it is still there, as there are so many places; and when to look again.
-    pub(super) fn take(&mut self, places: usize, now: MonotonicNs) -> (Vec<HostId>, Option<MonotonicNs>) {
-        if self.waiting.is_empty() || places == 0 {
-            return (Vec::new(), None);
+    /// Who is to be asked now whether it is still there, as there are so many places, and some of them for who has one of its own; and when to look again.
+    pub(super) fn take(
+        &mut self,
+        places: usize,
+        has_its_own: impl Fn(&HostId) -> bool,
+        now: MonotonicNs,
+    ) -> (Vec<HostId>, Option<MonotonicNs>) {
+        let (own, others): (Vec<&HostId>, Vec<_>) = self.waiting.iter().partition(|host| has_its_own(host));
+        let others = others.into_iter().take(places.saturating_sub(own.len()));
+        let asked: Vec<HostId> = own.iter().copied().chain(others).cloned().collect();
+        if asked.is_empty() {
+            return (asked, None);
         }
         if self.again.is_some_and(|again| now < again) {
             return (Vec::new(), self.again);
         }
-        let asked: Vec<_> = self.waiting.iter().take(places).cloned().collect();
         asked.iter().for_each(|host| self.remove(host));
         self.again = Some(now + ASK_NEXT);
         (asked, self.again.filter(|_| !self.waiting.is_empty()))
@@ -134,11 +141,23 @@ mod tests {
         assert_eq!(away.add(&host(1)), None);
         assert!((2..6).all(|n| away.add(&host(n)).is_some()));
         away.remove(&host(2));
-        assert_eq!(away.take(0, at(0)), (vec![], None));
-        assert_eq!(away.take(2, at(0)), (vec![host(1), host(3)], Some(at(1000))));
-        assert_eq!(away.take(2, at(999)), (vec![], Some(at(1000))), "those who were asked may take the places yet");
-        assert_eq!(away.take(9, at(1000)), (vec![host(4), host(5)], None));
-        assert_eq!(away.take(9, at(5000)), (vec![], None));
+        let nobody = |_: &HostId| false;
+        assert_eq!(away.take(0, nobody, at(0)), (vec![], None));
+        assert_eq!(away.take(2, nobody, at(0)), (vec![host(1), host(3)], Some(at(1000))));
+        assert_eq!(away.take(2, nobody, at(999)), (vec![], Some(at(1000))), "those who were asked may take the places yet");
+        assert_eq!(away.take(9, nobody, at(1000)), (vec![host(4), host(5)], None));
+        assert_eq!(away.take(9, nobody, at(5000)), (vec![], None));
+    }
+
+    #[test]
+    fn whoever_has_a_place_of_its_own_is_asked_first_and_takes_nobody_else_s() {
+        let mut away = TurnedAway::default();
+        (0..4).for_each(|n| assert!(away.add(&host(n)).is_some()));
+        let own = |h: &HostId| *h == host(2);
+        assert_eq!(away.take(0, own, at(0)), (vec![host(2)], Some(at(1000))));
+        assert_eq!(away.take(0, own, at(1000)), (vec![], None));
+        assert!(away.add(&host(2)).is_some());
+        assert_eq!(away.take(3, own, at(2000)), (vec![host(2), host(0), host(1)], Some(at(3000))));
     }
 
     #[test]

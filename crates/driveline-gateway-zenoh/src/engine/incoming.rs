@@ -8,6 +8,7 @@ use super::lock;
 use super::news::News;
 use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
 use crate::directory::{Directory, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
+use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
@@ -23,7 +24,9 @@ use zenoh::qos::{CongestionControl, Priority};
 /// How long a question for the time may take …
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 /// … and one for a list, which is longer.
-const LIST_WITHIN: Duration = Duration::from_secs(5);
+pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
+/// The parameter of a question for a list that says who asks.
+pub(super) const ASKED_BY: &str = "by";
 /// How long what is left of a gateway that has gone may be told of: a lease, 10 s with routers that have Zenoh's own settings.
 const NAMESAKES_AFTER: Duration = Duration::from_secs(15);
 
@@ -212,6 +215,14 @@ impl Incoming {
         }
     }
 
+    /// What is known of a gateway, given the number of its start.
+    pub(super) fn standing(&self, start: u64) -> Standing {
+        let hosts = self.directory.hosts();
+        let Some((id, _)) = hosts.iter().find(|(id, _)| id.incarnation() == start) else { return Standing::Stranger };
+        let replaced = hosts.iter().any(|(other, h)| h.alive && other != id && other.name() == id.name());
+        if replaced { Standing::Replaced } else { Standing::Host }
+    }
+
     /// Does what is due, and gives when to look again.
     pub(super) fn look(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
@@ -232,8 +243,11 @@ impl Incoming {
 
     /// Whoever found no place is asked again once there is one.
     fn give_places(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
-        let places = if self.turned_away.is_empty() { 0 } else { self.directory.places() };
-        let (asked, next) = self.turned_away.take(places, now);
+        if self.turned_away.is_empty() {
+            return None;
+        }
+        let directory = &self.directory;
+        let (asked, next) = self.turned_away.take(directory.places(), |host| directory.has_place_of_its_own(host), now);
         asked.iter().for_each(|host| ask_whether_there(common, host));
         next
     }
@@ -369,10 +383,11 @@ fn ask_whether_there(common: &Common, host: &HostId) {
 /// Asks a host for a list.
 fn ask(common: &Common, question: Question) {
     let key = common.keys.key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
+    let selector = format!("{key}?{ASKED_BY}={}", common.me);
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
     // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
-    let get = common.session.get(key).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
+    let get = common.session.get(selector).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
     let get = get.callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {

@@ -3,9 +3,10 @@
 //!
 //! One thread, the *conductor*, decides what exists: tokens, offers, edges, inlets. It is woken by the host transport and by Zenoh's
 //! callbacks, and sleeps otherwise. Samples do not pass through it: each edge has a thread of its own, what arrives is
-//! published on Zenoh's, and acknowledgements to each host have a thread. Lists of publishers have one, too.
+//! published on Zenoh's, and acknowledgements to each host have a thread. Lists of publishers have some of their own.
 
 mod acknowledgements;
+mod again;
 mod answers;
 mod conductor;
 mod counters;

@@ -7,7 +7,9 @@ use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec, is_open_to_all};
 use serde_json::Value;
 use std::time::Duration;
-use zenoh::Config;
+use zenoh::internal::runtime::{Runtime, RuntimeBuilder, ZRuntime};
+use zenoh::key_expr::OwnedKeyExpr;
+use zenoh::{Config, Session, Wait};
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
@@ -69,7 +71,7 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
                     "{} has this host listen at `{open}`, which lets everybody who reaches it on any network publish and subscribe",
                     path.display()
                 ),
-                help: "name the addresses that are meant under `listen: {endpoints: […]}` there, use `tls/…`, or write `insecure: true` beside `zenoh:`".into(),
+                help: "name the addresses that are meant under `listen: {endpoints: […]}` there, use `tls/…` with `transport: {link: {tls: {enable_mtls: true}}}`, or write `insecure: true` beside `zenoh:`".into(),
             }),
             _ => Ok(config),
         };
@@ -140,6 +142,39 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
+/// A session, and what it runs in.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    pub(super) runtime: Runtime,
+}
+
+/// As [`zenoh::open`], which keeps to itself what the session runs in. `identity`: of the session, unless a file of Zenoh's gives another.
+pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> {
+    if value(&config, "id").is_null() {
+        config.insert_json5("id", &json(identity))?;
+    }
+    let aggregated = |key: &str| -> Vec<OwnedKeyExpr> {
+        let keys = value(&config, key);
+        let keys = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
+        keys.filter_map(|key| key.to_owned().try_into().ok()).collect()
+    };
+    let (subscribers, publishers) = (aggregated("aggregation/subscribers"), aggregated("aggregation/publishers"));
+    let mut runtime = ZRuntime::Application.block_in_place(RuntimeBuilder::new(config).build())?;
+    let session = zenoh::session::init(runtime.clone().into()).aggregated_subscribers(subscribers).aggregated_publishers(publishers);
+    let opened = session.wait().and_then(|session| {
+        ZRuntime::Application.block_in_place(runtime.start())?;
+        Ok(session)
+    });
+    match opened {
+        Ok(session) => Ok(Opened { session, runtime }),
+        Err(e) => {
+            // What it listens on already.
+            let _ = runtime.close().wait();
+            Err(e)
+        }
+    }
+}
+
 /// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with the first repetition, 0.2 s later, less than the lease and what may have
 /// passed of it before, so that it is the kernel who finds a dead connection. What waits for room in it then is woken, and if Zenoh finds it, only when the time for that is over.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
@@ -151,13 +186,13 @@ pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayErr
 pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     let path = spec.zenoh.as_ref()?;
     let open = open_to_all(config);
-    let listens = (!open.is_empty()).then(|| format!("listen on all addresses without TLS ({})", open.join(", ")));
+    let listens = (!open.is_empty()).then(|| format!("listen on all addresses and ask nobody for a certificate ({})", open.join(", ")));
     let looks = (value(config, "scouting/multicast/enabled") != Value::Bool(false)).then(|| "look for others by multicast".to_owned());
     let does: Vec<String> = listens.into_iter().chain(looks).collect();
     (!does.is_empty()).then(|| format!("{} has this host {}", path.display(), does.join(", and ")))
 }
 
-/// Where it listens on all addresses without TLS.
+/// Where it listens on all addresses and nobody has to show a certificate, which Zenoh by itself asks nobody for.
 fn open_to_all(config: &Config) -> Vec<String> {
     let mode = value(config, "mode");
     let listens = match value(config, "listen/endpoints") {
@@ -165,7 +200,8 @@ fn open_to_all(config: &Config) -> Vec<String> {
         list => list,
     };
     let listens = listens.as_array().into_iter().flatten().filter_map(Value::as_str);
-    listens.filter(|endpoint| is_open_to_all(endpoint)).map(str::to_owned).collect()
+    let mtls = value(config, "transport/link/tls/enable_mtls") == Value::Bool(true);
+    listens.filter(|endpoint| is_open_to_all(endpoint, mtls)).map(str::to_owned).collect()
 }
 
 /// Where a session with this configuration listens.
@@ -347,7 +383,13 @@ mod tests {
         for (text, at) in [
             ("{}", "tcp/[::]:0"),
             ("{ mode: 'router' }", "tcp/[::]:7447"),
-            ("{ listen: { endpoints: ['tls/[::]:1', 'udp/0.0.0.0:7447'] } }", "udp/0.0.0.0:7447"),
+            ("{ listen: { endpoints: ['tls/10.0.0.1:1', 'udp/0.0.0.0:7447'] } }", "udp/0.0.0.0:7447"),
+            ("{ listen: { endpoints: ['tls/[::]:1'] } }", "tls/[::]:1"),
+            (
+                "{ listen: { endpoints: ['tls/[::]:1#enable_mtls=false'] }, transport: { link: { tls: { enable_mtls: true } } } }",
+                "tls/[::]:1#enable_mtls=false",
+            ),
+            ("{ listen: { endpoints: ['tcp/0.0.0.0:1#iface='] } }", "tcp/0.0.0.0:1#iface"),
             ("{ mode: 'router', listen: { endpoints: { router: ['tcp/*:7447'], peer: [] } } }", "tcp/*:7447"),
         ] {
             let refused = of_file(text, false).unwrap_err();
@@ -356,15 +398,19 @@ mod tests {
                 "{refused}"
             );
             let told = of_file(text, true).unwrap().unwrap();
-            assert_eq!(told, format!("has this host listen on all addresses without TLS ({at}), and look for others by multicast"));
+            assert_eq!(
+                told,
+                format!("has this host listen on all addresses and ask nobody for a certificate ({at}), and look for others by multicast")
+            );
         }
         let multicast = Some("has this host look for others by multicast".to_owned());
         for (text, told) in [
             ("{ listen: { endpoints: ['tcp/127.0.0.1:0', 'tcp/0.0.0.0:7447#iface=eth0'] } }", multicast.clone()),
             (
-                "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: ['tls/[::]:1'] } }, scouting: { multicast: { interface: 'eth0' } } }",
+                "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: ['tls/[::]:1#enable_mtls=true'] } }, scouting: { multicast: { interface: 'eth0' } } }",
                 multicast.clone(),
             ),
+            ("{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: true } } } }", multicast.clone()),
             ("{ mode: 'client' }", multicast),
             ("{ listen: { endpoints: [] }, scouting: { multicast: { enabled: false } } }", None),
             (include_str!("../../../../examples/router/router.json5"), None),

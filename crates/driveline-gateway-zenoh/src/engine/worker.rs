@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A thread that takes what waits for it, so that whoever hands it something waits for nothing.
+//! Threads that take what waits for them, so that whoever hands them something waits for nothing.
 
 use super::lock;
 use std::io;
@@ -35,19 +35,39 @@ impl<Q> Mailbox<Q> {
     }
 }
 
-/// The handle. Dropping it ends the thread, after what that is just doing; what waits is left.
+/// The handle. Dropping it ends its threads, after what each is just doing; what waits is left.
 pub(super) struct Worker<Q>(Arc<Mailbox<Q>>);
 
 impl<Q: Send + 'static> Worker<Q> {
     /// A thread that does `run`, which returns when [`Mailbox::next`] gives `None`.
     pub(super) fn start(name: &str, waiting: Q, run: impl FnOnce(&Mailbox<Q>) + Send + 'static) -> io::Result<Self> {
-        let mailbox = Arc::new(Mailbox { state: Mutex::new(State { waiting, stop: false }), changed: Condvar::new() });
-        let of_thread = mailbox.clone();
-        std::thread::Builder::new().name(name.into()).spawn(move || run(&of_thread))?;
-        Ok(Self(mailbox))
+        let worker = Self::new(waiting);
+        worker.add_thread(name, run)?;
+        Ok(worker)
     }
 
-    /// Changes what waits, and has the thread look.
+    /// So many of them. If one cannot be had there are none.
+    pub(super) fn start_several(
+        threads: usize,
+        name: &str,
+        waiting: Q,
+        run: impl FnOnce(&Mailbox<Q>) + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let worker = Self::new(waiting);
+        (0..threads).try_for_each(|_| worker.add_thread(name, run.clone()))?;
+        Ok(worker)
+    }
+
+    fn new(waiting: Q) -> Self {
+        Self(Arc::new(Mailbox { state: Mutex::new(State { waiting, stop: false }), changed: Condvar::new() }))
+    }
+
+    fn add_thread(&self, name: &str, run: impl FnOnce(&Mailbox<Q>) + Send + 'static) -> io::Result<()> {
+        let mailbox = self.0.clone();
+        std::thread::Builder::new().name(name.into()).spawn(move || run(&mailbox)).map(drop)
+    }
+
+    /// Changes what waits, and has a thread look.
     pub(super) fn put<T>(&self, f: impl FnOnce(&mut Q) -> T) -> T {
         let result = self.0.with(f);
         self.0.changed.notify_one();
@@ -58,7 +78,7 @@ impl<Q: Send + 'static> Worker<Q> {
 impl<Q> Drop for Worker<Q> {
     fn drop(&mut self) {
         lock(&self.0.state).stop = true;
-        self.0.changed.notify_one();
+        self.0.changed.notify_all();
     }
 }
 

@@ -7,6 +7,7 @@ use rustix::fd::OwnedFd;
 use rustix::net::{SendFlags, SocketAddrV4, SocketType, getpeername, getsockname, sendto, sockopt};
 use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, RawFd};
 
 /// Where Zenoh's peers look for each other unless they are told otherwise.
 const ASKED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 224), 7446);
@@ -28,11 +29,17 @@ pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
 }
 
 /// The socket with this number if it is one by which Zenoh asks: no other one of UDP has an interface for multicast and is connected to nobody. It is looked at and
-/// used by a descriptor of its own, as the number may be given to another one at any time.
-fn asks_by(number: std::os::fd::RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
+/// used by a descriptor of its own, as the number may be given to another one at any time. Only where the number is of datagrams just now: whoever holds the last descriptor of a connection
+/// waits in `close` for what the other end has not acknowledged, up to 10 s as Zenoh sets it.
+fn asks_by(number: RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
+    is_of_datagrams(borrowed(number)).then_some(())?;
     let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;
-    let is_udp = sockopt::socket_type(&socket).ok()? == SocketType::DGRAM && SocketAddrV4::try_from(getsockname(&socket).ok()?).is_ok();
+    let is_udp = is_of_datagrams(&socket) && SocketAddrV4::try_from(getsockname(&socket).ok()?).is_ok();
     (is_udp && from.contains(&sockopt::ip_multicast_if(&socket).ok()?) && getpeername(&socket).is_err()).then_some(socket)
+}
+
+fn is_of_datagrams(socket: impl AsFd) -> bool {
+    sockopt::socket_type(socket).is_ok_and(|kind| kind == SocketType::DGRAM)
 }
 
 #[cfg(test)]

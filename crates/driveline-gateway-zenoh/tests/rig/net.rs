@@ -68,6 +68,14 @@ impl Net {
         misdirect((b, &card), (a, &card), wire.address(0), dropping);
     }
 
+    /// Loses all packets between two hosts at the switch without telling anybody, or no longer. Others hear both.
+    pub(crate) fn part(&self, a: usize, b: usize, parted: bool) {
+        for (from, to) in [(a, b), (b, a)] {
+            let [from, its] = [from, to].map(|h| (&self.hosts[h], AT_SWITCH));
+            misdirect(from, its, at_switch(to as u8 + 1), parted);
+        }
+    }
+
     /// Lets so many bits through a cable each second, in both directions, without a long queue.
     pub(crate) fn limit(&self, wire: Wire, mbit: u32) {
         wire.ends.iter().for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));

@@ -16,7 +16,7 @@ const MAX_LEN: usize = 100;
 pub struct Build {
     /// Of Driveline.
     pub version: String,
-    /// `-dirty` means that there were changes beyond it, `-debug` that it is not optimised.
+    /// `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that it is not optimised.
     pub commit: String,
 }
 

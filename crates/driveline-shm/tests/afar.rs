@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What gateways bring of publishers of other hosts: each sample is received or counts as missed once, whatever becomes of the gateways.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
+
+use driveline_shm::*;
+use driveline_types::{SampleHeader, Schema};
+use std::time::{Duration, Instant};
+
+struct Domain(tempfile::TempDir);
+
+impl Domain {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+    fn join(&self, name: &str) -> Participant {
+        Participant::open(ParticipantConfig { domain_dir: Some(self.0.path().into()), name: name.into() }).unwrap()
+    }
+}
+
+fn schema() -> Schema {
+    Schema::bytes("test/Text", "utf-8", "")
+}
+
+fn publisher(p: &Participant, f: impl FnOnce(&mut PublisherConfig)) -> Publisher {
+    let mut c = PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 256);
+    f(&mut c);
+    p.create_publisher(c).unwrap()
+}
+
+fn subscription(p: &Participant, f: impl FnOnce(&mut SubscriptionConfig)) -> Subscription {
+    let mut c = SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema());
+    f(&mut c);
+    p.create_subscription(c).unwrap()
+}
+
+/// Generous: only a failure takes that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that the control threads bring about.
+#[track_caller]
+fn eventually(mut f: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !f() {
+        assert!(Instant::now() < end, "did not come about");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut p = publisher(&a, |c| c.qos.depth = 8);
+    let mut s = subscription(&b, |c| c.qos.depth = 8);
+    eventually(|| p.matched() == 1 && s.matched() == 1);
+    // Claimed by a gateway: in all, since its first sample. Counting begins with what is read first; fewer than before cannot be.
+    for (sequence, lost) in [(5, 3), (6, 3), (10, 6), (11, 5), (12, 7)] {
+        let remote = Some(driveline_types::Remote { lost, ..Default::default() });
+        let loan = p.loan(1).unwrap();
+        p.publish_numbered(loan, &mut SampleHeader { sequence, remote, ..SampleHeader::stamped_now() }).unwrap();
+    }
+    let mut read = || s.take_next().unwrap().map(|x| (x.header().sequence, x.written(), x.missed()));
+    let taken: Vec<_> = std::iter::from_fn(&mut read).collect();
+    assert_eq!(taken, [(5, 1, 0), (6, 2, 0), (10, 3, 3), (11, 4, 0), (12, 5, 2)]);
+    assert_eq!(s.stats().missed, 5);
+}
+
+/// As a gateway that has published so many samples of publisher `of` of another host publishes its sample `number`.
+fn bring(p: &mut Publisher, published: &mut u64, of: u64, number: u64) {
+    *published += 1;
+    let remote = Some(driveline_types::Remote { publisher: of, lost: number - *published, ..Default::default() });
+    let loan = p.loan(1).unwrap();
+    p.publish_numbered(loan, &mut SampleHeader { sequence: number, remote, ..SampleHeader::stamped_now() }).unwrap();
+}
+
+/// A gateway begins to bring samples here.
+fn gateway(a: &Participant, s: &Subscription) -> Publisher {
+    let p = publisher(a, |c| c.qos.depth = 8);
+    eventually(|| p.matched() == 1 && s.matched() == 1);
+    p
+}
+
+#[test]
+fn what_another_host_publishes_while_no_gateway_is_here_counts_as_missed() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |c| c.qos.depth = 8);
+    // Publisher, number there, and what is missing before it.
+    let starts: [&[(u64, u64, u64)]; 5] = [
+        &[(9, 5, 0), (9, 6, 0), (9, 8, 1)],
+        &[(9, 12, 3), (9, 13, 0)],
+        // What is kept for those who come late comes again.
+        &[(9, 11, 0), (9, 12, 0), (9, 13, 0), (9, 14, 0)],
+        &[(7, 100, 0)],
+        &[(9, 16, 1)],
+    ];
+    for samples in starts {
+        let (mut p, mut published) = (gateway(&a, &s), 0);
+        for (of, number, missing) in samples {
+            bring(&mut p, &mut published, *of, *number);
+            let taken = s.take_next().unwrap().unwrap();
+            assert_eq!((taken.header().sequence, taken.missed()), (*number, *missing));
+        }
+        drop(p);
+        eventually(|| s.matched() == 0);
+        assert!(s.take_next().unwrap().is_none());
+    }
+    assert_eq!(s.stats().missed, 5);
+    let mut late = subscription(&b, |_| {});
+    let (mut p, mut published) = (publisher(&a, |_| {}), 0);
+    eventually(|| late.matched() == 1);
+    bring(&mut p, &mut published, 9, 50);
+    assert_eq!(late.take_next().unwrap().unwrap().missed(), 0, "of what was before it joined nothing is missing");
+}
+
+/// A gateway brings the samples of two publishers of another host, 9 and 7.
+struct Bringing {
+    of: [(Publisher, u64); 2],
+}
+
+impl Bringing {
+    fn begin(a: &Participant, s: &Subscription) -> Self {
+        let before = s.matched();
+        let of = [(publisher(a, |c| c.qos.depth = 8), 0), (publisher(a, |c| c.qos.depth = 8), 0)];
+        eventually(|| s.matched() == before + 2 && of.iter().all(|(p, _)| p.matched() == 1));
+        Self { of }
+    }
+
+    /// It dies, and another comes.
+    fn started_again(self, a: &Participant, s: &Subscription) -> Self {
+        drop(self);
+        eventually(|| s.matched() == 0);
+        Self::begin(a, s)
+    }
+
+    fn bring(&mut self, which: usize, number: u64) {
+        let (p, published) = &mut self.of[which];
+        bring(p, published, [9, 7][which], number);
+    }
+}
+
+fn publisher_of(taken: &Sample) -> u64 {
+    taken.header().remote.unwrap().publisher
+}
+
+#[test]
+fn what_was_passed_over_for_a_newer_sample_of_another_publisher_counts_once_whatever_gateways_do() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |c| c.qos.depth = 8);
+    let mut gateway = Bringing::begin(&a, &s);
+    gateway.bring(0, 1);
+    gateway.bring(1, 1);
+    assert!([9, 7].map(|of| publisher_of(&s.take_next().unwrap().unwrap()) == of) == [true; 2]);
+    [2, 3].into_iter().for_each(|n| gateway.bring(0, n));
+    gateway.bring(1, 2);
+    assert_eq!(publisher_of(&s.take_latest().unwrap().unwrap()), 7);
+    let mut gateway = gateway.started_again(&a, &s);
+    gateway.bring(0, 5);
+    gateway.bring(1, 3);
+    assert_eq!(publisher_of(&s.take_latest().unwrap().unwrap()), 7);
+    assert_eq!(s.stats().missed, 3, "2, 3 and 5; that 4 is missing nobody knows yet");
+    let mut gateway = gateway.started_again(&a, &s);
+    gateway.bring(0, 7);
+    let taken = s.take_next().unwrap().unwrap();
+    assert_eq!((publisher_of(&taken), taken.header().sequence, taken.missed()), (9, 7, 2), "4 and 6");
+    assert_eq!(s.stats().missed, 5);
+}
+
+#[test]
+fn what_another_gateway_that_is_still_there_has_brought_is_not_missing() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |c| c.qos.depth = 8);
+    let first = {
+        let (mut p, mut published) = (gateway(&a, &s), 0);
+        bring(&mut p, &mut published, 9, 1);
+        s.take_next().unwrap().unwrap().header().sequence
+    };
+    eventually(|| s.matched() == 0);
+    let (mut second, mut published) = (gateway(&a, &s), 0);
+    (2..=4).for_each(|n| bring(&mut second, &mut published, 9, n));
+    let read = |s: &mut Subscription| s.take_next().unwrap().map(|x| (x.header().sequence, x.missed()));
+    assert_eq!((first, [read(&mut s), read(&mut s)]), (1, [Some((2, 0)), Some((3, 0))]));
+    let mut third = publisher(&a, |c| c.qos.depth = 8);
+    eventually(|| third.matched() == 1 && s.matched() == 2);
+    bring(&mut third, &mut 0, 9, 6);
+    let newest = s.take_latest().unwrap().unwrap();
+    assert_eq!((newest.header().sequence, newest.missed()), (6, 1), "5; the second one has 4 yet");
+    assert_eq!(s.stats().missed, 2, "4 was passed over");
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 12, failure_persistence: None, ..Default::default() })]
+
+    /// Of each ten: 0 gateway dies and another comes, 1 to 3 lost on the way, 4 and 5 read next, 6 read newest; else it comes here.
+    #[test]
+    fn each_sample_of_another_host_is_received_or_missed_whatever_gateways_do(steps in proptest::collection::vec(0u8..10, 1..120)) {
+        let d = Domain::new();
+        let (a, b) = (d.join("a"), d.join("b"));
+        let mut s = subscription(&b, |c| c.qos.depth = 8);
+        let (mut p, mut published, mut number) = (gateway(&a, &s), 0, 1);
+        bring(&mut p, &mut published, 9, number);
+        let mut received = vec![s.take_next().unwrap().unwrap().header().sequence];
+        let mut missed = 0;
+        for step in steps.into_iter().chain([7]) {
+            match step {
+                0 => {
+                    drop(p);
+                    eventually(|| s.matched() == 0);
+                    number += 1;
+                    (p, published) = (gateway(&a, &s), 0);
+                }
+                1..=3 => number += 1,
+                4..=6 => {
+                    let taken = if step == 6 { s.take_latest() } else { s.take_next() };
+                    if let Some(taken) = taken.unwrap() {
+                        received.push(taken.header().sequence);
+                        missed += taken.missed();
+                    }
+                }
+                _ => {
+                    number += 1;
+                    bring(&mut p, &mut published, 9, number);
+                }
+            }
+        }
+        while let Some(taken) = s.take_next().unwrap() {
+            received.push(taken.header().sequence);
+            missed += taken.missed();
+        }
+        proptest::prop_assert!(received.is_sorted_by(|a, b| a < b), "{:?}", received);
+        proptest::prop_assert_eq!((received.last().copied(), received.len() as u64 + missed), (Some(number), number));
+        proptest::prop_assert_eq!(s.stats().missed, missed);
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 24, failure_persistence: None, ..Default::default() })]
+
+    /// Of each ten: 0 gateway dies and another comes, 1 and 2 lost on the way, 3 read next, 4 and 5 read newest; else it comes here. Of one publisher or the other.
+    #[test]
+    fn each_sample_of_two_publishers_of_another_host_is_received_or_missed_once(
+        steps in proptest::collection::vec((0u8..10, 0usize..2), 1..120)
+    ) {
+        let d = Domain::new();
+        let (a, b) = (d.join("a"), d.join("b"));
+        let mut s = subscription(&b, |c| c.qos.depth = 8);
+        let mut gateway = Bringing::begin(&a, &s);
+        let (mut numbers, mut received) = ([1, 1], [vec![], vec![]]);
+        let mut note = |taken: Option<Sample>| {
+            let taken = taken?;
+            received[usize::from(publisher_of(&taken) == 7)].push(taken.header().sequence);
+            Some(())
+        };
+        for which in [0, 1] {
+            gateway.bring(which, 1);
+            note(s.take_next().unwrap());
+        }
+        for (step, which) in steps.into_iter().chain([(9, 0), (9, 1)]) {
+            match step {
+                0 => {
+                    numbers[which] += 1;
+                    gateway = gateway.started_again(&a, &s);
+                }
+                1 | 2 => numbers[which] += 1,
+                3 => _ = note(s.take_next().unwrap()),
+                4 | 5 => _ = note(s.take_latest().unwrap()),
+                _ => {
+                    numbers[which] += 1;
+                    gateway.bring(which, numbers[which]);
+                }
+            }
+        }
+        while note(s.take_next().unwrap()).is_some() {}
+        proptest::prop_assert!(received.iter().all(|r| r.is_sorted_by(|a, b| a < b)), "{:?}", received);
+        proptest::prop_assert_eq!([0, 1].map(|n| received[n].last().copied()), numbers.map(Some));
+        let in_all: u64 = numbers.iter().sum();
+        proptest::prop_assert_eq!(received.concat().len() as u64 + s.stats().missed, in_all, "{:?} of {:?}", received, numbers);
+    }
+}
