@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! When inlets of writers that have gone end: when nothing of them is under way any more, and nothing waits.
+//! When inlets of writers that have gone end: when nothing of them can come any more, and whatever had come by then is taken, also while others never stop.
 
 use super::endpoint::Profile;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the conductor waits.
+//! How threads wait: the conductor for discovery and for whoever wakes it, a topic's thread for samples that come over Zenoh.
 
 use super::lock;
 use crate::dds;
