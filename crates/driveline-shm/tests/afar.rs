@@ -3,49 +3,13 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
+mod domain;
+mod patience;
+
+use domain::{Domain, publisher, subscription};
 use driveline_shm::*;
-use driveline_types::{SampleHeader, Schema};
-use std::time::{Duration, Instant};
-
-struct Domain(tempfile::TempDir);
-
-impl Domain {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-    fn join(&self, name: &str) -> Participant {
-        Participant::open(ParticipantConfig { domain_dir: Some(self.0.path().into()), name: name.into() }).unwrap()
-    }
-}
-
-fn schema() -> Schema {
-    Schema::bytes("test/Text", "utf-8", "")
-}
-
-fn publisher(p: &Participant, f: impl FnOnce(&mut PublisherConfig)) -> Publisher {
-    let mut c = PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 256);
-    f(&mut c);
-    p.create_publisher(c).unwrap()
-}
-
-fn subscription(p: &Participant, f: impl FnOnce(&mut SubscriptionConfig)) -> Subscription {
-    let mut c = SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema());
-    f(&mut c);
-    p.create_subscription(c).unwrap()
-}
-
-/// Generous: only a failure takes that long.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits for something that the control threads bring about.
-#[track_caller]
-fn eventually(mut f: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !f() {
-        assert!(Instant::now() < end, "did not come about");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
+use driveline_types::SampleHeader;
+use patience::eventually;
 
 #[test]
 fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {

@@ -3,14 +3,15 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
+mod patience;
+
 use driveline_shm::*;
 use driveline_types::{MonotonicNs, SampleHeader, Schema};
+use patience::{PATIENCE, eventually};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Only a failure takes that long.
-const PATIENCE: Duration = Duration::from_secs(60);
 const BACKENDS: [WaitBackend; 2] = [WaitBackend::Auto, WaitBackend::Threads];
 
 fn participant(d: &tempfile::TempDir) -> Participant {
@@ -31,15 +32,6 @@ fn subscription(p: &Participant, topic: &str) -> Subscription {
     let mut c = SubscriptionConfig::new(topic.parse().unwrap(), "listener".parse().unwrap(), schema());
     c.qos.depth = 4;
     p.create_subscription(c).unwrap()
-}
-
-#[track_caller]
-fn eventually(mut f: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !f() {
-        assert!(Instant::now() < end, "did not come about");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The control threads tell of a match before they wake whoever waits for it. They answer tools one thing after the other: after

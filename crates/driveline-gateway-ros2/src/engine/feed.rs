@@ -152,7 +152,14 @@ impl Feed {
         }
     }
 
-    /// The inlet of a writer has ended.
+    /// What comes of a writer waits for no history any more: it is not taken from, or is gone.
+    pub(super) fn waits_no_more(&self, writer: Handle) {
+        if let Self::Zenoh { inbox, .. } = self {
+            inbox.waits_no_more(writer);
+        }
+    }
+
+    /// The inlet of a writer has ended, or one that had none is gone.
     pub(super) fn parted(&self, writer: Handle) {
         if let Self::Zenoh { inbox, .. } = self {
             inbox.parted(writer);

@@ -120,8 +120,9 @@ impl Shared {
         let mut writers = lock(&self.writers);
         self.let_go(handle, writers.known.get(&handle));
         writers.unknown.remove(handle);
-        if let Known::Open(open) = &mut known {
-            open.numbers = Numbers::after(lock(&self.departed).take(handle));
+        match &mut known {
+            Known::Open(open) => open.numbers = Numbers::after(lock(&self.departed).take(handle)),
+            Known::Refused(_) => self.feed.waits_no_more(handle),
         }
         let before = writers.known.insert(handle, known);
         drop(writers);
@@ -136,10 +137,12 @@ impl Shared {
         let leaving = match writers.known.get_mut(&handle) {
             Some(Known::Open(open)) => {
                 open.gone = Some(gone);
+                self.feed.waits_no_more(handle);
                 Some(Arc::downgrade(&open.inlet))
             }
             Some(Known::Refused(_)) => {
                 writers.known.remove(&handle);
+                self.feed.parted(handle);
                 // Nobody waits for news of it if something of it comes now.
                 writers.unknown.insert(handle);
                 None

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use zenoh::bytes::ZBytes;
 use zenoh::sample::Sample;
 
-/// For so long the samples of a publisher that keeps some wait for those, and for its announcement.
+/// For so long the samples of a publisher that keeps some wait for those, and for its announcement; for that only as long as half of what may wait is free of such.
 pub(in crate::engine) const HELD_WITHIN: Duration = Duration::from_secs(2);
 
 /// A sample that has come.
@@ -41,7 +41,7 @@ struct Queue {
     held: HashMap<Handle, Held>,
     /// Samples in `held`.
     holds: usize,
-    /// Publishers whose history is complete.
+    /// Publishers whose history is complete, or of whom none is wanted.
     complete: HashSet<Handle>,
     /// Histories that were awaited so far.
     histories: u64,
@@ -50,9 +50,12 @@ struct Queue {
 }
 
 impl Queue {
-    /// One that lasts for late joiners waits for the history of its publisher.
-    fn waits(&mut self, publisher: Handle, class: ReaderClass, now: Instant) -> Option<&mut Held> {
+    /// One that lasts for late joiners waits for the history of its publisher; of one that nobody has announced yet, where there is `room` for that.
+    fn waits(&mut self, publisher: Handle, class: ReaderClass, room: bool, now: Instant) -> Option<&mut Held> {
         if class.durability == Durability::Volatile || self.complete.contains(&publisher) {
+            return None;
+        }
+        if !room && self.held.get(&publisher).is_none_or(|held| held.awaits.is_none()) {
             return None;
         }
         Some(self.held.entry(publisher).or_insert_with(|| Held { samples: BTreeMap::new(), until: now + HELD_WITHIN, awaits: None }))
@@ -112,7 +115,11 @@ impl Inbox {
         let mut queue = lock(&self.queue);
         if queue.arrived.len() + queue.holds >= self.limit {
             queue.rejected += 1;
-        } else if let Some(held) = queue.waits(publisher, arrived.class, now) {
+            drop(queue);
+            return self.signal.raise();
+        }
+        let room = queue.holds < self.limit / 2;
+        if let Some(held) = queue.waits(publisher, arrived.class, room, now) {
             // It may come twice, as history and live.
             let is_new = held.samples.insert(number, arrived).is_none();
             queue.holds += usize::from(is_new);
@@ -134,9 +141,22 @@ impl Inbox {
         Awaited { inbox: self.clone(), publisher, history }
     }
 
-    /// A publisher is gone: if it comes back, it has a history once more.
+    /// What comes of a publisher waits for no history any more: it is not taken from, or is gone.
+    pub(in crate::engine) fn waits_no_more(&self, publisher: Handle) {
+        let mut queue = lock(&self.queue);
+        queue.release(publisher);
+        queue.complete.insert(publisher);
+        drop(queue);
+        self.signal.raise();
+    }
+
+    /// Of a publisher that is gone nothing comes any more: if it comes back, it has a history once more.
     pub(in crate::engine) fn parted(&self, publisher: Handle) {
-        lock(&self.queue).complete.remove(&publisher);
+        let mut queue = lock(&self.queue);
+        queue.release(publisher);
+        queue.complete.remove(&publisher);
+        drop(queue);
+        self.signal.raise();
     }
 
     pub(in crate::engine) fn take(&self) -> Option<Arrived> {
@@ -249,6 +269,24 @@ mod tests {
         assert_eq!(taken(&inbox, late), [(1, 6)], "of the other nobody has asked for a history");
         drop(history);
         assert!(taken(&inbox, late).is_empty());
+    }
+
+    #[test]
+    fn who_is_refused_or_unknown_takes_no_room_from_others() {
+        let (inbox, now) = (Arc::new(Inbox::new(10, 100)), Instant::now());
+        (1..=7).for_each(|number| came(&inbox, LASTING, 1, number, now));
+        assert_eq!(taken(&inbox, now), [(1, 6), (1, 7)], "half of the room is for who is announced");
+        let history = inbox.awaits(handle_of(&[2; 16]), now);
+        came(&inbox, LASTING, 2, 1, now);
+        assert!(taken(&inbox, now).is_empty());
+        inbox.waits_no_more(handle_of(&[1; 16]));
+        came(&inbox, LASTING, 1, 8, now);
+        assert_eq!(taken(&inbox, now), [(1, 1), (1, 2), (1, 3), (1, 4), (1, 5), (1, 8)]);
+        inbox.parted(handle_of(&[2; 16]));
+        assert_eq!(taken(&inbox, now), [(2, 1)]);
+        drop(history);
+        let queue = lock(&inbox.queue);
+        assert_eq!((queue.held.len(), queue.holds, queue.complete.len()), (0, 0, 1), "only who waits for nothing is kept in mind");
     }
 
     #[test]

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting for what threads of the control plane bring about.
+
+use std::time::{Duration, Instant};
+
+/// Generous: only a failure takes that long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for something that the control threads bring about.
+#[track_caller]
+pub(crate) fn eventually(mut f: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !f() {
+        assert!(Instant::now() < end, "did not come about");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
