@@ -21,7 +21,7 @@ setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or new
 
 build: ## the core, the C++ SDK, the tools and the examples, optimised
 	@tools/setup.sh demo
-	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release --log-level=NOTICE
+	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDRIVELINE_CARGO_PROFILE=release --log-level=NOTICE
 	cmake --build build -j $(JOBS)
 
 test: ## style, layers, licences, Rust, C++, models, sanitizers; not what needs other middleware: test-gateways, peers-test

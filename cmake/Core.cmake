@@ -9,7 +9,10 @@ if(DEFINED ENV{CARGO_TARGET_DIR})
     get_filename_component(default_cargo_target_dir "$ENV{CARGO_TARGET_DIR}" ABSOLUTE BASE_DIR "${PROJECT_SOURCE_DIR}")
 endif()
 set(DRIVELINE_CARGO_TARGET_DIR "${default_cargo_target_dir}" CACHE PATH "Where cargo builds; shared by all CMake builds")
-set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/release")
+set(DRIVELINE_CARGO_PROFILE release CACHE STRING "How cargo builds: release, or dev for what is tested and not measured")
+# The one profile whose directory has another name.
+string(REGEX REPLACE "^dev$" "debug" cargo_profile_dir "${DRIVELINE_CARGO_PROFILE}")
+set(cargo_out "${DRIVELINE_CARGO_TARGET_DIR}/${cargo_profile_dir}")
 
 # At run time the library is looked for by its SONAME, `driveline` looks for `driveline-host` beside itself, and that for
 # the library in ../lib: as in an installation.
@@ -22,7 +25,7 @@ file(MAKE_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}" "${CMAKE_RUNTIME_OUTPUT_
 # `make peers` builds the same packages, so that both have the same features.
 add_custom_target(driveline_core_build ALL
     COMMAND "${CMAKE_COMMAND}" -E env "CARGO_TARGET_DIR=${DRIVELINE_CARGO_TARGET_DIR}"
-            "${CARGO}" build --release --locked -p driveline-capi -p driveline-cli
+            "${CARGO}" build --profile "${DRIVELINE_CARGO_PROFILE}" --locked -p driveline-capi -p driveline-cli
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/libdriveline.so" "${DRIVELINE_CORE_LIBRARY}"
     COMMAND "${CMAKE_COMMAND}" -E copy_if_different "${cargo_out}/driveline" "${cargo_out}/driveline-host" "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"

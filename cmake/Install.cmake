@@ -20,11 +20,11 @@ install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/driveline")
 install(TARGETS driveline_msgs EXPORT driveline_msgs LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT driveline_msgs NAMESPACE Driveline:: FILE DrivelineMessages.cmake DESTINATION "${package_dir}")
 
-configure_package_config_file(cmake/DrivelineConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfig.cmake"
+configure_package_config_file(cmake/DrivelineConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/install/DrivelineConfig.cmake"
     INSTALL_DESTINATION "${package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
-write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/install/DrivelineConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES
-    "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/DrivelineConfigVersion.cmake"
+    "${CMAKE_CURRENT_BINARY_DIR}/install/DrivelineConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/install/DrivelineConfigVersion.cmake"
     cmake/DrivelineComponents.cmake cmake/components.map
     DESTINATION "${package_dir}")
 

@@ -22,11 +22,11 @@ LAYERS = [
     ["driveline"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    ["driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
 ]
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Of other crates, directories that are a border to C or to the kernel.
-BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline-gateway-zenoh/src/sockets")]
+BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline-zenoh/src/sockets")]
 # Programs of their own workspace over the interfaces of other middleware, which ask for it; no part of Driveline.
 PEERS = Path("peers/rust")
 

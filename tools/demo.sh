@@ -49,6 +49,9 @@ if [ -n "$model" ]; then
     if [ -d "$path" ]; then
         refuse "MODEL=$model is a directory: name $what_to_name"
     fi
+    if ! [[ $path =~ \.(cfg|onnx)$ ]]; then
+        refuse "MODEL=$model is no network that the detector knows: name $what_to_name"
+    fi
     options+=(--set "detector.model=$path")
 fi
 

@@ -11,7 +11,7 @@ shift
 
 # Stable Rust has LLVM's coverage instrumentation; it is not applied to build scripts, hence the target.
 host=$(rustc -vV | sed -n 's/^host: //p')
-RUSTFLAGS="--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module \
+RUSTFLAGS="-Ccodegen-units=1 -Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares"
 export RUSTFLAGS

@@ -11,8 +11,9 @@
 #include "mailbox.hpp"
 
 int main(int argc, char** argv) {
-    cv::VideoCapture video(argc > 1 ? argv[1] : "");
-    if (!video.isOpened()) return std::cerr << "usage: " << argv[0] << " VIDEO\n", 2;
+    if (argc != 2) return std::cerr << "usage: " << argv[0] << " VIDEO\n", 2;
+    cv::VideoCapture video(argv[1]);
+    if (!video.isOpened()) return std::cerr << argv[1] << " cannot be opened: name a video that OpenCV can read\n", 1;
     Mailbox frames;
 
     std::thread camera([&] {

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Two computers on one machine: two network namespaces with a cable between them, and a domain directory for each. As root.
+# Two computers on one machine: two network namespaces with a cable between them, and a domain directory for each. Only root may make
+# those: for everybody else it calls itself by sudo.
 #
 # Usage: hosts.sh up                      make them
 #        hosts.sh on roof|trunk COMMAND   run something on one of them
@@ -18,7 +19,7 @@ die() {
 }
 
 usage() {
-    sed -n 's/^# \{0,1\}//; 4,8p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 5,9p' "$0" >&2
     exit 2
 }
 
@@ -56,7 +57,15 @@ down() {
 
 [ $# -ge 1 ] || usage
 command -v ip >/dev/null || die "this needs the program ip: apt install iproute2"
-[ "$(id -u)" = 0 ] || die "only root may make network namespaces: sudo $0 $*"
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || die "only root may make network namespaces, and there is no sudo: run this as root"
+    # Of the environment sudo keeps little.
+    kept=()
+    for name in TWO_HOSTS TMPDIR DRIVELINE_COMPONENT_PATH DRIVELINE_GATEWAY DRIVELINE_HOST; do
+        [ -z "${!name+set}" ] || kept+=("$name=${!name}")
+    done
+    exec sudo env "${kept[@]}" "$0" "$@"
+fi
 case $1 in
     up) up ;;
     cut) cable down ;;

@@ -5,6 +5,7 @@
 
 use driveline_gateway_ros2::convert::{Arrival, FromRos, Pieces, ToRos};
 use driveline_gateway_ros2::discovery_info::{self, ParticipantInfo};
+use driveline_gateway_ros2::rmw_cyclonedds::{CallId, Role, dds_topic, service_of_dds};
 use driveline_gateway_ros2::types::Kind;
 use driveline_runtime::ros2::{Release, SourceTime};
 use driveline_types::MonotonicNs;
@@ -19,6 +20,20 @@ const MAX: usize = 1 << 20;
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
+/// What CycloneDDS's nodes say of services: the head of a request, whose an endpoint is, and the name of a topic.
+fn service(bytes: &[u8]) {
+    if let Ok((id, encapsulation, body)) = CallId::split(bytes) {
+        let head = id.head(encapsulation).expect("the encapsulation that was read");
+        assert_eq!([&head[..], body].concat(), bytes);
+    }
+    for role in [Role::Client, Role::Server] {
+        assert!(role.id(bytes).is_none_or(|id| id.len() <= bytes.len()));
+    }
+    if let Some((service, which)) = std::str::from_utf8(bytes).ok().and_then(service_of_dds) {
+        assert_eq!(dds_topic(&service, which).as_deref().map(str::as_bytes), Some(bytes));
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let Some((choice, sample)) = input.split_first() else { return };
     let Some(kind) = Kind::ALL.get(usize::from(*choice)) else {
@@ -27,6 +42,7 @@ fuzz_target!(|input: &[u8]| {
             let again = info.encode(Release::Jazzy).expect("short lists");
             assert_eq!(ParticipantInfo::decode(&again), Some(info));
         }
+        service(sample);
         return;
     };
     let arrival = Arrival { time: MonotonicNs(5), stamps_ahead_ns: Some(WALL), frame_index: 1, source_time: SourceTime::Stamp };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A measured process: gets a job, does it, and tells (docs/protocols/harness.md).
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -160,13 +161,19 @@ void keep(Middleware& middleware, const Job& job) {
   emit(done({}));
 }
 
+/// A measured process must not outlive whoever measures it, who holds the other end of standard input. The kernel tells of that one's end only who has asked before.
+void end_with_conductor() {
+  prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
+  pollfd input{STDIN_FILENO, 0, 0};
+  if (poll(&input, 1, 0) == 1 && (input.revents & POLLHUP) != 0) throw std::runtime_error("whoever started this process has ended");
+}
+
 void serve(Middleware& middleware) {
   std::string line;
   if (!std::getline(std::cin, line)) throw std::runtime_error("no job came on standard input: this program is started by the benchmark");
   const auto job = Job::parse(line);
   if (job.role == Role::keeper) return keep(middleware, job);
-  // A measured process must not outlive whoever measures it.
-  prctl(PR_SET_PDEATHSIG, static_cast<unsigned long>(SIGKILL));
+  end_with_conductor();
   if (job.role == Role::stage) {
     emit(run_stage(middleware, job, line, settle(job, cpu_of(job)), [] { emit(event("ready")); }));
     return;

@@ -6,6 +6,7 @@
 
 #include <boost/make_shared.hpp>
 #include <optional>
+#include <random>
 
 #include "bytes.hpp"
 #include "link.hpp"
@@ -83,7 +84,7 @@ class Subscriber final : public peers::Receiver {
   bool matched() override {
     if (subscriber_.getNumPublishers() > 0) return true;
     // Where two nodes ask each other for a connection at the same moment, roscpp can wait for both answers for ever. Each asks again after a
-    // time of its own, so that not both do so at the same moment once more.
+    // time drawn anew, so that not both do so at the same moment once more.
     if (peers::now_ns() - asked_at_ns_ > ask_again_ns_) subscribe();
     return false;
   }
@@ -107,6 +108,7 @@ class Subscriber final : public peers::Receiver {
     const boost::function<void(const boost::shared_ptr<const Bytes>&)> keep = [this](const auto& message) { message_ = message; };
     subscriber_ = node_.subscribe<Bytes>(topic_, depth_, keep, ros::VoidConstPtr(), hints_);
     asked_at_ns_ = peers::now_ns();
+    ask_again_ns_ = std::uniform_int_distribution<std::uint64_t>(1'000'000'000, 3'000'000'000)(random_);
   }
 
   ros::CallbackQueue queue_;
@@ -116,7 +118,8 @@ class Subscriber final : public peers::Receiver {
   ros::TransportHints hints_;
   ros::Subscriber subscriber_;
   std::uint64_t asked_at_ns_ = 0;
-  std::uint64_t ask_again_ns_ = 1'000'000'000U + static_cast<std::uint64_t>(getpid()) % 7U * 450'000'000U;
+  std::uint64_t ask_again_ns_ = 0;
+  std::mt19937_64 random_{std::random_device{}()};
   boost::shared_ptr<const Bytes> message_;
 };
 

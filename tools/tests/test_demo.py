@@ -48,6 +48,10 @@ class Check(unittest.TestCase):
     def test_what_is_not_there_is_refused_with_what_to_name(self):
         self.refused("VIDEO=drive.mp4 cannot be read", f"looked from {self.dir}", "name a video", video="drive.mp4")
         self.refused("MODEL=yolo.cfg cannot be read", "leave MODEL out", model="yolo.cfg")
+
+    def test_a_model_of_an_unknown_kind_is_refused_before_the_build(self):
+        (self.dir / "notes.md").touch()
+        self.refused("MODEL=notes.md is no network", "name the network's .cfg or .onnx", model="notes.md")
         self.refused("SPEED_KMH=fast is no speed", speed="fast")
 
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
 from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, skipped, want_of_room  # noqa: E402
+from test_steps import Together  # noqa: E402
 
 
 def shell(script, counts="tests"):
@@ -52,10 +54,34 @@ class Steps(unittest.TestCase):
         self.assertEqual(shell("true", "check"), Tally(1, 0))
         self.assertEqual(shell("false", "check"), Tally(0, 1))
 
+    def test_commands_at_the_same_time_are_all_counted_and_their_outputs_do_not_mix(self):
+        with tempfile.TemporaryDirectory() as directory:
+            # Each waits for the other, so one after the other they would never end.
+            script = "echo {0} 1; : {2} {1}/pipe; echo {0} 2; echo 'test result: ok. 2 passed; 0 failed; 0 ignored;'; exit {3}"
+            os.mkfifo(f"{directory}/pipe")
+            together = Together([["sh", "-c", script.format(name, directory, to, status)] for name, to, status in (("a", ">", 0), ("b", "<", 5))])
+            said = []
+            with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
+                tally = run_step(Step("x", "x", [together], "tests"), said)
+                lines = output.buffer.getvalue().decode().splitlines()
+        self.assertEqual(tally, Tally(4, 1))
+        self.assertEqual([line for line in lines if re.match("[ab] ", line)], ["a 1", "a 2", "b 1", "b 2"])
+
+    def test_no_test_of_the_gateways_is_left_out(self):
+        commands = [command for step in STEPS if step.suite == "gateways" for together in step.rounds() for command in together]
+        of_gateways = [command for command in commands if command[:2] == ["cargo", "test"] and "driveline-gateway-zenoh" in command and "--no-run" not in command]
+        # One without any would run all of them.
+        self.assertTrue(all("--test" in command for command in of_gateways))
+        chosen = [words for command in of_gateways for words in zip(command, [*command[1:], ""])]
+        for crate in ("driveline-gateway-zenoh", "driveline-gateway-ros2"):
+            for path in (Path(__file__).resolve().parents[2] / "crates" / crate / "tests").glob("*.rs"):
+                self.assertEqual(chosen.count(("--test", path.stem)), 1, path)
+        self.assertEqual([sum(word == kind for word, _ in chosen) for kind in ("--lib", "--bins")], [1, 1])
+
     def test_a_missing_program_is_a_failure(self):
-        with contextlib.redirect_stdout(io.StringIO()) as output:
+        with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
             self.assertEqual(run_step(Step("x", "x", [["no-such-program-here"]])), Tally(0, 1))
-        self.assertIn("make setup", output.getvalue())
+            self.assertIn("make setup", output.buffer.getvalue().decode())
 
     def test_what_only_root_can_run_is_run_by_root_and_reported_by_others(self):
         step = Step("x", "x", [["sh", "-c", "exit 1"]], as_root=True)
@@ -81,7 +107,7 @@ class Steps(unittest.TestCase):
     def test_what_make_test_may_skip_is_named_by_a_step_of_the_gateways(self):
         named = set()
         for step in STEPS:
-            for command in step.commands:
+            for command in (c for commands in step.rounds() for c in commands):
                 if step.suite == "gateways" and "tools/check_experiments.py" in command:
                     named |= set(command[command.index("tools/check_experiments.py") + 2 :])
         scenarios = Path(__file__).resolve().parents[2] / "crates/driveline-lab/scenarios"

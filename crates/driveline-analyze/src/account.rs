@@ -2,15 +2,21 @@
 //! From what the processes of a graph tell to what a [`Collector`] keeps.
 
 use crate::collector::{Collector, StageInput, StageRecord};
-use driveline_runtime::account::{CallbackAccount, CallbackCounters, Record};
+use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 use std::collections::BTreeMap;
 
 /// Most failures whose text is kept; all are counted.
 const MAX_FAILURES: usize = 20;
 
+/// Most connections that were refused whose text is kept.
+const MAX_REFUSED: usize = 20;
+
 /// Most facts that are kept.
 const MAX_FACTS: usize = 100;
+
+/// Most ends of services that are kept: far above any graph.
+const MAX_SERVICES: usize = 4_000;
 
 /// What is known besides the callbacks themselves.
 #[derive(Debug, Default)]
@@ -19,10 +25,34 @@ pub(crate) struct Accounts {
     lost: BTreeMap<String, u64>,
     /// Counters of each component; each set replaces the one before.
     pub(crate) counters: BTreeMap<String, CallbackCounters>,
+    /// Calls, by component, service and end.
+    pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
     /// What components say a reader of the figures must know: by component and name, the text.
     pub(crate) facts: BTreeMap<(String, String), String>,
+    /// The first connections that were refused: component, port, and why. Of one whose both ends are in the run, one end.
+    pub(crate) refused: Vec<(String, String, String)>,
     /// The first failures, told for people.
     pub(crate) failures: Vec<String>,
+}
+
+/// What an end of a service counts; a restarted one begins anew.
+#[derive(Debug, Default)]
+pub(crate) struct CallSeries {
+    before_restart: CallCounters,
+    since: CallCounters,
+}
+
+impl CallSeries {
+    fn set(&mut self, calls: CallCounters) {
+        if calls.calls < self.since.calls {
+            self.before_restart = self.before_restart.and(self.since);
+        }
+        self.since = calls;
+    }
+
+    pub(crate) fn total(&self) -> CallCounters {
+        self.before_restart.and(self.since)
+    }
 }
 
 impl Accounts {
@@ -47,6 +77,11 @@ impl Collector {
                 self.accounts.counters.insert(component.clone(), *stats);
                 self.keep_stage(component);
             }
+            Record::Refused { component, port, text }
+                if self.accounts.refused.len() < MAX_REFUSED && !self.accounts.refused.iter().any(|(_, _, known)| known == text) =>
+            {
+                self.accounts.refused.push((component.clone(), port.clone(), text.clone()));
+            }
             Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
                 self.accounts.facts.insert((component.clone(), name.clone()), text.clone());
             }
@@ -54,11 +89,23 @@ impl Collector {
                 self.set_subscription(component, input, *topic, stats.received, stats.missed);
             }
             Record::Output { component, output, topic, published } => self.set_published(component, output, *topic, *published),
+            Record::Service { component, service, end, calls } => {
+                let key = (component.clone(), service.clone(), *end);
+                if self.accounts.services.len() < MAX_SERVICES || self.accounts.services.contains_key(&key) {
+                    self.accounts.services.entry(key).or_default().set(*calls);
+                }
+            }
             Record::Lost { callbacks, .. } => {
                 self.accounts.lost.insert(module.to_owned(), *callbacks);
             }
             _ => {}
         }
+    }
+
+    /// Whether a port of the component was refused a connection.
+    #[must_use]
+    pub fn was_refused(&self, component: &str) -> bool {
+        self.accounts.refused.iter().any(|(of, ..)| of == component)
     }
 
     fn take_callback(&mut self, call: &CallbackAccount) {
@@ -94,6 +141,20 @@ mod tests {
     use crate::RunFacts;
     use driveline_runtime::account::{InputAccount, OriginAccount};
     use driveline_types::TopicId;
+
+    #[test]
+    fn calls_of_a_component_that_is_started_again_count_on_top() {
+        let mut run = Collector::new(RunFacts::default());
+        for (calls, answered, refused) in [(4, 3, 0), (5, 4, 1), (2, 1, 0)] {
+            let calls = CallCounters { calls, answered, refused, ..CallCounters::default() };
+            let record = Record::Service { component: "asker".into(), service: "math/add".into(), end: CallEnd::Client, calls };
+            let line = serde_json::to_vec(&record).unwrap();
+            run.take("one", &serde_json::from_slice(&line).unwrap());
+        }
+        let summary = run.summary();
+        let [service] = summary.services.as_slice() else { panic!("{summary:?}") };
+        assert_eq!((service.calls.calls, service.calls.answered, service.failed()), (7, 5, 1));
+    }
 
     #[test]
     fn records_become_figures_losses_and_failures() {
@@ -153,6 +214,20 @@ mod tests {
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")), "{:?}", s.notes);
+    }
+
+    #[test]
+    fn refused_connections_are_notes_each_once() {
+        let mut run = Collector::default();
+        let refused =
+            |component: &str, text: &str| Record::Refused { component: component.into(), port: "image".into(), text: text.into() };
+        for record in [refused("lane", "types differ"), refused("camera", "types differ"), refused("lane", "types differ")] {
+            run.take("m", &serde_json::from_slice(&serde_json::to_vec(&record).unwrap()).unwrap());
+        }
+        assert_eq!(run.summary().notes, ["The port 'image' of lane was refused a connection: types differ."]);
+        assert!(run.was_refused("lane") && !run.was_refused("fusion"));
+        (0..1000).for_each(|i| run.take("m", &refused("lane", &i.to_string())));
+        assert_eq!(run.summary().notes.len(), MAX_REFUSED);
     }
 
     #[test]

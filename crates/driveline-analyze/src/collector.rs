@@ -8,7 +8,7 @@ use crate::waits::Carrier;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 /// Most raw samples kept for one stage (and for one pair of stage and origin): four hours at 30 Hz. Runs beyond it are
@@ -36,6 +36,8 @@ pub struct RunFacts {
     pub speed_kmh: Option<f64>,
     /// When the run started, as Unix time in seconds.
     pub started_unix_s: Option<i64>,
+    /// How long the modules ran, in seconds, once it is known.
+    pub ran_s: Option<f64>,
     /// The components, in the order in which tables show them.
     pub stages: Vec<StageFacts>,
     /// What it ran on.
@@ -139,6 +141,8 @@ pub struct Collector {
     pub(crate) contradictions: u64,
     /// The greatest bound of how wrong times of data from other hosts may be.
     pub(crate) clock_error_ns: u64,
+    /// Stages whose process did not end by itself: what they did not read by then nobody has counted as missed.
+    pub(crate) cut_off: BTreeSet<String>,
     /// Callbacks with ages, or parts of them, below zero, and the least of these.
     pub(crate) below_zero: (u64, i64),
 }
@@ -325,6 +329,27 @@ impl Collector {
             let series = stage.inputs.entry(input.to_owned()).or_default();
             (series.topic, series.counted) = (topic, Some((received, missed)));
         }
+    }
+
+    /// The process of a stage was killed or ended out of turn: what was published for the stage and not read by then is told. Ignored for a stage that the graph
+    /// does not have.
+    pub fn cut_off(&mut self, stage: &str) {
+        let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else { return };
+        let inputs: Vec<_> = facts.inputs.iter().map(|i| (i.name.clone(), i.topic.id())).collect();
+        if self.stages.len() >= MAX_STAGES && !self.stages.contains_key(stage) {
+            return;
+        }
+        let series = self.stages.entry(stage.to_owned()).or_default();
+        for (input, topic) in inputs {
+            series.inputs.entry(input).or_default().topic = topic;
+        }
+        self.cut_off.insert(stage.to_owned());
+    }
+
+    /// What was published for an input, and of which its stage, whose process was cut off, told neither that it came nor that it was missed.
+    pub(crate) fn unread(&self, stage: &str, input: &InputSeries) -> u64 {
+        let published = self.topics.get(&input.topic).map_or(0, |topic| self.published(input.topic, topic));
+        if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
     /// Components that samples trigger and that were not called once, in the order of the graph, each with those of its topics that nothing came on; none, where something

@@ -20,9 +20,36 @@ pub fn escape(text: &str) -> String {
     out
 }
 
+/// Sentences as HTML: what stands between backticks is what people type, and becomes code. Allocates.
+#[must_use]
+pub fn sentence(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    // The last of an odd number of backticks is one.
+    let whole = parts.len() - 1 + parts.len() % 2;
+    let part = |(i, part): (usize, &&str)| match i {
+        i if i >= whole => format!("`{}", escape(part)),
+        i if i % 2 == 1 => format!("<code>{}</code>", escape(part)),
+        _ => escape(part),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_people_type_is_code_and_the_rest_of_a_sentence_is_not() {
+        for (text, html) in [
+            ("make peers", "make peers"),
+            ("", ""),
+            ("`make peers` builds <it>; `a & b`", "<code>make peers</code> builds &lt;it&gt;; <code>a &amp; b</code>"),
+            ("a `b` c ` d", "a <code>b</code> c ` d"),
+            ("`", "`"),
+        ] {
+            assert_eq!(sentence(text), html);
+        }
+    }
 
     #[test]
     fn nothing_gets_out_of_its_place() {

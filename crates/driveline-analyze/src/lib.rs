@@ -36,10 +36,10 @@ mod w9;
 mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
-pub use escape::escape;
+pub use escape::{escape, sentence};
 pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{Quantiles, Rank};
-pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, Split, StageSummary, SubscriptionSummary, Summary};
+pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary, SubscriptionSummary, Summary};
 pub use w9::{PaperFigure, W9, W9Stage};
 pub use waits::Wait;

@@ -10,10 +10,11 @@ mod lead;
 mod scale;
 
 use crate::collector::Collector;
-use crate::escape::escape;
+use crate::escape::{escape, sentence};
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use crate::w9::W9;
+use driveline_runtime::account::CallEnd;
 use scale::{grouped, significant};
 use std::fmt::Write;
 
@@ -106,6 +107,16 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         subscription_table(summary),
         "There are none.",
     );
+    if !summary.services.is_empty() {
+        section(
+            &mut page,
+            "Services",
+            "Every service that a component calls or serves, with what became of the calls; what is in no other column was still under way. \
+             Only clients know whose time was over, and what they could not send.",
+            Some(service_table(summary)),
+            "",
+        );
+    }
     section(
         &mut page,
         "End-to-end figures",
@@ -150,7 +161,7 @@ const COUNTERS_TEXT: &str = "Each with its reason; components without any are le
      ticks of a timer that passed while it was still busy.";
 
 fn failure_list(s: &Summary) -> Option<String> {
-    let items: String = s.failures.iter().map(|f| format!("<li>{}</li>", escape(f))).collect();
+    let items: String = s.failures.iter().map(|f| format!("<li>{}</li>", sentence(f))).collect();
     (!items.is_empty()).then(|| format!("<ul>{items}</ul>"))
 }
 
@@ -294,6 +305,27 @@ fn subscription_table(s: &Summary) -> Option<String> {
     }
     t.push_str("</tbody></table></div>");
     Some(t)
+}
+
+fn service_table(s: &Summary) -> String {
+    let mut t = String::from(
+        "<div class=wide><table><thead><tr><th>component<th class=l>service<th class=l>end<th>calls<th>answered<th>refused<th>timed out<th>other end gone<th>not sent</tr></thead><tbody>",
+    );
+    for x in &s.services {
+        let (name, service, c) = (escape(&x.stage), escape(&x.service), x.calls);
+        let (end, of_clients) = match x.end {
+            CallEnd::Client => ("client", [c.timed_out, c.not_sent].map(|n| grouped(n as f64))),
+            CallEnd::Server => ("server", [String::new(), String::new()]),
+        };
+        let [timed_out, not_sent] = of_clients;
+        let [calls, answered, refused, gone] = [c.calls, c.answered, c.refused, c.peer_gone].map(|n| grouped(n as f64));
+        let _ = write!(
+            t,
+            "<tr><th>{name}</th><th>{service}</th><th>{end}</th><td>{calls}</td><td>{answered}</td><td>{refused}</td><td>{timed_out}</td><td>{gone}</td><td>{not_sent}</td></tr>"
+        );
+    }
+    t.push_str("</tbody></table></div>");
+    t
 }
 
 fn machine_table(s: &Summary) -> String {

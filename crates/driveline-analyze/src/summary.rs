@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The figures of a run, as written to `summary.json`.
 
+use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
 use crate::waits::{self, Wait};
-use driveline_runtime::account::CallbackCounters;
+use driveline_runtime::account::{CallCounters, CallEnd, CallbackCounters};
 use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub struct Summary {
     pub failures: Vec<String>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
-    /// From the first callback's start to the last one's end, in seconds.
+    /// From the first callback's start to the last one's end, in seconds; where no callback was called, how long the modules ran.
     pub duration_s: f64,
     /// What it was measured on.
     pub machine: MachineFacts,
@@ -42,10 +43,14 @@ pub struct Summary {
     /// Samples that should have triggered a component and did not, because newer ones had taken their place: work that was
     /// not done. Of all subscriptions together.
     pub missed_by_triggers: u64,
+    /// Samples that were to trigger a component whose process was killed or ended out of turn, and that it had not told of by then: they are not among the missed.
+    pub unread_by_triggers: u64,
     /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
     pub superseded: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
+    /// Every service that a component calls or serves.
+    pub services: Vec<ServiceSummary>,
     /// Every component.
     pub stages: Vec<StageSummary>,
     /// The experiment W9, where the graph is ComP: figures only if the detector is a YOLO.
@@ -102,6 +107,31 @@ pub struct SubscriptionSummary {
     pub received: u64,
     /// Samples that were published and did not arrive, because newer ones had taken their place.
     pub missed: u64,
+    /// Samples that were published and of which the component, whose process was killed or ended out of turn, told neither; 0 where the process ended by itself.
+    pub unread: u64,
+}
+
+/// One end of a service.
+#[derive(Clone, Debug, Serialize)]
+pub struct ServiceSummary {
+    /// The component.
+    pub stage: String,
+    /// The service.
+    pub service: String,
+    /// Whether the component asks or answers.
+    pub end: CallEnd,
+    /// What became of the calls; the rest is under way.
+    #[serde(flatten)]
+    pub calls: CallCounters,
+}
+
+impl ServiceSummary {
+    /// Calls without a response whose time was not over: refused, without a peer, or not sent.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        let CallCounters { refused, peer_gone, not_sent, .. } = self.calls;
+        refused.saturating_add(peer_gone).saturating_add(not_sent)
+    }
 }
 
 /// One component.
@@ -205,6 +235,7 @@ impl Summary {
             let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
         };
+        let unread = subscriptions.iter().filter(|s| s.triggers).fold(0u64, |sum, s| sum.saturating_add(s.unread));
         let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
         Self {
             format: FORMAT,
@@ -212,10 +243,10 @@ impl Summary {
             ended: run.facts.ended.clone(),
             w9: W9::of(run, &stages),
             facts: facts(run),
-            notes: notes(run),
+            notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
-            duration_s: run.first.map_or(0.0, |first| run.last.since(first).as_secs_f64()),
+            duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),
             frames_published: run
                 .topics
@@ -224,8 +255,10 @@ impl Summary {
                 .fold(0, |sum, (&id, t)| sum.saturating_add(run.published(id, t))),
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
             missed_by_triggers: missed(true),
+            unread_by_triggers: unread,
             superseded: missed(false),
             subscriptions,
+            services: services(run),
             stages,
             end_to_end: ages(&sinks),
             along_the_way: ages(&others),
@@ -237,6 +270,19 @@ impl Summary {
         let mut ends: Vec<&EndToEnd> = self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();
         ends.sort_by(|a, b| b.age_us.p50.total_cmp(&a.age_us.p50));
         ends.into_iter().take(3).filter_map(|e| e.longest_wait.as_ref()).map(|w| w.text.as_str())
+    }
+
+    /// That samples caused no call although their component was there, if some did.
+    #[must_use]
+    pub fn uncalled(&self) -> Option<String> {
+        let counters = self.stages.iter().filter_map(|stage| stage.counters.as_ref());
+        let all = counters.flat_map(|c| [c.skipped_missing, c.skipped_stale, c.unsynchronised, c.take_errors]);
+        let (count, they) = match all.fold(0, u64::saturating_add) {
+            0 => return None,
+            1 => ("1 sample".to_owned(), "it"),
+            n => (format!("{n} samples"), "they"),
+        };
+        Some(format!("{count} caused no call: another input was missing or too old, or {they} could not be read"))
     }
 
     /// `71 of 100 runs of lane failed`, for each component of which some did.
@@ -262,8 +308,34 @@ fn facts(run: &Collector) -> Vec<Fact> {
     run.accounts.facts.iter().map(fact).collect()
 }
 
-fn notes(run: &Collector) -> Vec<String> {
+/// In the order of the graph's components.
+fn services(run: &Collector) -> Vec<ServiceSummary> {
+    let of = |((stage, service, end), series): (&(String, String, CallEnd), &CallSeries)| ServiceSummary {
+        stage: stage.clone(),
+        service: service.clone(),
+        end: *end,
+        calls: series.total(),
+    };
+    let mut services: Vec<_> = run.accounts.services.iter().map(of).collect();
+    services.sort_by_key(|s| run.facts.stages.iter().position(|known| known.name == s.stage).unwrap_or(usize::MAX));
+    services
+}
+
+fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> {
     let mut notes = run.facts.notes.clone();
+    for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0) {
+        let told = s.received.saturating_add(s.missed);
+        notes.push(format!(
+            "{} of {} samples of '{}' were not read by {}: its process was killed or ended out of turn. They are not among the missed.",
+            s.unread,
+            told.saturating_add(s.unread),
+            s.topic,
+            s.stage
+        ));
+    }
+    for (component, port, text) in &run.accounts.refused {
+        notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
+    }
     if run.not_kept > 0 {
         notes.push(format!(
             "{} later callbacks are counted but not in the percentiles: only the first {MAX_SAMPLES} of each component are kept.",
@@ -300,7 +372,8 @@ fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSerie
     stage.inputs.iter().map(move |(input, series)| {
         let (received, missed) = series.counted.unwrap_or((series.received, series.missed));
         let (topic, triggers) = (run.topic_name(series.topic), run.triggers(name, input));
-        SubscriptionSummary { stage: name.to_owned(), input: input.clone(), topic, triggers, received, missed }
+        let unread = run.unread(name, series);
+        SubscriptionSummary { stage: name.to_owned(), input: input.clone(), topic, triggers, received, missed, unread }
     })
 }
 

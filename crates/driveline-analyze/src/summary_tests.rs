@@ -106,6 +106,14 @@ fn a_known_chain_gives_the_known_figures() {
 }
 
 #[test]
+fn a_run_without_a_callback_lasts_as_long_as_its_modules_ran() {
+    let mut run = Collector::new(RunFacts { ran_s: Some(7.5), ..facts() });
+    assert_eq!(run.summary().duration_s, 7.5);
+    frame(&mut run, 0, 1, 0);
+    assert_eq!(run.summary().duration_s, 0.011, "callbacks tell it better");
+}
+
+#[test]
 fn work_not_done_is_told_apart_from_what_was_superseded() {
     let mut run = Collector::new(facts());
     for (stage, input, of, received, missed) in [
@@ -121,6 +129,24 @@ fn work_not_done_is_told_apart_from_what_was_superseded() {
     assert_eq!((s.missed_by_triggers, s.superseded), (13, 40));
     let told: Vec<_> = s.subscriptions.iter().map(|s| (s.input.as_str(), s.triggers, s.received, s.missed)).collect();
     assert_eq!(told, [("image", true, 90, 10), ("image", false, 60, 40), ("lanes", true, 88, 2), ("y", true, 0, 1)]);
+}
+
+#[test]
+fn what_a_process_had_not_read_when_it_was_killed_is_told() {
+    let mut run = Collector::new(facts());
+    run.set_published("camera", "image", topic("image").id(), 200);
+    run.set_subscription("lane", "image", topic("image").id(), 4, 1);
+    assert_eq!(run.summary().unread_by_triggers, 0, "whoever goes on may read them yet");
+    run.cut_off("lane");
+    run.cut_off("fusion");
+    run.cut_off("nobody");
+    let s = run.summary();
+    let told: Vec<_> = s.subscriptions.iter().map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed, s.unread)).collect();
+    assert_eq!(told, [("lane", "image", 4, 1, 195), ("fusion", "image", 0, 0, 200), ("fusion", "lanes", 0, 0, 0)]);
+    // What is only read when something else triggers is no work.
+    assert_eq!((s.unread_by_triggers, s.missed_by_triggers), (195, 1));
+    let [note] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
+    assert!(note.starts_with("195 of 200 samples of 'image' were not read by lane: its process was killed"), "{note}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Processes that were started: what they say, and how they end, without trust that they are brief, polite, or end at all.
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,6 +14,23 @@ use std::time::{Duration, Instant};
 const LINE_MAX: u64 = 16 << 20;
 /// How long a process that has closed its output may take to end.
 const LEAVES: Duration = Duration::from_secs(5);
+
+/// Has this process end with whoever has started it and holds the other end of its standard input. To be called before anything else.
+///
+/// # Errors
+/// [`ErrorKind::BrokenPipe`] if that one has ended already; the kernel tells of an end only who has asked for it before.
+pub fn end_with_starter() -> Result<()> {
+    // In vain on systems that do not know it.
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+    let input = rustix::stdio::stdin();
+    let mut asked = [PollFd::new(&input, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut asked, Some(&now))?;
+    if asked.iter().any(|input| input.revents().contains(PollFlags::HUP)) {
+        return Err(Error::new(ErrorKind::BrokenPipe, "whoever started this process has ended"));
+    }
+    Ok(())
+}
 
 /// A process in a group of its own, so that what it has started ends with it. An interruption from the terminal reaches it
 /// through whoever started it. Dropping it kills what is left of the group, and waits for the process. What leaves the group
@@ -56,11 +74,21 @@ impl Started {
     /// [`ErrorKind::TimedOut`] if it had to be killed; the kernel's.
     pub fn end_within(&mut self, patience: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + patience;
+        self.end_unless(|| {
+            (Instant::now() >= deadline).then(|| Error::new(ErrorKind::TimedOut, format!("it went on for {patience:?}, and was killed")))
+        })
+    }
+
+    /// How it ended. Blocks until then, or until there is a reason to wait no longer, for which is asked up to 50 times a second: it is killed then, and so is what it leaves.
+    ///
+    /// # Errors
+    /// That reason; the kernel's.
+    pub fn end_unless(&mut self, reason: impl Fn() -> Option<Error>) -> Result<ExitStatus> {
         let mut pause = Duration::from_millis(1);
         while !self.has_ended() {
-            if Instant::now() >= deadline {
+            if let Some(reason) = reason() {
                 self.kill();
-                return Err(Error::new(ErrorKind::TimedOut, format!("it went on for {patience:?}, and was killed")));
+                return Err(reason);
             }
             std::thread::sleep(pause);
             pause = (2 * pause).min(Duration::from_millis(20));
@@ -142,21 +170,23 @@ pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<Stri
     })
 }
 
-/// At most so many bytes of what somebody said, without what would move the cursor or change colours.
+/// At most so many bytes of what somebody said, [`plain`].
 #[must_use]
 pub fn readable(said: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(said.get(..most).unwrap_or(said));
     plain(text.trim())
 }
 
-/// Text of others without what would move the cursor or change colours: ends of lines and tabs stay.
+/// Text of others without what would move the cursor, change colours or the direction of writing, or tell two names apart that look the
+/// same, as characters without width do: ends of lines and tabs stay.
 #[must_use]
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if moves(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 fn moves(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
+    let unseen = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    unseen || c.is_control() && c != '\n' && c != '\t'
 }
 
 /// A value out of the JSON of others, whose texts and names may be shown to people: [`plain`].
@@ -188,7 +218,7 @@ fn make_plain(value: &mut Value) {
     }
 }
 
-/// The first text or name in a value that would move the cursor or change colours, made readable.
+/// The first text or name in a value that is not [`plain`], made so.
 #[must_use]
 pub fn unreadable(value: &Value) -> Option<String> {
     let of_text = |text: &str| text.chars().any(moves).then(|| readable(text.as_bytes(), 200));
@@ -286,6 +316,7 @@ mod tests {
         assert_eq!(readable(b"abcdef", 3), "abc");
         assert_eq!(unreadable(&serde_json::json!({"a": [1, "two\nlines", null], "b": true})), None);
         assert_eq!(unreadable(&serde_json::json!({"a": ["\u{1b}[2J"]})).unwrap(), "\u{fffd}[2J");
+        assert_eq!(unreadable(&serde_json::json!("driveline\u{200b}, \u{202e}1 µs")).unwrap(), "driveline\u{fffd}, \u{fffd}1 µs");
         assert_eq!(unreadable(&serde_json::json!({"a\u{7}": 1})).unwrap(), "a\u{fffd}");
         let said = plain_json::<Value>(br#"{"a\u0007": ["\u001b[2J", "two\nlines"], "n": 18446744073709551615}"#).unwrap();
         assert_eq!(said, serde_json::json!({"a\u{fffd}": ["\u{fffd}[2J", "two\nlines"], "n": u64::MAX}));

@@ -2,7 +2,6 @@
 //! The benchmark as a program of its own, for its tests and for machines without the other tools.
 
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -24,12 +23,6 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a processing chain once and print what came of it
-    #[command(hide = true)]
-    Chain {
-        /// A chain as JSON
-        file: PathBuf,
-    },
     #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
     Peer,
 }
@@ -40,10 +33,6 @@ fn main() -> ExitCode {
         Command::Peers { args, json } => driveline_bench::list_peers(&driveline_bench::PeersArgs { json, ..args }).map(|text| {
             println!("{}", text.trim_end());
             ExitCode::SUCCESS
-        }),
-        Command::Chain { file } => driveline_bench::chain::run_file(&file).map(|(text, is_valid)| {
-            print!("{text}");
-            ExitCode::from(u8::from(!is_valid))
         }),
         Command::Link(args) => driveline_bench::run_link(&args).map(driveline_bench::Ending::exit_code),
     };

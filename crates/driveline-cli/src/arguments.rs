@@ -31,7 +31,8 @@ Environment:
   DRIVELINE_COMPONENT_PATH  further directories with component libraries,
                             separated by colons
   DRIVELINE_DOMAIN          the domain of programs and tools that name none,
-                            instead of `default`
+                            instead of `default`; not of graphs, whose `domain:`
+                            says it
   DRIVELINE_DOMAIN_DIR      the directory in which processes meet, whatever
                             domain is named
   DRIVELINE_LOG             which log lines modules write, such as `debug` or
@@ -119,7 +120,7 @@ Ctrl-C stops the modules in reverse order; a second one kills them.")]
   driveline graph graph.yaml --json")]
     Graph(Graph),
     /// List the component classes in a library
-    #[command(after_help = "Example:\n  driveline describe libcomp_components.so")]
+    #[command(after_help = "Example:\n  driveline describe build/lib/libcomp.so")]
     Describe {
         /// Shared library
         library: PathBuf,
@@ -220,7 +221,7 @@ pub(crate) enum Bench {
     Link(Box<driveline_bench::LinkArgs>),
     /// Other middleware that can be measured, how it is configured, and how to add what is not there
     #[command(
-        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2\n      how one is configured, and how to add the other"
+        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
     )]
     Peers(driveline_bench::PeersArgs),
 }
@@ -340,9 +341,9 @@ pub(crate) fn parse() -> Arguments {
     Arguments::try_parse_from(&words).unwrap_or_else(|e| with_subcommands(e, &words).exit())
 }
 
-/// An error about a subcommand that does not exist, with those that do.
+/// An error about a subcommand that does not exist, with those that do, or about an option of one that was left out, with that one.
 fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
-    if e.kind() != ErrorKind::InvalidSubcommand {
+    if !matches!(e.kind(), ErrorKind::InvalidSubcommand | ErrorKind::UnknownArgument) {
         return e;
     }
     let root = Arguments::command();
@@ -352,6 +353,15 @@ fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
             command = next;
             path += &format!(" {word}");
         }
+    }
+    if e.kind() == ErrorKind::UnknownArgument {
+        let option = e.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+        let takes = |c: &&clap::Command| c.get_arguments().filter_map(clap::Arg::get_long).any(|long| option == format!("--{long}"));
+        if let Some(of) = command.get_subcommands().find(takes) {
+            let tip = format!("`{path} {}` takes `{option}`", of.get_name());
+            e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        return e;
     }
     let names: Vec<&str> = command.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name).collect();
     if !names.is_empty() {
@@ -425,6 +435,8 @@ mod tests {
         }
         let all = told("driveline topics list");
         assert!(all.contains("`driveline` has: run, validate") && !all.contains("peer"), "{all}");
+        let left_out = told("driveline gateway --explain");
+        assert!(left_out.contains("`driveline gateway list` takes `--explain`"), "{left_out}");
         for (line, says) in
             [("driveline topic echo a --count -1", "write how many samples"), ("driveline topic echo a --timeout -1", "write seconds")]
         {

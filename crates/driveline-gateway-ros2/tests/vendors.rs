@@ -21,7 +21,11 @@ use std::time::Duration;
 
 /// `domain_id`: of this test alone.
 fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
-    let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
+    let rules = json!([
+        { "topic": "/chatter", "direction": "to_ros" },
+        { "topic": "/back", "direction": "from_ros" },
+        { "topic": "/quick", "direction": "from_ros" }
+    ]);
     let rig = Rig::new(domain_id, rules, &[("chatter", 4096, reliable(4))]);
     let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &reliable(4));
     let mut fast = rig.node(vendor, "sub rt/chatter string bv1");
@@ -41,6 +45,16 @@ fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
         n += 1;
     });
     assert_eq!(missed, 0);
+    // Best effort: what comes is whole, each once and in order, however many do not come.
+    let mut quick = rig.subscription("quick", &Qos { depth: 4, ..Qos::default() });
+    let _third = rig.node(vendor, "pub rt/quick string 3 100000 10000 bv16");
+    let mut last = None;
+    take(&mut quick, 20, |payload, header| {
+        assert!(payload.len() == 12 && payload[4] == 4 && payload[8..11].iter().all(|b| *b == payload[8]), "whole: {payload:?}");
+        let written = header.origins.as_slice()[0].source_oldest;
+        assert!(last.is_none_or(|last| last < written), "each once, in order");
+        last = Some(written);
+    });
 }
 
 fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {

@@ -12,9 +12,8 @@ pub mod directory;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod intake;
+pub mod introductions;
 pub mod neighbours;
 pub mod probing;
-#[cfg(feature = "engine")]
-pub mod sockets;
 pub mod window;
 pub mod wire;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which hosts this one is connected to, and whom it connects to again: `docs/protocols/network.md`, section 7. No thread, no network, no clock.
+//! Which hosts this one is connected to, and whom it connects to again: `docs/protocols/network-faults.md`. No thread, no network, no clock.
 //!
 //! Zenoh connects again to what stands under `connect`, and to whoever it is told of: by multicast, or by a third host, which tells when one comes there. When the connection between two
 //! ends that have met so and neither leaves the third one, nobody tells them again. So the end that had connected connects again, to where it had: that place is known to be right. Where
@@ -16,6 +16,9 @@ pub const AGAIN_EVERY: Duration = Duration::from_millis(200);
 /// For how long that is tried of one that never said that it is a host of this domain: it may be of another, and nobody here learns that it was started again.
 pub const STRANGER_FOR: Duration = Duration::from_secs(60);
 
+/// For how long one that was lost is looked for only where it was, and by the end that had connected: an attempt at another place, which others tell of, keeps that one waiting, and of two
+/// attempts at the same moment both make a connection.
+const SOUGHT_FOR: Duration = Duration::from_secs(30);
 /// One that ends so soon was refused by whoever had made it, because there was another at that moment: it does not know where this host is.
 const REFUSED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -45,8 +48,12 @@ struct Neighbour {
     at: Option<String>,
     /// Since when the other one has connected here.
     calls: Option<MonotonicNs>,
-    /// Since when there is no connection, and when to try again.
-    lost: Option<(MonotonicNs, MonotonicNs)>,
+    /// Since when there is no connection, and this host is to make one.
+    lost: Option<MonotonicNs>,
+    /// Since when there is none, and the other one is.
+    awaited: Option<MonotonicNs>,
+    /// Not to be tried before, however soon a connection has ended that was made.
+    next: MonotonicNs,
 }
 
 /// See the module. Each is named by the number of its gateway's start.
@@ -69,13 +76,18 @@ impl Neighbours {
             Made::Here(at) => neighbour.at = Some(at),
             Made::There => neighbour.calls = Some(now),
         }
-        neighbour.lost = None;
+        (neighbour.lost, neighbour.awaited) = (None, None);
+    }
+
+    /// Whether it was lost so recently that one of the two is to find the other where that was, rather than where others say.
+    pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
+        self.all.get(&start).and_then(|n| n.lost.or(n.awaited)).is_some_and(|since| now.since(since) < SOUGHT_FOR)
     }
 
     /// There is a connection, whoever made it.
     pub fn is_connected(&mut self, start: u64) {
         if let Some(neighbour) = self.all.get_mut(&start) {
-            neighbour.lost = None;
+            (neighbour.lost, neighbour.awaited) = (None, None);
         }
     }
 
@@ -90,12 +102,19 @@ impl Neighbours {
     pub fn lost(&mut self, start: u64, now: MonotonicNs) {
         match self.all.get_mut(&start) {
             // Of two that know where the other is, the one with the lower number.
-            Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => n.lost = Some((now, now)),
+            Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => n.lost = Some(now),
+            Some(n) if n.calls.is_some() => *n = Neighbour { awaited: Some(now), ..Neighbour::default() },
             _ => drop(self.all.remove(&start)),
         }
-        let all_lost = || self.all.iter().filter_map(|(start, n)| Some((n.lost?.0, *start)));
-        if all_lost().count() > MAX_LOST
-            && let Some((_, longest)) = all_lost().min()
+        self.forget_longest(|n| n.lost);
+        self.forget_longest(|n| n.awaited);
+    }
+
+    /// Where there are too many of a kind.
+    fn forget_longest(&mut self, since: impl Fn(&Neighbour) -> Option<MonotonicNs>) {
+        let all = || self.all.iter().filter_map(|(start, n)| Some((since(n)?, *start)));
+        if all().count() > MAX_LOST
+            && let Some((_, longest)) = all().min()
         {
             self.all.remove(&longest);
         }
@@ -104,7 +123,10 @@ impl Neighbours {
     /// Whom to connect to now, and where; and when to look again. Who was replaced is forgotten.
     pub fn due(&mut self, now: MonotonicNs, standing: impl Fn(u64) -> Standing) -> (Vec<(u64, String)>, Option<MonotonicNs>) {
         self.all.retain(|start, neighbour| {
-            let Some((since, _)) = neighbour.lost else { return true };
+            if let Some(since) = neighbour.awaited {
+                return now.since(since) < SOUGHT_FOR;
+            }
+            let Some(since) = neighbour.lost else { return true };
             match standing(*start) {
                 Standing::Host => true,
                 Standing::Replaced => false,
@@ -113,12 +135,12 @@ impl Neighbours {
         });
         let (mut due, mut soonest) = (Vec::new(), None::<MonotonicNs>);
         for (start, neighbour) in &mut self.all {
-            let (Some((_, next)), Some(at)) = (&mut neighbour.lost, &neighbour.at) else { continue };
-            if now >= *next {
+            let (Some(_), Some(at)) = (neighbour.lost, &neighbour.at) else { continue };
+            if now >= neighbour.next {
                 due.push((*start, at.clone()));
-                *next = now + AGAIN_EVERY;
+                neighbour.next = now + AGAIN_EVERY;
             }
-            soonest = Some(soonest.map_or(*next, |s| s.min(*next)));
+            soonest = Some(soonest.map_or(neighbour.next, |s| s.min(neighbour.next)));
         }
         (due, soonest)
     }
@@ -156,6 +178,33 @@ mod tests {
         assert_eq!(due(&mut neighbours, 3_700_000, Standing::Host), [0; 0]);
         neighbours.lost(1, at(3_800_000));
         assert_eq!(due(&mut neighbours, 3_800_000, Standing::Host), [1]);
+        // That made one, which has ended.
+        neighbours.connected(1, here(), at(3_800_010));
+        neighbours.lost(1, at(3_800_020));
+        assert_eq!(neighbours.due(at(3_800_020), |_| Standing::Host), (vec![], Some(at(3_800_200))));
+        assert_eq!(due(&mut neighbours, 3_800_200, Standing::Host), [1]);
+    }
+
+    #[test]
+    fn one_that_was_lost_a_moment_ago_is_sought_where_it_was() {
+        let mut neighbours = Neighbours::new(ME);
+        neighbours.connected(1, here(), at(0));
+        neighbours.connected(2, Made::There, at(0));
+        let sought = |neighbours: &Neighbours, ms| [1, 2, 3].map(|start| neighbours.is_sought(start, at(ms)));
+        assert_eq!(sought(&neighbours, 0), [false; 3], "none is lost");
+        [1, 2, 3].into_iter().for_each(|start| neighbours.lost(start, at(1_000)));
+        assert_eq!(
+            sought(&neighbours, 1_000),
+            [true, true, false],
+            "the second one by that one itself; of the third, only others know where it is"
+        );
+        assert_eq!(due(&mut neighbours, 1_000, Standing::Host), [1]);
+        assert_eq!(sought(&neighbours, 30_999), [true, true, false]);
+        assert_eq!(sought(&neighbours, 31_000), [false; 3], "it may be elsewhere by now");
+        assert_eq!(due(&mut neighbours, 31_000, Standing::Host), [1]);
+        assert_eq!(neighbours.all.len(), 1, "it is forgotten who is awaited no longer");
+        neighbours.is_connected(1);
+        assert_eq!(sought(&neighbours, 31_000), [false; 3]);
     }
 
     #[test]
@@ -200,5 +249,11 @@ mod tests {
             neighbours.lost(n, at(1_000 - n));
         }
         assert_eq!(due(&mut neighbours, 2_000, Standing::Host), (0..MAX_LOST as u64).collect::<Vec<_>>());
+        for n in 1_000..=1_000 + MAX_LOST as u64 {
+            neighbours.connected(n, Made::There, at(2_000));
+            neighbours.lost(n, at(2_000 + n));
+        }
+        assert_eq!(neighbours.all.len(), 2 * MAX_LOST);
+        assert!(neighbours.is_sought(1_000 + MAX_LOST as u64, at(4_000)) && !neighbours.is_sought(1_000, at(4_000)));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! When another host is asked for the time, and what it means when it never answers.
 //!
-//! Reasons: `docs/protocols/network.md`, sections 6 and 7.
+//! Reasons: `docs/protocols/network.md`, section 6, and `network-faults.md`.
 
 use crate::directory::MAX_HOSTS;
 use crate::wire::HostId;

@@ -25,6 +25,12 @@ const NOT_YET_FIRST: Duration = Duration::from_millis(10);
 /// … but no less often than that.
 const NOT_YET_LONGEST: Duration = Duration::from_secs(1);
 
+/// So long after the last sample was handed over or the last acknowledgement came, and never before one can have come, a nudge follows what is in flight; another
+/// follows that after twice as long, and so on …
+const NUDGE_FIRST: Duration = Duration::from_millis(4);
+/// … until there were so many: a quarter of a second at least, in which TCP has found out by itself.
+const MAX_NUDGES: u32 = 6;
+
 /// A sample that was handed to Zenoh and not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Flying {
@@ -82,7 +88,20 @@ pub struct Window {
     went_back: MonotonicNs,
     /// How often it went back since something was acknowledged.
     stuck: u32,
+    /// How long the way there and back takes at least.
+    round_trip: Duration,
+    nudge: Nudge,
     counters: WindowCounters,
+}
+
+/// The next nudge, if nothing is handed over or acknowledged before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Nudge {
+    at: MonotonicNs,
+    /// How long it is quiet until then.
+    pause: Duration,
+    /// So many there were.
+    sent: u32,
 }
 
 /// Where the window has gone back to.
@@ -134,6 +153,8 @@ impl Window {
             again: None,
             went_back: MonotonicNs(0),
             stuck: 0,
+            round_trip: Duration::ZERO,
+            nudge: Nudge::default(),
             counters: WindowCounters::default(),
         }
     }
@@ -180,6 +201,7 @@ impl Window {
     /// A sample has been handed over: its acknowledgement has its time from now on.
     pub fn handed_over(&mut self, number: u64, now: MonotonicNs) {
         let until = self.patience(now);
+        self.quiet_since(now);
         self.flying.iter_mut().rev().filter(|f| f.number == number).for_each(|f| f.until = until);
     }
 
@@ -299,6 +321,7 @@ impl Window {
             return false;
         }
         self.stuck = 0;
+        self.quiet_since(now);
         let patience = self.patience(now);
         match self.flying.front_mut() {
             None => self.again = None,
@@ -321,6 +344,30 @@ impl Window {
             None if self.reliable => self.flying.front().map(|f| f.until),
             None => self.flying.iter().map(|f| f.until).min(),
         }
+    }
+
+    /// When something small is to follow what is in flight, by which TCP sees whether the end of it is lost. `None`: nothing is in flight, or it has had that
+    /// often enough.
+    #[must_use]
+    pub fn nudge_at(&self) -> Option<MonotonicNs> {
+        (!self.flying.is_empty() && self.nudge.sent < MAX_NUDGES).then_some(self.nudge.at)
+    }
+
+    /// What [`Self::nudge_at`] asks for has been sent.
+    pub fn nudged(&mut self, now: MonotonicNs) {
+        let pause = self.nudge.pause * 2;
+        self.nudge = Nudge { at: now + pause, pause, sent: self.nudge.sent + 1 };
+    }
+
+    fn quiet_since(&mut self, now: MonotonicNs) {
+        // And a quarter for whoever answers.
+        let pause = NUDGE_FIRST.max(self.round_trip * 5 / 4);
+        self.nudge = Nudge { at: now + pause, pause, sent: 0 };
+    }
+
+    /// How long the way there and back takes at least: no acknowledgement comes sooner.
+    pub fn takes(&mut self, round_trip: Duration) {
+        self.round_trip = round_trip;
     }
 
     /// What has waited too long for its acknowledgement.

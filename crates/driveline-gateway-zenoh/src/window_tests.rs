@@ -60,6 +60,47 @@ fn what_takes_long_to_be_handed_over_is_not_given_up_for_that() {
     assert_eq!(w.deadline(), None);
 }
 
+/// Milliseconds since `from` at which nudges are sent until something happens.
+fn nudges(w: &mut Window, from: MonotonicNs) -> Vec<u128> {
+    let next = || w.nudge_at().inspect(|at| w.nudged(*at)).map(|at| at.since(from).as_millis());
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn nothing_follows_before_an_acknowledgement_can_have_come_and_a_late_thread_makes_good_for_nothing() {
+    let mut w = best_effort();
+    w.takes(Duration::from_millis(10));
+    let Place { number, .. } = w.send(1, false, MonotonicNs(0));
+    w.handed_over(number, MonotonicNs(S));
+    assert_eq!(w.nudge_at(), Some(MonotonicNs(S + 12_500_000)));
+    // It had no processor for a second.
+    w.nudged(MonotonicNs(2 * S));
+    assert_eq!(w.nudge_at(), Some(MonotonicNs(2 * S + 25_000_000)));
+}
+
+#[test]
+fn something_follows_what_is_in_flight_now_and_then_until_tcp_knows() {
+    for mut w in [best_effort(), Window::new(true, FULL, 0)] {
+        assert_eq!(w.nudge_at(), None, "nothing is in flight");
+        let Place { number, .. } = w.send(4 << 20, false, MonotonicNs(0));
+        let (handed_over, acknowledged) = (MonotonicNs(S), MonotonicNs(2 * S));
+        w.handed_over(number, handed_over);
+        assert_eq!(nudges(&mut w, handed_over), [4, 12, 28, 60, 124, 252]);
+        assert!(w.acknowledged(&answer(Outcome::Published, number, 0), acknowledged));
+        assert_eq!(w.nudge_at(), None, "it has arrived");
+        // Two in flight: what has become of the first says that the way is not quiet.
+        for _ in 0..2 {
+            let Place { number, .. } = w.send(1, false, acknowledged);
+            w.handed_over(number, acknowledged);
+        }
+        assert_eq!(nudges(&mut w, acknowledged).len(), 6);
+        assert!(w.acknowledged(&answer(Outcome::Published, number + 1, 0), MonotonicNs(3 * S)));
+        assert_eq!(nudges(&mut w, MonotonicNs(3 * S)).len(), 6);
+        assert!(!w.acknowledged(&answer(Outcome::Published, number + 1, 0), MonotonicNs(4 * S)), "twice");
+        assert_eq!(w.nudge_at(), None);
+    }
+}
+
 #[test]
 fn one_large_sample_is_in_flight_and_the_next_goes_when_it_has_arrived() {
     let mut w = best_effort();

@@ -5,12 +5,12 @@
 mod rig;
 
 use driveline::types::Qos;
-use rig::certificates::{authority, certificate, tls};
+use rig::certificates::Fleet;
 use rig::net::{Net, Wire};
 use rig::readings::deep;
 use rig::stopwatch::{Gaps, Stopwatch, Took, tell};
 use rig::{Host, alone, carried, eventually, publisher_options, subscription_options};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -99,11 +99,18 @@ fn over_tls_a_connection_that_ends_with_its_socket_full_ends_in_time_and_delays_
     }
 }
 
+/// There Zenoh is told at once, and would wait for room in that connection with the only thread that it has.
+#[test]
+fn over_tls_a_gateway_that_is_stopped_in_a_large_sample_delays_no_other() {
+    beside_one_that_ends(Ends::IsStopped, 20, true, Duration::from_millis(500));
+}
+
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug)]
 enum Ends {
     FallsSilent,
     StandsStill,
+    IsStopped,
 }
 
 /// The longest time for which nothing was heard on a connection beside one over which large samples go, with so much bandwidth, and that ends, is at most `gap`; and that one of
@@ -113,31 +120,22 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     const KNOWN_WITHIN: Duration = Duration::from_secs(6);
     const LARGE: usize = 4 << 20;
     const SMALL: usize = 64;
-    /// Longer than Zenoh would wait for a socket to be empty.
-    const AFTERWARDS: Duration = Duration::from_secs(11);
+    // Longer than Zenoh would wait for a socket to be empty, which nobody is asked for whose other end has closed it.
+    let afterwards = Duration::from_secs(if matches!(how, Ends::IsStopped) { 3 } else { 11 });
     let _alone = alone();
     let Some(mut net) = Net::new(3) else { return };
     let wires = [net.wire(0, 1), net.wire(0, 2)];
     let dir = tempfile::tempdir().unwrap();
     let qos = Qos::default();
-    if over_tls {
-        authority(dir.path(), "fleet");
-    }
-    let secured = |name: &str, mut network: Value| {
-        if over_tls {
-            certificate(dir.path(), name, "fleet");
-            network["tls"] = tls(dir.path(), name);
-        }
-        network
-    };
-    let endpoint = |w: &Wire| if over_tls { w.endpoint(0).replace("tcp/", "tls/") } else { w.endpoint(0) };
+    let fleet = Fleet::new(dir.path(), over_tls);
+    let endpoint = |w: &Wire| fleet.endpoint(&w.endpoint(0));
     let listens: Vec<String> = wires.iter().map(endpoint).collect();
     let of_a = [carried("camera", true, false, LARGE as u64, &qos), carried("wheel", true, false, SMALL as u64, &qos)];
-    let network = secured("a", json!({ "host": "a", "listen": listens, "bandwidth_mbit": mbit }));
+    let network = fleet.network("a", json!({ "host": "a", "listen": listens, "bandwidth_mbit": mbit }));
     let mut a = Host::new(dir.path(), "a", net.on(0), &network, &of_a);
     let host = |name: &str, n: usize, topic: &str, len: usize| {
         let topics = [carried(topic, false, true, len as u64, &qos)];
-        let network = secured(name, json!({ "host": name, "connect": [endpoint(&wires[n - 1])] }));
+        let network = fleet.network(name, json!({ "host": name, "connect": [endpoint(&wires[n - 1])] }));
         Host::new(dir.path(), name, net.on(n), &network, &topics)
     };
     let (mut b, mut c) = (host("b", 1, "camera", LARGE), host("c", 2, "wheel", SMALL));
@@ -167,6 +165,7 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     match how {
         Ends::FallsSilent => net.drop_silently(wires[0], true),
         Ends::StandsStill => b.stand_still(true),
+        Ends::IsStopped => b.ask_to_end(),
     }
     let watch = Stopwatch::start();
     gaps = Gaps::begin();
@@ -175,7 +174,7 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
         let gone = scope.spawn(|| {
             until_gone(&a, "b");
             let known = watch.read();
-            std::thread::sleep(AFTERWARDS);
+            std::thread::sleep(afterwards);
             over.store(true, SeqCst);
             known
         });

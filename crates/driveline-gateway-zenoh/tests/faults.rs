@@ -114,7 +114,7 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
     assert_eq!((figures.sent, figures.refused, figures.unacknowledged, figures.superseded), (LAST, 0, 0, 0), "{figures:?}");
 }
 
-/// Each start of a gateway makes new keys, of which the other one keeps something (docs/protocols/network.md, section 7).
+/// Each start of a gateway makes new keys, of which the other one keeps something (docs/protocols/network-faults.md).
 #[test]
 #[ignore = "takes minutes: make test-gateways ONLY=hosts-long"]
 fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {

@@ -327,7 +327,7 @@ fn what_a_run_is_told_is_not_said_twice() {
 }
 
 #[test]
-fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is_taken_at_that() {
+fn whose_certificates_are_broken_is_told_to_look_at_them_and_whose_address_is_taken_at_that() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.pem");
     std::fs::write(&file, "-----BEGIN CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n").unwrap();
@@ -336,6 +336,14 @@ fn whose_certificates_zenoh_refuses_is_told_to_look_at_them_and_whose_address_is
         Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()
     };
     let told = start(&json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }));
+    assert!(told.contains("network.tls.certificate: ") && told.contains("a.pem has no certificate that can be read"), "{told}");
+    assert!(told.contains("openssl x509") && !told.contains("ss -ltnp"), "{told}");
+    // Files that a file of Zenoh's names it reads by itself.
+    let of_zenoh = dir.path().join("zenoh.json5");
+    let of_tls = json!({ "root_ca_certificate": file, "listen_certificate": file, "listen_private_key": file, "enable_mtls": true });
+    let zenoh = json!({ "mode": "peer", "listen": { "endpoints": ["tls/127.0.0.1:0"] }, "scouting": { "multicast": { "enabled": false } }, "transport": { "link": { "tls": of_tls } } });
+    std::fs::write(&of_zenoh, zenoh.to_string()).unwrap();
+    let told = start(&json!({ "zenoh": of_zenoh }));
     assert!(told.contains("certificates in PEM") && !told.contains("ss -ltnp"), "{told}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let told = start(&json!({ "listen": [format!("tcp/{}", taken.local_addr().unwrap())] }));

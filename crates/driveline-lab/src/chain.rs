@@ -18,13 +18,13 @@ pub(crate) const OUTPUT: &str = "output, Hz";
 pub(crate) struct Transmission<'a> {
     /// The stages, and [`OUTPUT`].
     pub(crate) columns: Vec<&'a str>,
-    pub(crate) rows: Vec<Row<'a>>,
+    pub(crate) rows: Vec<Shares<'a>>,
     /// Why published shares do not stand among them.
     pub(crate) missing: Option<&'static str>,
 }
 
 /// Somebody's shares in a cell, one for each column; empty where there is none.
-pub(crate) struct Row<'a> {
+pub(crate) struct Shares<'a> {
     pub(crate) cell: &'a str,
     pub(crate) name: String,
     pub(crate) shares: Vec<String>,
@@ -40,12 +40,12 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
         for c in e.in_cell(cell).filter(|c| c.headline().is_some()) {
             let mut shares: Vec<String> = stages.iter().map(|stage| percent(c.transmission_percent(stage))).collect();
             shares.extend(has_output.then(|| output_hz(c).unwrap_or_default()));
-            rows.push(Row { cell, name: c.name(), shares });
+            rows.push(Shares { cell, name: c.name(), shares });
         }
         for p in e.in_cell(cell).next().into_iter().flat_map(|c| e.transmission_published(c)) {
             let mut shares: Vec<String> = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied())).collect();
             shares.extend(has_output.then(String::new));
-            rows.push(Row { cell, name: format!("{} (published, {})", p.system, p.on), shares });
+            rows.push(Shares { cell, name: format!("{} (published, {})", p.system, p.on), shares });
         }
     }
     let missing = e.network_is_missing().then_some(NETWORK_IS_MISSING);

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which differences between two measurements are real.
+//! Which differences between two measurements are real: of times, and of the goodput of streams.
 //!
 //! Both hold rounds that were measured at different times, so rounds are not paired: the interval of a ratio draws the rounds of each
 //! on their own (bootstrap, expanded percentiles). Many comparisons find differences by chance; a verdict therefore needs two things: the 95 %
-//! interval excludes 1, and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
+//! interval excludes 1 (of goodputs, what counts as equal), and Welch's t test of the rounds' percentiles (logarithms, because latencies differ by factors) stays below
 //! 5 % after Holm's correction (1979) over all comparisons made.
 
 mod chance;
 mod costs;
+mod text;
 mod uncompared;
 
 pub use chance::SIGNIFICANCE;
 pub use costs::{Cost, CostVerdict, What};
 
-use crate::analysis::{Compared, contradiction, pooled_headline};
+use crate::analysis::{Compared, Criterion, Measure, contradiction, goodput, pooled_headline};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use chance::{holm, holm_verdict, welch};
-use driveline_analyze::prose::{self, wrapped};
-use driveline_analyze::text::Columns;
-use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval_unpaired};
+use chance::{holm, is_real, welch};
+use driveline_analyze::prose;
+use driveline_bench::stats::{ENOUGH_ROUNDS, Goodput, Interval, Rank, Runs, goodput_interval_unpaired, ratio_interval_unpaired};
 use driveline_bench::{MAX_OTHERS, UsageError};
 use serde::Serialize;
+use std::cmp::Ordering;
 use std::path::PathBuf;
 use uncompared::{Uncompared, Why};
 
@@ -58,14 +59,14 @@ pub struct Differences {
     /// What makes the two incomparable, or less comparable.
     pub warnings: Vec<String>,
     /// What is in both.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Difference>,
     /// Processor time per message, and what did not arrive.
     pub costs: Vec<Cost>,
 }
 
 /// One figure in both.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct Difference {
     /// Experiment.
     pub experiment: String,
     /// Cell.
@@ -76,12 +77,18 @@ pub struct Row {
     pub role: Role,
     /// Which figure.
     pub of: Compared,
-    /// `p50` or `p99`.
+    /// `p50` or `p99`; of streams `goodput` in the place of `p50`.
     pub rank: &'static str,
+    #[serde(skip)]
+    by: Criterion,
     /// In A, in nanoseconds.
     pub a_ns: Option<u64>,
     /// In B, in nanoseconds.
     pub b_ns: Option<u64>,
+    /// Of goodput, in A.
+    pub a_bytes_per_s: Option<f64>,
+    /// In B.
+    pub b_bytes_per_s: Option<f64>,
     /// B ÷ A with its 95 % interval by rounds; none if n is too small.
     pub ratio: Option<Interval>,
     /// Probability of so great a difference by chance, corrected for the number of comparisons.
@@ -94,9 +101,9 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// B takes less.
+    /// B takes less, or gets more through.
     Faster,
-    /// B takes longer.
+    /// B takes longer, or gets less through.
     Slower,
     /// A difference is real, and the row's own floor changed in the same direction by as much: so the machine did.
     MachineChanged,
@@ -110,16 +117,18 @@ pub enum Verdict {
     TooFewSamples,
 }
 
+/// What a table says of what the machine did.
+const MACHINE_CHANGED: &str = "as the floor did";
+
 impl Verdict {
-    fn label(self) -> &'static str {
+    /// For the table; nothing where no verdict was possible, which is told of all such rows together.
+    fn label(self) -> Option<&'static str> {
         match self {
-            Self::Faster => "faster",
-            Self::Slower => "SLOWER",
-            Self::MachineChanged => "as the floor did",
-            Self::NoDifferenceShown => "no difference shown",
-            Self::TooFewRounds => "too few rounds",
-            Self::UnequalRounds => "round too short",
-            Self::TooFewSamples => "n too small",
+            Self::Faster => Some("faster"),
+            Self::Slower => Some("SLOWER"),
+            Self::MachineChanged => Some(MACHINE_CHANGED),
+            Self::NoDifferenceShown => Some("no difference shown"),
+            Self::TooFewRounds | Self::UnequalRounds | Self::TooFewSamples => None,
         }
     }
 }
@@ -143,7 +152,7 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
         args.b.display(),
         comparison.warnings.iter().map(|w| format!("\n  {w}")).collect::<String>()
     );
-    if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text(&comparison, prose::width())) }
+    if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text::text(&comparison, prose::width())) }
 }
 
 /// Compares what is in both.
@@ -198,8 +207,12 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
                 uncompared.add(Why::OtherFigure, format!("{} ({} and {})", at(), of.label(), same.label()));
                 continue;
             }
-            for (rank, name) in [(Rank::P50, "p50"), (Rank::P99, "p99")] {
-                let (row, chance) = row(e, case, &of, (&ours, &runs), rank, name, seed);
+            let decides = match (goodput(case, &ours), goodput(theirs, &runs)) {
+                (Some(a), Some(b)) => Figures::Goodput(a, b),
+                _ => Figures::Times(Measure::P50, Rank::P50, &ours, &runs),
+            };
+            for figures in [decides, Figures::Times(Measure::P99, Rank::P99, &ours, &runs)] {
+                let (row, chance) = row(e, case, &of, figures, seed);
                 rows.push(row);
                 cases.push(case);
                 chances.push(chance);
@@ -215,22 +228,13 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         row.verdict = verdict(row, *p);
     }
     costs::judge(&mut all_costs, of_costs, &cases_of_costs);
-    let changed = |r: &Row| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower);
-    let floors: Vec<(Row, &Case)> = rows.iter().zip(&cases).filter(|(r, _)| changed(r)).map(|(r, case)| (r.clone(), *case)).collect();
+    let changed = |r: &Difference| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower);
+    let floors: Vec<(Difference, &Case)> =
+        rows.iter().zip(&cases).filter(|(r, _)| changed(r)).map(|(r, case)| (r.clone(), *case)).collect();
     for (row, case) in rows.iter_mut().zip(&cases).filter(|(r, _)| r.role != Role::Floor) {
         row.verdict = beside_floors(row, case, &floors);
     }
-    let made = corrected.iter().flatten().count();
-    let method = format!(
-        "Ratio B ÷ A with 95 % interval (bootstrap, expanded percentiles, rounds of each drawn on their own). A difference is called real if the interval \
-         excludes 1 and Welch's t test of the rounds' percentiles stays below {:.0} % after Holm's correction over all {made} comparisons. The test rests on \
-         rounds: each has one percentile of its own. A percentile of few samples lies nearer to the middle, so p99 is tested only where every round has {} samples, \
-         or all rounds of both have about equally many. Where the floor with which a row is compared changed as well (by a verdict of its own, in the same \
-         direction, and within the row's interval), what changed is the machine. {}",
-        SIGNIFICANCE * 100.0,
-        Rank::P99.needs,
-        costs::method()
-    );
+    let method = text::method(&rows, corrected.iter().flatten().count());
     Ok(Differences { method, warnings, rows, costs: all_costs })
 }
 
@@ -244,35 +248,45 @@ fn are_twins(a: &Case, b: &Case) -> bool {
     (&a.system, &a.cell, a.role) == (&b.system, &b.cell, b.role)
 }
 
-fn row(
-    e: &Experiment,
-    case: &Case,
-    of: &Compared,
-    (a, b): (&Runs, &Runs),
-    rank: Rank,
-    name: &'static str,
-    seed: u64,
-) -> (Row, Option<f64>) {
-    let enough = |r: &Runs| (r.samples() >= rank.needs).then(|| r.at(rank)).flatten();
-    // B ÷ A: more than 1 is slower.
-    let ratio = ratio_interval_unpaired(b, a, rank, seed);
+/// What is compared of A and of B.
+enum Figures<'a> {
+    Goodput(Goodput<'a>, Goodput<'a>),
+    Times(Measure, Rank, &'a Runs, &'a Runs),
+}
+
+fn row(e: &Experiment, case: &Case, of: &Compared, figures: Figures<'_>, seed: u64) -> (Difference, Option<f64>) {
+    let (measure, ratio, is_alike, [ours, theirs], [a_ns, b_ns], [a_bytes_per_s, b_bytes_per_s]) = match figures {
+        Figures::Goodput(a, b) => {
+            let ratio = goodput_interval_unpaired(b, a, seed);
+            let logarithms = [a, b].map(|of| of.each().into_iter().map(f64::ln).collect::<Vec<_>>());
+            (Measure::Goodput, ratio, true, logarithms, [None; 2], [a, b].map(|of| of.bytes_per_s()))
+        }
+        Figures::Times(column, rank, a, b) => {
+            let enough = |r: &Runs| (r.samples() >= rank.needs).then(|| r.at(rank)).flatten();
+            let (ratio, is_alike) = (ratio_interval_unpaired(b, a, rank, seed), are_alike(a, b, rank));
+            (column, ratio, is_alike, [a, b].map(|r| logarithms(r, rank)), [a, b].map(enough), [None; 2])
+        }
+    };
     let verdict = match ratio {
         None => Verdict::TooFewSamples,
         Some(i) if i.rounds < ENOUGH_ROUNDS => Verdict::TooFewRounds,
-        Some(_) if !are_alike(a, b, rank) => Verdict::UnequalRounds,
+        Some(_) if !is_alike => Verdict::UnequalRounds,
         Some(_) => Verdict::NoDifferenceShown,
     };
     let testable = verdict == Verdict::NoDifferenceShown;
-    let chance = if testable { welch(&logarithms(a, rank), &logarithms(b, rank)) } else { None };
-    let row = Row {
+    let chance = if testable { welch(&ours, &theirs) } else { None };
+    let row = Difference {
         experiment: e.scenario.id.clone(),
         cell: case.cell.clone(),
         system: case.system.to_string(),
         role: case.role,
         of: of.clone(),
-        rank: name,
-        a_ns: enough(a),
-        b_ns: enough(b),
+        rank: measure.label(),
+        by: measure.criterion(),
+        a_ns,
+        b_ns,
+        a_bytes_per_s,
+        b_bytes_per_s,
         ratio,
         p_corrected: None,
         verdict,
@@ -295,9 +309,9 @@ fn logarithms(runs: &Runs, rank: Rank) -> Vec<f64> {
 
 /// What remains of a verdict if the row's own floor, which knows nothing of middleware, changed in the same direction by as much. Any other floor
 /// excuses nothing: there are many in an experiment, and one of them may change as much by chance, or because something else did (a CPU, a rate).
-fn beside_floors(row: &Row, case: &Case, floors: &[(Row, &Case)]) -> Verdict {
+fn beside_floors(row: &Difference, case: &Case, floors: &[(Difference, &Case)]) -> Verdict {
     let Some(i) = &row.ratio else { return row.verdict };
-    let same = |(f, floor): &(Row, &Case)| {
+    let same = |(f, floor): &(Difference, &Case)| {
         (&f.experiment, f.rank, f.verdict) == (&row.experiment, row.rank, row.verdict)
             && case.comparisons.iter().any(|c| c.to == floor.id)
             && f.ratio.is_some_and(|r| (i.low..=i.high).contains(&r.estimate))
@@ -305,11 +319,11 @@ fn beside_floors(row: &Row, case: &Case, floors: &[(Row, &Case)]) -> Verdict {
     if floors.iter().any(same) { Verdict::MachineChanged } else { row.verdict }
 }
 
-fn verdict(row: &Row, p: Option<f64>) -> Verdict {
-    match holm_verdict(row.ratio.as_ref(), p, 1.0) {
-        Some(true) => Verdict::Slower,
-        Some(false) => Verdict::Faster,
-        None => row.verdict,
+fn verdict(row: &Difference, p: Option<f64>) -> Verdict {
+    match row.ratio.filter(|_| is_real(p)).map(|i| row.by.side(&i)) {
+        Some(Ordering::Less) => Verdict::Faster,
+        Some(Ordering::Greater) => Verdict::Slower,
+        Some(Ordering::Equal) | None => row.verdict,
     }
 }
 
@@ -394,7 +408,8 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
     }
     if let Some(first) = invalid.first() {
         let more = if invalid.len() > 1 { format!(", and {} more", invalid.len() - 1) } else { String::new() };
-        doubts.push(format!("{which}: {} of {made} runs do not count and are left out: {first}{more}", invalid.len()));
+        let left_out = if invalid.len() == 1 { "is" } else { "are" };
+        doubts.push(format!("{which}: {} and {left_out} left out: {first}{more}", table::do_not_count(invalid.len() as u64, made)));
     }
     Ok(doubts)
 }
@@ -411,62 +426,4 @@ fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     if shape(a) != shape(b) {
         differs("size, rate, waiting or QoS");
     }
-}
-
-fn text(c: &Differences, width: usize) -> String {
-    let mut text = String::new();
-    for w in &c.warnings {
-        text.push_str(&wrapped(&format!("WARNING  {w}"), width));
-    }
-    // What to do about rows that say nothing, before all those rows.
-    let any = |v: Verdict| c.rows.iter().any(|r| r.verdict == v);
-    if any(Verdict::TooFewRounds) {
-        let n = ENOUGH_ROUNDS;
-        let line = format!("Where there are fewer than {n} rounds nothing is said: measure with --rounds {n} or more.");
-        text.push_str(&wrapped(&line, width));
-    }
-    if any(Verdict::UnequalRounds) {
-        let least = Rank::P99.needs;
-        let line = format!(
-            "p99 of some rows says nothing: their rounds have fewer than {least} samples, and not equally many. Measure both longer, or with `messages:` in place of `seconds:`."
-        );
-        text.push_str(&wrapped(&line, width));
-    }
-    text.push_str(if text.is_empty() { "" } else { "\n" });
-    let mut last = String::new();
-    let mut columns = Columns::new(&["", "A", "B", "B ÷ A", "p, corrected", "verdict"]);
-    for r in &c.rows {
-        let place = format!("{} · {} ({})", r.experiment, r.cell, r.of.label());
-        if place != last {
-            columns.row(vec![place.clone()]);
-            last = place;
-        }
-        columns.row(vec![
-            format!("  {} {}", r.system, r.rank),
-            table::percentile(r.a_ns),
-            table::percentile(r.b_ns),
-            table::interval(r.ratio.as_ref()),
-            r.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
-            r.verdict.label().into(),
-        ]);
-    }
-    columns.write(&mut text);
-    let costs = costs::text(&c.costs);
-    if let Some((table, _)) = &costs {
-        text.push('\n');
-        text.push_str(table);
-    }
-    let of = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v && r.role == Role::Measured).count();
-    let floors = c.rows.iter().filter(|r| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower)).count();
-    let (faster, slower, same) = (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::NoDifferenceShown));
-    text.push('\n');
-    text.push_str(&wrapped(&format!("{faster} faster, {slower} slower, {same} without a difference shown."), width));
-    if let Some((_, line)) = costs {
-        text.push_str(&wrapped(&line, width));
-    }
-    if floors > 0 {
-        let line = format!("{floors} figure(s) of floors changed too: there the machine changed, not (only) the middleware.");
-        text.push_str(&wrapped(&line, width));
-    }
-    text + &wrapped(&c.method, width)
 }

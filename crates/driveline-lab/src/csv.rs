@@ -57,8 +57,8 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
         count("cpu_per_message", "all", "ns", some(t.cpu_ns_per_sample));
         count("publisher_cpu_per_message", "all", "ns", some(t.publisher_cpu_ns_per_sample));
         count("wake_calls_per_publish", "all", "count", some(t.wake_calls_per_publish));
-        if let Some(goodput) = c.goodput() {
-            count("goodput", "all", "bytes/s", format!("{goodput:.0}"));
+        if let Some(bytes_per_s) = c.goodput_bytes_per_s {
+            count("goodput", "all", "bytes/s", format!("{bytes_per_s:.0}"));
         }
     }
     for (name, counts) in &c.counters {

@@ -8,7 +8,7 @@ use driveline_bench::peers::{NOT_INSTALLED, PLACE};
 const MOST_PEERS: usize = 2;
 
 /// What is told for all experiments together.
-pub(crate) struct Told {
+pub(crate) struct LeftOutLines {
     shared: Vec<LeftOut>,
     /// Those that are told in one line, and whether `make peers` builds them; empty if they have lines of their own.
     peers: Vec<(String, bool)>,
@@ -18,7 +18,7 @@ fn is_not_installed(left: &LeftOut) -> bool {
     left.reason.starts_with(NOT_INSTALLED)
 }
 
-impl Told {
+impl LeftOutLines {
     /// Of what is left out, by experiment.
     pub(crate) fn of<'a>(lists: impl Iterator<Item = (&'a str, &'a [LeftOut])> + Clone) -> Self {
         let mut peers: Vec<(String, bool)> = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
         ] {
             let lists = lists(n);
             let all = || lists.iter().map(|(id, list)| (*id, list.as_slice()));
-            let told = Told::of(all());
+            let told = LeftOutLines::of(all());
             assert_eq!((told.own(&lists[0].1), told.own(&lists[1].1)), (own.into_iter().map(str::to_owned).collect(), Vec::new()));
             assert_eq!(told.together(), together);
             assert_eq!(told.place(all()).is_some(), n == 2);

@@ -8,18 +8,18 @@
 
 pub mod analysis;
 pub mod archive;
-mod beside;
 mod chain;
 pub mod compare;
 pub mod csv;
+mod further;
 mod gateway;
 mod left_out;
 mod list;
+mod literature;
 mod markdown;
+mod outputs;
 pub mod plan;
 mod progress;
-mod publish;
-mod published;
 pub mod report;
 mod rows;
 mod run;
@@ -31,5 +31,5 @@ mod workload;
 
 pub use compare::{CompareArgs, compare};
 pub use list::{list, show};
-pub use publish::{ReportArgs, report};
+pub use outputs::{ReportArgs, report};
 pub use run::{RunArgs, run};

@@ -3,14 +3,16 @@
 //! it answers of each system, what transmission costs a chain and what its stages do, what was published, which runs do not count,
 //! what is left out, and the scenario's notes.
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Ratio, columns, ratio_columns, remark, told, too_few};
+use crate::analysis::{
+    Analysis, CaseResult, Criterion, ExperimentResult, Measure, Ratio, compared_columns, ratio_columns, remark, too_few,
+};
 use crate::archive::{Experiment, Manifest, Role};
-use crate::beside;
 use crate::chain::{self, TRANSMISSION};
-use crate::published;
+use crate::further;
+use crate::literature::{self, Literature};
 use crate::rows::Rows;
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, beside_copy, date, few_rounds, goodput, is_driveline_again, not_confirmed, ratio, remarks, with_unseen};
+use crate::table::{LOSSES, about_goodput, beside_copy, date, few_rounds, is_driveline_again, not_confirmed, ratio, remarks, with_unseen};
 use driveline_analyze::text::{Columns, digits, microseconds};
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::{Interval, Percentiles};
@@ -39,7 +41,7 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     let _ = writeln!(text, "### {} · {}\n", e.id, escaped(&e.title));
     let _ = writeln!(
         text,
-        "Microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
+        "Times without a unit are microseconds; {rounds}; commit {}, begun {}; {}. Ratios have 95 % intervals over rounds; {NOTHING} stands where there are too few samples.\n",
         escaped(&m.commit),
         escaped(&date(&m.started_at)),
         code(&m.command.join(" ").replace('\n', " "))
@@ -52,6 +54,9 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
         if let Some(line) = too_few(of_rows(e)) {
             let _ = writeln!(text, "{line}\n");
         }
+        if e.measured().any(|c| c.criterion() == Criterion::Goodput) {
+            let _ = writeln!(text, "{}.\n", about_goodput());
+        }
     }
     for line in chain::end_to_end(e) {
         let _ = writeln!(text, "{}\n", escaped(&line));
@@ -60,7 +65,8 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     answers(text, e, planned.scenario.answer);
     key_figures(text, e);
     layers(text, e);
-    rows(text, &beside::since_due(e));
+    rows(text, &further::since_due(e));
+    rows(text, &further::between_arrivals(e));
     fairness(text, e);
     published(text, e);
     own_tools(text, e);
@@ -88,7 +94,7 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
     if about == Some(AnswerSpec::Fairness) {
         return;
     }
-    for answer in told(e, about) {
+    for answer in crate::analysis::answers(e, about) {
         list(text, &escaped(&answer.about), &answer.systems.iter().map(|s| escaped(s)).collect::<Vec<_>>());
     }
     let remark = remark(e, about);
@@ -136,18 +142,18 @@ fn fairness(text: &mut String, e: &ExperimentResult) {
 
 /// What graphs are judged by, what processes use, and what latencies consist of.
 fn key_figures(text: &mut String, e: &ExperimentResult) {
-    let figures = beside::key_figures(e);
+    let figures = further::key_figures(e);
     rows(text, &figures);
     if !figures.is_empty() {
-        let _ = writeln!(text, "{}\n", beside::KEY_FIGURES);
+        let _ = writeln!(text, "{}\n", further::KEY_FIGURES);
     }
-    rows(text, &beside::split(e));
+    rows(text, &further::split(e));
 }
 
 /// The parts of a sample's way, where they are asked for.
 fn layers(text: &mut String, e: &ExperimentResult) {
     if e.measured().any(|c| c.case.figure == Metric::FillAndTransport) {
-        rows(text, &beside::layers(e));
+        rows(text, &further::layers(e));
     }
 }
 
@@ -160,10 +166,10 @@ fn rows(text: &mut String, rows: &Rows) {
 
 /// What was published, beside what was measured here.
 fn published(text: &mut String, e: &ExperimentResult) {
-    let told = published::Told::of(e, false).rows;
+    let told = Literature::of(e, false).rows;
     rows(text, &told);
     if !told.is_empty() {
-        let _ = writeln!(text, "{}\n", published::TO_KNOW);
+        let _ = writeln!(text, "{}\n", literature::TO_KNOW);
     }
 }
 
@@ -215,14 +221,14 @@ fn with_floors(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
     e.cases.iter().filter(|c| matches!(c.case.role, Role::Floor | Role::Control)).chain(e.measured())
 }
 
-/// What the rows of the table are of.
+/// The times in the rows of the table.
 fn of_rows(e: &ExperimentResult) -> impl Iterator<Item = &Percentiles> {
-    with_floors(e).filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles)
+    with_floors(e).filter_map(CaseResult::latencies)
 }
 
 /// The floors first, then every system in every cell.
 fn table(e: &ExperimentResult) -> Columns {
-    let ranks = columns(of_rows(e));
+    let ranks = compared_columns(with_floors(e), of_rows(e));
     let compared: Vec<&Ratio> = e.measured().filter_map(CaseResult::to_driveline).collect();
     let is_compared = !compared.is_empty();
     // Beside whom nobody stands, has its floor.
@@ -233,36 +239,36 @@ fn table(e: &ExperimentResult) -> Columns {
     let ratios = if is_compared { ratio_columns(compared) } else { ratio_columns(&with_floors(e).filter_map(of).collect::<Vec<_>>()) };
     // Nobody wonders whether samples were lost: that stands there even of none.
     let losses = || LOSSES.into_iter().filter(|(name, of)| *name == "lost" || e.measured().any(|c| of(&c.totals) > 0));
-    let mut labels: Vec<String> = e.measured().filter_map(CaseResult::headline).map(|(of, _)| of.label().to_owned()).collect();
+    let mut labels: Vec<String> = e.measured().filter_map(CaseResult::compared_label).collect();
     labels.dedup();
-    let mut head = vec![if let [one] = labels.as_slice() { one.clone() } else { String::new() }, "system".into(), "n".into()];
+    // Goodput is called so in its column.
+    let label = labels.first().filter(|_| labels.len() == 1 && !ranks.contains(&Measure::Goodput));
+    let mut head = vec![label.cloned().unwrap_or_default(), "system".into(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     let to = if is_compared { "Driveline" } else { "floor" };
     head.extend(ratios.iter().map(|c| format!("{} ÷ {to}", c.label())));
     let copy = beside_copy(e);
     head.extend(copy.iter().map(|c| format!("{} ÷ memcpy", c.label())));
-    let streams = e.measured().any(|c| c.goodput().is_some());
-    head.extend(streams.then(|| "goodput".to_owned()));
     head.extend([cpu_label(e).into(), "context switches per message".into()]);
     head.extend(losses().map(|(name, _)| name.to_owned()));
     head.extend(["sent".into(), "lost".into(), "runs that count".into()]);
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     for c in with_floors(e) {
         let measured = c.case.role == Role::Measured;
-        let headline = c.headline();
-        let place = match &headline {
+        let place = match c.compared_label() {
             _ if is_driveline_again(c) => format!("{}, again (A/A)", c.case.cell),
             _ if c.case.role == Role::Control => format!("floor, {}, again (A/A)", c.case.cell),
             _ if !measured => format!("floor, {}", c.case.cell),
-            Some((of, _)) if labels.len() > 1 => format!("{} ({})", c.case.cell, of.label()),
+            Some(of) if labels.len() > 1 => format!("{} ({of})", c.case.cell),
             _ => c.case.cell.clone(),
         };
         let mut row = vec![place, c.name_with_doubt()];
-        if let Some((_, figure)) = headline {
+        if let Some((_, figure)) = c.headline() {
             row.push(figure.percentiles.n.to_string());
-            row.extend(ranks.iter().map(|rank| rank.of(&figure.percentiles).map_or_else(nothing, |ns| microseconds(ns as f64))));
+            row.extend(ranks.iter().map(|rank| rank.cell(c, |ns| ns.map_or_else(nothing, |ns| microseconds(ns as f64)))));
             let other = of(c);
             row.extend(ratios.iter().map(|column| match &other {
+                _ if column.criterion() != c.criterion() => String::new(),
                 // Whatever its floor is: it is itself.
                 r if measured && c.is_driveline() && is_compared && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) => "1".to_owned(),
                 None => String::new(),
@@ -273,9 +279,8 @@ fn table(e: &ExperimentResult) -> Columns {
             row.extend(std::iter::repeat_n(String::new(), ranks.len() + ratios.len()));
         }
         row.extend(copy.iter().map(|column| c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))));
-        row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
         let links = !c.case.links.is_empty();
-        row.push(if links { c.totals.cpu_ns_per_sample.map_or_else(nothing, microseconds) } else { String::new() });
+        row.push(if links { c.cpu_per_message(microseconds).unwrap_or_else(nothing) } else { String::new() });
         row.push(c.switches_per_sample().map_or_else(String::new, digits));
         row.extend(losses().map(|loss| if c.has_deliveries() { with_unseen(&loss, &c.totals) } else { String::new() }));
         let sent = c.lost().filter(|_| !c.has_deliveries());

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `bench run`: measures experiments into an archive, round by round, and goes on where it was interrupted.
 
+use crate::analysis::analyse;
 use crate::archive::{Archive, Case, Experiment, FORMAT, Manifest, Role, Run};
 use crate::gateway::gateway;
-use crate::left_out::Told;
+use crate::left_out::LeftOutLines;
+use crate::outputs::{PAGE, keep, summary};
 use crate::plan;
 use crate::progress::Progress;
-use crate::publish::{PAGE, publish, summary};
 use crate::scenario::{self, Extent, LoadError, Scenario};
 use crate::table::minutes;
 use crate::workload;
@@ -120,7 +121,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
     if args.dry_run {
         let experiments = plan_all(args)?.0;
-        something(&experiments)?;
+        something(&experiments, is_all(args))?;
         gateway(&experiments)?;
         say(&if args.json {
             serde_json::to_string_pretty(&outline_json(&experiments))? + "\n"
@@ -138,7 +139,8 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
     let archive = measure(archive, &program, &interrupted)?;
     // Also of what was interrupted: what was measured until then is told.
     let page = archive.directory().join(PAGE);
-    let analysis = publish(&archive, &page)?;
+    let analysis = analyse(&archive)?;
+    keep(&archive, &analysis, None)?;
     if args.json {
         say(&(serde_json::to_string_pretty(&analysis)? + "\n"))?;
     } else {
@@ -181,7 +183,7 @@ fn left_out(experiments: &[Experiment]) -> impl Iterator<Item = (&str, &[LeftOut
 fn outline(experiments: &[Experiment], width: usize) -> String {
     let mut text = String::new();
     let mut total = 0.0;
-    let told = Told::of(left_out(experiments));
+    let told = LeftOutLines::of(left_out(experiments));
     for e in experiments {
         let seconds = seconds(e);
         total += seconds;
@@ -216,17 +218,31 @@ fn outline_json(experiments: &[Experiment]) -> serde_json::Value {
     json!({ "experiments": experiments.iter().map(of).collect::<Vec<_>>(), "expected_s": experiments.iter().map(seconds).sum::<f64>() })
 }
 
-/// Refuses what would measure nothing but floors.
-fn something(experiments: &[Experiment]) -> Result<()> {
-    if experiments.iter().flat_map(|e| &e.cases).any(|c| c.role == Role::Measured) {
+fn is_all(args: &RunArgs) -> bool {
+    args.what.iter().any(|word| word == "all")
+}
+
+/// Refuses experiments that would measure nothing but floors: whoever names one wants its figures. Of `all` it is enough if there is one that does not.
+fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
+    let (with, without): (Vec<&Experiment>, Vec<&Experiment>) =
+        experiments.iter().partition(|e| e.cases.iter().any(|c| c.role == Role::Measured));
+    if without.is_empty() || (of_all && !with.is_empty()) {
         return Ok(());
     }
-    let told = Told::of(left_out(experiments));
-    let own = experiments.iter().flat_map(|e| told.own(&e.left_out));
+    let lists = without.iter().map(|e| (e.scenario.id.as_str(), e.left_out.as_slice()));
+    let told = LeftOutLines::of(lists);
+    let own = without.iter().flat_map(|e| told.own(&e.left_out));
     let lines: String = own.chain(told.together()).map(|line| format!("\n  {line}")).collect();
+    let ids = |of: &[&Experiment]| of.iter().map(|e| e.scenario.id.as_str()).collect::<Vec<_>>().join(" ");
     bail!(
-        "there is nothing to measure{}",
-        if lines.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{lines}") }
+        "in {} there is nothing to measure{}{}",
+        ids(&without),
+        if lines.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{lines}") },
+        if with.is_empty() {
+            String::new()
+        } else {
+            format!("\n  name only what can be measured here: driveline bench run {}", ids(&with))
+        }
     )
 }
 
@@ -282,7 +298,7 @@ fn change(scenario: &mut Scenario, systems: &[String], rounds: Option<u64>) {
 /// Makes the archive of what is planned.
 fn prepare(args: &RunArgs) -> Result<Archive> {
     let (experiments, extent, placement, selection) = plan_all(args)?;
-    something(&experiments)?;
+    something(&experiments, is_all(args))?;
     let gateway = gateway(&experiments)?;
     agreed(experiments.iter().map(seconds).sum(), args.yes)?;
     let seed = args.seed.unwrap_or_else(|| Random::new(MonotonicNs::now().0).next_u64() >> 32);

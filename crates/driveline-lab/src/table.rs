@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How figures are written everywhere, and what every reader must know.
 
-use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Ratio, Totals, ratio_columns};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns};
 use crate::archive::{Manifest, Role};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::observations::Quantity;
@@ -81,9 +81,22 @@ pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
     }
 }
 
-/// Bytes in a second: `117 MB/s`.
+/// What goodput is, for whoever reads a table of it.
+pub(crate) fn about_goodput() -> String {
+    format!(
+        "goodput: the payload's size divided by the mean time from one sample in hand to the next. Greater is better: whoever has more than 1 in goodput ÷ Driveline gets more through. A difference counts where the whole interval lies more than {} from 1: a sender that keeps a rate has goodputs that differ by less, and mean nothing. Samples that were lost, passed over or not sent are not in it: where there are any, their number stands in the same row",
+        equal_goodput()
+    )
+}
+
+/// Bytes in a second: `117 MB/s`, or in kB/s or B/s what is less than one of these.
 pub(crate) fn goodput(bytes_per_s: f64) -> String {
-    format!("{} MB/s", digits(bytes_per_s / 1e6))
+    let (scale, unit) = match bytes_per_s {
+        b if b >= 1e6 => (1e6, "MB/s"),
+        b if b >= 1e3 => (1e3, "kB/s"),
+        _ => (1.0, "B/s"),
+    };
+    format!("{} {unit}", digits(bytes_per_s / scale))
 }
 
 /// A value of an observed quantity, with its unit.
@@ -115,7 +128,7 @@ pub(crate) fn label(q: Quantity) -> &'static str {
 }
 
 /// The beginning of a counter that is a rate, in thousandths of a hertz: counters are whole numbers.
-const RATE: &str = "output mHz";
+const RATE: &str = driveline_bench::chain::OUTPUT_RATE_MHZ;
 
 /// Whether a counter is a rate: the sum of those says nothing.
 pub(crate) fn is_rate(counter: &str) -> bool {
@@ -189,20 +202,20 @@ pub(crate) fn is_driveline_again(c: &CaseResult) -> bool {
 }
 
 /// The column of what stands beside one copy of its payload: the median, if any does.
-pub(crate) fn beside_copy(e: &ExperimentResult) -> Option<Column> {
+pub(crate) fn beside_copy(e: &ExperimentResult) -> Option<Measure> {
     let any = e.measured().filter_map(CaseResult::to_memcpy).any(|r| r.p50.is_some());
-    any.then_some(Column::P50)
+    any.then_some(Measure::P50)
 }
 
 /// Beside what latencies stand: Driveline, or, where nobody is beside that, the floor.
-pub(crate) struct BesideWhat {
+pub(crate) struct Reference {
     /// What is divided by: `Driveline`.
     pub(crate) to: &'static str,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) columns: Vec<Measure>,
     of: fn(&CaseResult) -> Option<&Ratio>,
 }
 
-impl BesideWhat {
+impl Reference {
     pub(crate) fn of(e: &ExperimentResult) -> Self {
         let with = |to, of: fn(&CaseResult) -> Option<&Ratio>| Self { to, columns: ratio_columns(e.measured().filter_map(of)), of };
         let driveline = with("Driveline", CaseResult::to_driveline);
@@ -213,7 +226,7 @@ impl BesideWhat {
         self.to == "floor"
     }
 
-    pub(crate) fn ratio<'a>(&self, c: &'a CaseResult, column: Column) -> Option<&'a Interval> {
+    pub(crate) fn ratio<'a>(&self, c: &'a CaseResult, column: Measure) -> Option<&'a Interval> {
         (self.of)(c).and_then(|r| column.ratio(r))
     }
 }
@@ -233,7 +246,8 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> V
         lines.push("NOT OPTIMISED: this is a debug build, its figures say nothing about speed.".into());
     }
     if a.valid < a.made {
-        lines.push(format!("{} of {} runs do not count; their reasons are listed.", a.made - a.valid, a.made));
+        let reasons = if a.made - a.valid == 1 { "its reason is" } else { "their reasons are" };
+        lines.push(format!("{}; {reasons} listed.", do_not_count(a.made - a.valid, a.made)));
     }
     if a.disturbed > 0 {
         lines.push(format!(
@@ -245,6 +259,11 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> V
         ));
     }
     lines
+}
+
+/// `1 of 20 runs does not count`
+pub(crate) fn do_not_count(invalid: u64, made: u64) -> String {
+    format!("{invalid} of {made} runs {} not count", if invalid == 1 { "does" } else { "do" })
 }
 
 /// As one word of a command line.
@@ -262,6 +281,11 @@ mod tests {
     fn what_people_copy_is_one_word_and_dates_go_to_the_second() {
         assert_eq!(["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))), ["a/b-1", "'my car'", "'it'\\''s'"]);
         assert_eq!(["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date), ["2020-01-01 00:00:00 UTC"; 2]);
+    }
+
+    #[test]
+    fn one_run_does_not_count_and_two_do_not() {
+        assert_eq!([1, 2].map(|n| do_not_count(n, 20)), ["1 of 20 runs does not count", "2 of 20 runs do not count"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 mod fixture;
 
 use driveline_bench::Metric;
-use driveline_bench::harness::{Pace, Payload, ReceivedRow, System, Take};
+use driveline_bench::harness::{Pace, Payload, Reach, ReceivedRow, System, Take};
 use driveline_bench::observations::{Observations, Point, Quantity};
 use driveline_lab::archive::{Archive, Case, Experiment, Link, Run};
 use driveline_lab::{ReportArgs, report, scenario};
@@ -40,7 +40,7 @@ fn jitter() -> [String; 3] {
     for (size, name) in [(32 << 10, "32 KiB"), (1 << 20, "1 MiB")] {
         for system in [System::Driveline, peer("as_published/fastcycle")] {
             let cell = format!("latency · {name} · process · untouched");
-            let link = Link { reach: driveline_bench::harness::Reach::Process, ..link(size, 1, Payload::Untouched) };
+            let link = Link { reach: Reach::Process, ..link(size, 1, Payload::Untouched) };
             cases.push(Case { scenario_case: "latency".into(), ..case(system, &cell, cases.len(), vec![link]) });
         }
     }
@@ -50,6 +50,35 @@ fn jitter() -> [String; 3] {
         let middle = if c.system == System::Driveline { 20_000 } else { 200_000 };
         only(run(c, round, &[middle - 10_000, middle + 10_000].repeat(50)))
     })
+}
+
+/// What of Driveline works between hosts is in processes of their own, and their time in nobody's account.
+#[test]
+fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
+    let between = |reach| {
+        let cell = if reach == Reach::Network { "hosts" } else { "processes" };
+        let one = move |(i, system)| {
+            let number = i + if reach == Reach::Network { 0 } else { 2 };
+            case(system, cell, number, vec![Link { reach, ..link(64, 1, Payload::Untouched) }])
+        };
+        [System::Driveline, peer("zenoh/tcp")].into_iter().enumerate().map(one)
+    };
+    let cases = between(Reach::Network).chain(between(Reach::Host)).collect();
+    let [terminal, page, markdown] = told(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
+    let of = |text: &str, cell: &str, system: &str| {
+        let (_, rows) = text.split_once(cell).unwrap();
+        rows.split(system).nth(1).unwrap().split(['\n', '\r']).next().unwrap().to_owned()
+    };
+    for (cell, system, has) in
+        [("hosts", "Driveline", true), ("hosts", "zenoh/tcp", false), ("processes", "Driveline", false), ("processes", "zenoh/tcp", false)]
+    {
+        let row = of(&terminal, &format!("{cell} (transport)"), &format!("  {system} "));
+        assert!(row.contains("5.00 µs") && row.contains("5.00 µs + gateways") == has, "{cell}, {system}: {terminal}");
+        let row = markdown.lines().find(|l| l.starts_with(&format!("| {cell} | {system} |"))).unwrap();
+        assert!(row.contains("| 5.00") && row.contains("| 5.00 + gateways |") == has, "{cell}, {system}: {markdown}");
+    }
+    assert_eq!((page.matches("<td>5.00 µs + gateways</td>").count(), page.matches("<td>5.00 µs</td>").count()), (1, 3), "on the page");
+    assert_eq!((terminal.matches("+ gateways").count(), markdown.matches("+ gateways").count()), (1, 1));
 }
 
 #[test]
@@ -288,11 +317,14 @@ fn idle_communication_and_computation_stand_in_every_rendering() {
 fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
     let [terminal, page, markdown] = reference();
     // 151 points in each of two rounds; a processor's share is of the time between them.
-    let cells = ["90.0 ms", "90.0 ms", "302", "2.00 ms", "0 ns", "2.00", "30.0 MiB"];
+    let cells = ["90.0 ms", "90.0 ms", "90.0 ms", "302", "2.00 ms", "0 ns", "2.00", "30.0 MiB"];
     let expected = [&["Driveline"][..], &cells].concat();
     let line = |l: &str| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert!(terminal.lines().any(|l| line(l) == expected), "{terminal}");
-    assert!(markdown.contains("| reference | Driveline | 90.0 ms | 90.0 ms | 302 | 2.00 ms | 0 ns | 2.00 | 30.0 MiB |"), "{markdown}");
+    assert!(
+        markdown.contains("| reference | Driveline | 90.0 ms | 90.0 ms | 90.0 ms | 302 | 2.00 ms | 0 ns | 2.00 | 30.0 MiB |"),
+        "{markdown}"
+    );
     assert!(page.contains("<td>30.0 MiB</td>"), "no table on the page");
 }
 

@@ -4,6 +4,7 @@
 
 mod fixture;
 
+use driveline_bench::Sample;
 use driveline_bench::observations::{Observations, Point, Quantity};
 use driveline_lab::archive::Archive;
 use driveline_lab::{CompareArgs, ReportArgs, compare, report};
@@ -85,11 +86,13 @@ fn sums_of_what_ends_told_cannot_overflow() {
         for round in 0..2 {
             let told = [
                 ("/accounts/0/verified", most.clone()),
-                ("/accounts/0/torn", most.clone()),
+                // Of runs that do not count, as no others can have any.
+                ("/accounts/0/torn", if case % 2 == 0 { json!(0) } else { most.clone() }),
+                ("/accounts/0/invalid", if case % 2 == 0 { json!([]) } else { json!(["torn"]) }),
                 ("/accounts/0/not_sent", json!({"full": most, "slow": most})),
                 ("/counters", json!({"completed": most, "sent": most})),
                 ("/place", most.clone()),
-                ("/started_ns", most.clone()),
+                ("/seconds", json!(31_000_000)),
                 ("/disturbance/stolen_ticks", most.clone()),
             ];
             change(&account(archive.directory(), case, round), &told);
@@ -103,7 +106,7 @@ fn sums_of_what_ends_told_cannot_overflow() {
 }
 
 #[test]
-fn times_that_cannot_be_are_shown_as_they_are() {
+fn times_that_cannot_be_are_shown_as_they_are_and_stamps_of_another_time_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = archive(dir.path());
     archive.finish("2020-01-01T00:10:00Z".into()).unwrap();
@@ -113,11 +116,8 @@ fn times_that_cannot_be_are_shown_as_they_are() {
             for (i, sample) in run.accounts[0].stamps.iter_mut().enumerate() {
                 let ns = [0, u64::MAX, 1 << 63][i];
                 (sample.transport_ns, sample.fill_and_transport_ns) = (ns, ns);
-                (sample.sent.scheduled, sample.sent.before_fill, sample.sent.before_publish, sample.sent.returned) = (ns, !ns, ns, !ns);
-                sample.sent.sequence = u64::MAX;
-                if let Some(r) = &mut sample.received {
-                    (r.woken, r.in_hand, r.copied, r.read) = (ns, !ns, ns, !ns);
-                }
+                // What was due may have been due at any time.
+                (sample.sent.scheduled, sample.sent.sequence) = (ns, u64::MAX);
             }
             let mut observations = Observations::default();
             for quantity in [Quantity::Latency, Quantity::Cpu, Quantity::ResidentMemory, Quantity::Drops] {
@@ -131,6 +131,18 @@ fn times_that_cannot_be_are_shown_as_they_are() {
     assert!(std::process::Command::new("cp").arg("-r").args([archive.directory(), &copy]).status().unwrap().success());
     change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
     compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
+    for change_one in [
+        (|s: &mut Sample| s.sent.before_publish = u64::MAX) as fn(&mut Sample),
+        |s| s.sent.before_fill = 1 << 63,
+        |s| s.received.iter_mut().for_each(|r| r.woken = u64::MAX),
+    ] {
+        let case = &archive.manifest.experiments[0].cases[0];
+        let mut run = fixture::run(case, 0, &[1, 2, 3]);
+        change_one(&mut run.accounts[0].stamps[1]);
+        archive.add("X", case, &run, &Observations::default()).unwrap();
+        let refused = reported(archive.directory()).unwrap_err();
+        assert!(refused.contains("it is of another run"), "{refused}");
+    }
 }
 
 #[test]

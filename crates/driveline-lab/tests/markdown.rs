@@ -229,11 +229,11 @@ fn the_goodput_of_streams_is_told_with_the_notes() {
     let mut e = experiment("X", 1, vec![stream(System::Driveline, 0), stream(peer("fastdds/shm"), 1)]);
     e.scenario.notes = vec!["Gateways are <not> in it.".into()];
     let (text, terminal) = told(e, |c, round| {
-        let mut run = run(c, round, &[20_000; 100]);
+        let mut run = run(c, round, &[20_000; 200]);
         if c.system != System::Driveline {
             let a = &mut run.accounts[0];
             a.stamps.iter_mut().skip(1).step_by(2).for_each(|s| (s.received, s.transport_ns) = (None, 0));
-            (a.received[0], a.missed[0]) = (50, 50);
+            (a.received[0], a.missed[0]) = (100, 100);
         }
         (run, Observations::default())
     });
@@ -242,6 +242,7 @@ fn the_goodput_of_streams_is_told_with_the_notes() {
     let column = head.iter().position(|c| *c == "goodput").unwrap();
     let of = |system| row(&text, "cell", system)[column].to_owned();
     assert_eq!([of("Driveline"), of("fastdds/shm")], ["50.0 MB/s", "25.0 MB/s"], "{text}");
+    assert_eq!(row(&text, "cell", "fastdds/shm")[column + 1], "0.50 of 1 round", "{text}");
     assert!(terminal.contains("goodput") && terminal.contains("25.0 MB/s"), "{terminal}");
     assert!(text.contains("Notes:\n\n- Gateways are \\<not> in it.\n"), "{text}");
     // Of latencies there is none.

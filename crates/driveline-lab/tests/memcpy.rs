@@ -9,7 +9,7 @@ use driveline_bench::observations::Observations;
 use driveline_bench::stats::Random;
 use driveline_bench::{Comparison, Metric};
 use driveline_lab::archive::{Archive, Case, Role};
-use driveline_lab::compare::{Row, Verdict, archives};
+use driveline_lab::compare::{Difference, Verdict, archives};
 use driveline_lab::{ReportArgs, report};
 use fixture::{case, copies, copy_run, experiment, floors, latencies, link, manifest, peer, run};
 use std::path::Path;
@@ -116,7 +116,7 @@ fn a_copy_that_changed_excuses_only_what_has_it_in_it() {
         archive(&dir.path().join(name), cases, seed, |c| if c.cell == "filled" { 109_000.0 * factor - 9_000.0 } else { 50_000.0 * factor })
     };
     let rows = archives(&measured("a", 1.0, 1), &measured("b", 0.7, 2)).unwrap().rows;
-    let p50 = |cell: &str| rows.iter().find(|r: &&Row| r.rank == "p50" && r.cell == cell).unwrap();
+    let p50 = |cell: &str| rows.iter().find(|r: &&Difference| r.rank == "p50" && r.cell == cell).unwrap();
     let floor = rows.iter().find(|r| r.role == Role::Floor && r.rank == "p50").unwrap();
     assert_eq!((floor.system.as_str(), floor.verdict), ("memcpy", Verdict::Faster));
     assert_eq!(p50("filled").verdict, Verdict::MachineChanged);

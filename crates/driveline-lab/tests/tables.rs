@@ -57,7 +57,8 @@ fn tables_are_printed_as_markdown() {
     let told = report(&args(false)).unwrap();
     let (before, table) = told.split_once("\n| ").unwrap();
     assert!(
-        before.starts_with("### X · ") && before.contains("Microseconds; 5 rounds; commit abc, begun 2020-01-01 00:00:00 UTC"),
+        before.starts_with("### X · ")
+            && before.contains("Times without a unit are microseconds; 5 rounds; commit abc, begun 2020-01-01 00:00:00 UTC"),
         "{told}"
     );
     let (table, after) = table.split_once("\n\n").unwrap();
@@ -420,6 +421,17 @@ fn a_directory_is_no_place_for_a_page() {
     let dir = tempfile::tempdir().unwrap();
     let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1)).unwrap();
+    // What cannot be written there does not keep from what is asked for: a directory stands in the place of a file.
+    let table = archive.directory().join("results.csv");
+    std::fs::create_dir(&table).unwrap();
+    let told = |out: Option<&Path>, markdown| {
+        report(&ReportArgs { directory: archive.directory().into(), out: out.map(Into::into), markdown, json: false })
+    };
+    assert!(format!("{:#}", told(None, false).unwrap_err()).contains("results.csv"));
+    assert!(told(None, true).unwrap().contains("driveline"));
+    let elsewhere = dir.path().join("elsewhere.html");
+    told(Some(&elsewhere), false).unwrap();
+    assert!(std::fs::metadata(&elsewhere).unwrap().len() > 1000);
     let args = ReportArgs { directory: archive.directory().into(), out: Some(dir.path().into()), markdown: false, json: false };
     let said = format!("{:#}", report(&args).unwrap_err());
     let here = dir.path().display();

@@ -5,7 +5,8 @@
 //! - [`component`] and [`host`]: one module of it in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
 //! - [`account`]: what these processes tell about every callback;
-//! - [`network`] and [`ros2`]: what goes to other hosts and to ROS 2, and by which way; [`gateway`]: what the programs that carry it have in common.
+//! - [`network`] and [`ros2`]: what goes to other hosts and to ROS 2, and by which way; [`gateway`]: what the programs that carry it have in common;
+//!   [`interfaces`]: those of this computer, for all of them.
 //!
 //! Not here: how components of one language or another are loaded (whoever calls [`host::main`] brings a
 //! [`component::ComponentLoader`]), and what is made of the account (crate `driveline-analyze` and the command-line tool).
@@ -19,6 +20,7 @@ mod endpoint;
 pub mod gateway;
 pub mod graph;
 pub mod host;
+pub mod interfaces;
 pub mod launch;
 pub mod network;
 pub mod ros2;

@@ -16,6 +16,7 @@ use crate::endpoint::{self, Use};
 use crate::gateway::{ConfigMistakes, TopicNumbers, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS};
 use crate::graph::ResolvedGraph;
 use crate::graph::model::{Access, written_qos};
+use crate::interfaces::interfaces;
 
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
@@ -273,8 +274,8 @@ impl NetworkSpec {
 
 /// Whether this computer has no network interface of that name, as far as it tells.
 fn is_missing(interface: &str) -> bool {
-    let devices = Path::new("/sys/class/net");
-    devices.is_dir() && !devices.join(interface).exists()
+    let there = interfaces();
+    !there.is_empty() && there.iter().all(|i| i.name != interface)
 }
 
 /// Why a file cannot be read. A pipe, which could keep everybody waiting, is not opened.

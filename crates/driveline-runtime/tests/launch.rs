@@ -131,6 +131,24 @@ fn a_module_killed_from_outside_ends_the_run() {
 }
 
 #[test]
+fn a_module_is_ended_by_the_first_fatal_signal_that_somebody_sends() {
+    let f = Fixture::new(&graph(0, "", ""));
+    let mut seen = Seen { crash_at: Some("printer got 2"), ..Seen::default() };
+    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
+    assert_eq!(module, "one");
+    assert!(how.contains("SIGSEGV"), "{how}");
+}
+
+#[test]
+fn a_module_that_is_told_to_end_from_outside_says_so() {
+    let f = Fixture::new(&graph(0, "", ""));
+    let mut seen = Seen { told_at: Some("printer got 2"), ..Seen::default() };
+    let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
+    assert_eq!((death.module.as_str(), death.exit_code), ("one", Some(0)));
+    assert!(death.cause.as_ref().is_some_and(|c| c.contains("somebody told its process to end (SIGTERM or SIGINT)")), "{death}");
+}
+
+#[test]
 fn a_component_that_cannot_start_ends_the_run_before_anything_runs() {
     let f = Fixture::new(&graph(0, "fail_init: 1", ""));
     let mut seen = Seen::default();

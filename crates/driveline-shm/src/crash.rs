@@ -92,9 +92,15 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
         let address = faulted.then(|| unsafe { (*info).si_addr() } as usize);
         (installed.report)(&Crash { signal, address });
     }
-    // SAFETY: puts back an action that the kernel gave.
-    unsafe { libc::sigaction(signal, &raw const installed.before[at], ptr::null_mut()) };
-    if code <= 0 {
+    let sent = code <= 0;
+    let mut action = installed.before[at];
+    if sent && matches!(signal, libc::SIGSEGV | libc::SIGBUS) {
+        // What Rust's runtime has put there takes one that somebody sent for a fault, and returns for it to come again.
+        action.sa_sigaction = libc::SIG_DFL;
+    }
+    // SAFETY: puts back an action that the kernel gave, or its own.
+    unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+    if sent {
         // Sent and not caused by an instruction that would run again. It waits until this handler has returned.
         // SAFETY: sends a signal to this very thread.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal) };

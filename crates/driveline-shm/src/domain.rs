@@ -77,9 +77,17 @@ pub(crate) fn own_parent() -> PathBuf {
     PathBuf::from(format!("/dev/shm/driveline-{}", rustix::process::geteuid().as_raw()))
 }
 
-fn below(name: &str) -> Result<PathBuf, OpenError> {
+/// Whether a domain can have this name, whatever the environment says.
+///
+/// # Errors
+/// [`OpenError::Name`] for names that are not possible.
+pub fn check_name(name: &str) -> Result<(), OpenError> {
     let fits = (1..=MAX_NAME_LEN).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
-    if fits { Ok(own_parent().join(name)) } else { Err(OpenError::Name { name: name.chars().take(80).collect() }) }
+    if fits { Ok(()) } else { Err(OpenError::Name { name: name.chars().take(80).collect() }) }
+}
+
+fn below(name: &str) -> Result<PathBuf, OpenError> {
+    check_name(name).map(|()| own_parent().join(name))
 }
 
 #[cfg(test)]

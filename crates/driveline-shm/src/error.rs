@@ -58,7 +58,9 @@ pub enum CreatePublisherError {
     },
     /// There is not enough memory.
     #[error(
-        "topic '{topic}': {needed} bytes ({slots} slots of {slot_len} bytes) are needed but {available} bytes are available; the limit is {limit}; raise it, or lower max_payload, pins or depth"
+        "topic '{topic}': {} MiB ({slots} slots of {slot_len} bytes) are needed but {} MiB are available; the limit is {limit}; lower max_payload, pins or depth, or give it more memory",
+        needed.div_ceil(1 << 20),
+        available >> 20
     )]
     Memory {
         /// The topic.

@@ -94,6 +94,7 @@ mod wire;
 
 // The models drive the core directly; nothing else is compiled for them.
 #[cfg(loom)]
+#[allow(missing_docs, reason = "public for the models only")]
 pub mod held;
 #[cfg(loom)]
 #[allow(missing_docs, reason = "public for the models only")]
@@ -102,7 +103,7 @@ pub mod protocol;
 pub mod sync;
 
 /// What the fuzz targets call.
-#[cfg(all(fuzzing, not(loom)))]
+#[cfg(all(feature = "fuzzing", not(loom)))]
 #[doc(hidden)]
 pub mod fuzzing {
     pub use crate::wire::fuzz_control_frame as control_frame;

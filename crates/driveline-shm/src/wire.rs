@@ -257,7 +257,7 @@ impl Refuse {
 }
 
 /// Any packet is a message or an error; a message that is sent on is the same message.
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 #[allow(unreachable_pub, missing_docs, reason = "only the fuzz targets see it")]
 pub fn fuzz_control_frame(packet: &[u8]) {
     let Ok(message) = Message::decode(packet) else { return };

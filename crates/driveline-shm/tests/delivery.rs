@@ -380,7 +380,7 @@ fn nonsense_is_refused_at_creation() {
     assert!(config(&|c| c.qos.depth = 0).contains("depth"));
     assert!(config(&|c| c.pins = 1_000_000).contains("pins"));
     let e = config(&|c| c.max_payload = 1 << 35);
-    assert!(e.contains("bytes are available") && e.contains("limit"), "{e}");
+    assert!(e.contains("MiB are available") && e.contains("limit"), "{e}");
     let mut c = SubscriptionConfig::new("t".parse().unwrap(), "n".parse().unwrap(), schema());
     c.max_held = 0;
     assert!(a.create_subscription(c).unwrap_err().to_string().contains("max_held"));

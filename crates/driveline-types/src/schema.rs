@@ -158,7 +158,7 @@ fn first_line_difference(offered: &str, expected: &str) -> String {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error(
     "topic '{topic}': the publisher's type '{offered}' (hash {}) and the subscription's type '{expected}' (hash {}) differ: \
-     {difference}; build both ends from the same definition",
+     {difference}; connect one of them to another topic, or build both ends from the same definition",
     hashes[0],
     hashes[1]
 )]

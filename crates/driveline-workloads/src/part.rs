@@ -7,6 +7,7 @@ use crate::record::Window;
 use crate::topology::{TopologyPublisher, TopologySubscriber};
 use anyhow::{Context, Result, anyhow, bail};
 use driveline::Schedule;
+use driveline_bench::child::end_with_starter;
 use driveline_bench::observations::{ObservationFiles, Observations};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
@@ -116,8 +117,7 @@ pub(crate) fn say(said: &Said) {
 /// Entry of a part's process.
 pub(crate) fn part_main() -> ExitCode {
     // A part must not outlive its run.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    match serve() {
+    match end_with_starter().map_err(Into::into).and_then(|()| serve()) {
         Ok(observations) => {
             say(&Said::Done { observations });
             ExitCode::SUCCESS

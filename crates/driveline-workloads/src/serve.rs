@@ -7,6 +7,7 @@ use crate::job::{PROTOCOL, WorkloadEvent, WorkloadJob};
 use crate::part::{HOST, PART, part_main};
 use anyhow::{Context, Result, ensure};
 use driveline::Schedule;
+use driveline_bench::child::end_with_starter;
 use driveline_bench::observations::ObservationFiles;
 use driveline_runtime::host;
 use std::io::{BufRead, Write};
@@ -31,8 +32,7 @@ pub fn workload_main() -> ExitCode {
         _ => {}
     }
     // A measured process must not outlive whoever measures it.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    match serve() {
+    match end_with_starter().map_err(Into::into).and_then(|()| serve()) {
         Ok(observations) => answer(&WorkloadEvent::Done { observations }, ExitCode::SUCCESS),
         Err(e) => answer(&WorkloadEvent::Failed { error: format!("{e:#}") }, ExitCode::FAILURE),
     }

@@ -7,10 +7,10 @@ use driveline_bench::observations::{Observations, Quantity, Series};
 use driveline_workloads::{PROTOCOL, WORKLOAD_COMMAND, WorkloadEvent, WorkloadJob};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Starts a run in a directory.
-fn start(workload: &str, parameters: Value, duration_ms: u64, dir: &tempfile::TempDir) -> Child {
+fn start(workload: &str, parameters: Value, duration_ms: u64, dir: &tempfile::TempDir) -> (Child, ChildStdin) {
     let job = WorkloadJob {
         protocol: PROTOCOL,
         workload: workload.into(),
@@ -28,14 +28,17 @@ fn start(workload: &str, parameters: Value, duration_ms: u64, dir: &tempfile::Te
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    writeln!(child.stdin.as_mut().unwrap(), "{}", serde_json::to_string(&job).unwrap()).unwrap();
-    child
+    // Open until it has ended: a run ends with whoever wants it.
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "{}", serde_json::to_string(&job).unwrap()).unwrap();
+    (child, input)
 }
 
 /// Runs a workload and gives what it said and its directory.
 fn answer(workload: &str, parameters: Value, duration_ms: u64) -> (WorkloadEvent, bool, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let out = start(workload, parameters, duration_ms, &dir).wait_with_output().unwrap();
+    let (child, _input) = start(workload, parameters, duration_ms, &dir);
+    let out = child.wait_with_output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
     assert_eq!(text.lines().count(), 1, "{text}");
     (serde_json::from_str(&text).unwrap(), out.status.success(), dir)
@@ -254,7 +257,7 @@ fn a_run_that_is_killed_takes_its_processes_with_it() {
         [("topology", json!({"nodes": 4}), 4), ("chain", json!({"deployment": "process_per_module", "load": 0.1}), 8)]
     {
         let dir = tempfile::tempdir().unwrap();
-        let mut run = start(workload, parameters, 60_000, &dir);
+        let (mut run, _input) = start(workload, parameters, 60_000, &dir);
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
         let waited = |what: &str| {
             assert!(std::time::Instant::now() < patience, "{workload}: {what}");

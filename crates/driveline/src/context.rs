@@ -6,6 +6,7 @@ use crate::local::LocalTopic;
 use crate::options::{PublisherOptions, Reach, SubscriptionOptions};
 use crate::parameters::Parameters;
 use crate::raw::{RawPublisher, RawSubscription};
+use crate::service::{ServiceCalls, Tallies};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS};
 use driveline_types::service::is_reserved;
@@ -82,7 +83,7 @@ impl Context {
     /// # Errors
     /// [`NodeError`] if the name breaks the rules.
     pub fn node(&self, name: &str) -> Result<Node, NodeError> {
-        Ok(Node { context: self.clone(), name: name.parse()?, parameters: Parameters::default() })
+        Ok(Node { context: self.clone(), name: name.parse()?, parameters: Parameters::default(), tallies: Tallies::default() })
     }
 
     /// The directory through which the processes of the domain find each other.
@@ -128,6 +129,7 @@ pub struct Node {
     context: Context,
     name: NodeName,
     parameters: Parameters,
+    tallies: Tallies,
 }
 
 impl Node {
@@ -145,6 +147,17 @@ impl Node {
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// Calls that the node's clients have made and its services have got, by service: at most 256, also of those that were dropped.
+    /// Allocates; any thread.
+    #[must_use]
+    pub fn calls(&self) -> Vec<ServiceCalls> {
+        self.tallies.read()
+    }
+
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.tallies
     }
 
     /// The context that the node belongs to.

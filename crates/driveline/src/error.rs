@@ -58,8 +58,10 @@ pub enum EndpointError {
     },
     /// The buffers for samples inside the process do not fit into memory.
     #[error(
-        "topic '{topic}': {needed} bytes are needed for samples inside the process, and {available} are left of {limit}; lower \
-         max_payload, depth, loans or max_held"
+        "topic '{topic}': {} MiB are needed for samples inside the process, and {} MiB are left of {limit}; lower max_payload, depth, loans \
+         or max_held",
+        needed.div_ceil(1 << 20),
+        available >> 20
     )]
     Memory {
         /// The topic.
@@ -72,7 +74,7 @@ pub enum EndpointError {
         limit: String,
     },
     /// The host transport refused.
-    #[error("topic '{topic}': {source}")]
+    #[error("{source}")]
     Publisher {
         /// The topic.
         topic: String,
@@ -80,7 +82,7 @@ pub enum EndpointError {
         source: driveline_shm::CreatePublisherError,
     },
     /// The host transport refused.
-    #[error("topic '{topic}': {source}")]
+    #[error("{source}")]
     Subscription {
         /// The topic.
         topic: String,
@@ -97,11 +99,19 @@ pub enum EndpointError {
     },
 }
 
+/// A size as a graph has it that is enough for so many bytes: the next power of two.
+fn enough(bytes: usize) -> String {
+    const UNITS: [(&str, usize); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let size = bytes.checked_next_power_of_two().unwrap_or(usize::MAX);
+    let unit = UNITS.iter().find(|(_, factor)| size >= *factor);
+    unit.map_or_else(|| size.to_string(), |(unit, factor)| format!("{} {unit}", size / factor))
+}
+
 /// A loan was refused.
 #[derive(Debug, Error)]
 pub enum LoanError {
     /// Longer than declared.
-    #[error("topic '{topic}': a payload of {requested} bytes exceeds max_payload = {limit}; raise max_payload for this topic in the graph")]
+    #[error("topic '{topic}': a payload of {requested} bytes exceeds max_payload = {limit}; write `max_payload: {}` or more for it under `topics:` in the graph", enough(*requested))]
     TooLong {
         /// The topic.
         topic: String,

@@ -63,8 +63,8 @@ pub use raw::{
     SubscriptionStats,
 };
 pub use service::{
-    AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder, Service, ServiceCallback, ServiceError,
-    ServiceOptions,
+    AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder, Service, ServiceCallback, ServiceCalls,
+    ServiceEnd, ServiceError, ServiceOptions,
 };
 pub use trigger::{Trigger, synchronize};
 pub use typed::{Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample, ValueSubscription};

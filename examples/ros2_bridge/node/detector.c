@@ -7,10 +7,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef sensor_msgs_msg_dds__Image_ Image;
 typedef vision_msgs_msg_dds__Detection2DArray_ Boxes;
 typedef std_msgs_msg_dds__String_ String;
+typedef rmw_dds_common_msg_dds__Gid_ Gid;
+typedef rmw_dds_common_msg_dds__NodeEntitiesInfo_ Node;
+typedef rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ Info;
 
 enum { BRIGHT = 128, TELL_EVERY = 25 };
 
@@ -42,6 +46,36 @@ static dds_qos_t *qos(dds_reliability_kind_t reliability, dds_durability_kind_t 
 
 static dds_entity_t topic(dds_entity_t participant, const dds_topic_descriptor_t *type, const char *name) {
   return ok(dds_create_topic(participant, type, name, NULL, NULL), name);
+}
+
+static Gid gid(dds_entity_t entity) {
+  Gid gid;
+  dds_guid_t guid;
+  ok(dds_get_guid(entity, &guid), "own id");
+  memcpy(gid.data, guid.v, sizeof gid.data);
+  return gid;
+}
+
+/* DDS knows of no nodes: on ros_discovery_info a participant says which it has, and which readers and writers are theirs. As in rmw, it is
+   there before these, so that their names are known with them. */
+static dds_entity_t graph_writer(dds_entity_t participant) {
+  dds_qos_t *kept = qos(DDS_RELIABILITY_RELIABLE, DDS_DURABILITY_TRANSIENT_LOCAL);
+  dds_qset_history(kept, DDS_HISTORY_KEEP_LAST, 1);
+  return ok(dds_create_writer(participant, topic(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc, "ros_discovery_info"), kept, NULL),
+            "write ros_discovery_info");
+}
+
+static void tell_name(dds_entity_t participant, dds_entity_t graph, dds_entity_t images, dds_entity_t boxes, dds_entity_t status) {
+  Gid readers[] = {gid(images)}, writers[] = {gid(boxes), gid(status)};
+  Node node = {.node_namespace = "/", .node_name = "detector"};
+  node.reader_gid_seq._buffer = readers;
+  node.reader_gid_seq._length = node.reader_gid_seq._maximum = 1;
+  node.writer_gid_seq._buffer = writers;
+  node.writer_gid_seq._length = node.writer_gid_seq._maximum = 2;
+  Info info = {.gid = gid(participant)};
+  info.node_entities_info_seq._buffer = &node;
+  info.node_entities_info_seq._length = info.node_entities_info_seq._maximum = 1;
+  ok(dds_write(graph, &info), "write ros_discovery_info");
 }
 
 /* The rectangle around what is bright. Returns whether anything is. */
@@ -92,12 +126,14 @@ int main(void) {
   signal(SIGTERM, end);
   const char *id = getenv("ROS_DOMAIN_ID");
   dds_entity_t node = ok(dds_create_participant(id ? (dds_domainid_t)atoi(id) : 0, NULL, NULL), "take part in DDS");
+  dds_entity_t graph = graph_writer(node);
   dds_entity_t images = ok(dds_create_reader(node, topic(node, &sensor_msgs_msg_dds__Image__desc, "rt/camera/image"),
                                              qos(DDS_RELIABILITY_BEST_EFFORT, DDS_DURABILITY_VOLATILE), NULL), "read /camera/image");
   dds_entity_t boxes = ok(dds_create_writer(node, topic(node, &vision_msgs_msg_dds__Detection2DArray__desc, "rt/detector/boxes"),
                                             qos(DDS_RELIABILITY_RELIABLE, DDS_DURABILITY_VOLATILE), NULL), "write /detector/boxes");
   dds_entity_t status = ok(dds_create_writer(node, topic(node, &std_msgs_msg_dds__String__desc, "rt/detector/status"),
                                              qos(DDS_RELIABILITY_RELIABLE, DDS_DURABILITY_TRANSIENT_LOCAL), NULL), "write /detector/status");
+  tell_name(node, graph, images, boxes, status);
   String text = {.data = "looks for bright squares"};
   ok(dds_write(status, &text), "write /detector/status");
   dds_entity_t wait = ok(dds_create_waitset(node), "wait");

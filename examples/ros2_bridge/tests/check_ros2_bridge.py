@@ -49,7 +49,7 @@ class Bridge(Example):
         self.assertRegex(carried, r"gateway ros2 \(process \d+\) of domain 'ros2_bridge': ROS 2 domain 7, DDS on this host alone")
         self.assertRegex(carried, r"camera/image: goes to ROS 2; [^\n]*\n  published here by 'pattern': sensor_msgs/msg/Image, converted")
         self.assertRegex(carried, r"detector/boxes: comes from ROS 2; ")
-        self.until("the reader in ROS 2", lambda _: "read by 1 subscription of a node without a name" in self.told("gateway", "list", "--explain"), process)
+        self.until("the reader in ROS 2", lambda _: "read by /detector\n" in self.told("gateway", "list", "--explain"), process)
         self.until("the publisher of boxes", lambda _: re.search(r"detector/boxes +driveline.msgs.Detections2D +1 +1 ", self.topics()), process)
         self.until("that of the status", lambda _: re.search(r"detector/status +std_msgs/msg/String +1 ", self.topics()), process)
         said = self.told("topic", "echo", "/detector/status", "--count", "1", "--timeout", str(PATIENCE_S))
@@ -66,7 +66,7 @@ class Bridge(Example):
         process = self.start(HERE / "run.sh", "--set", "pattern.frames=1000000", "--set", "boxes.every=1")
         carried = lambda: self.told("gateway", "list", "--explain", "--domain", "ros2_bridge")
         self.until("a box", BOX.search, process)
-        self.until("its subscription and its publisher", lambda _: "read by 1 subscription" in carried() and NOBODY not in carried(), process)
+        self.until("its subscription and its publisher", lambda _: "read by /detector" in carried() and NOBODY not in carried(), process)
         os.kill(self.node_of(process), signal.SIGKILL)
         # DDS believes in it until its lease is over, 10 s later.
         self.until("neither", lambda _: "read by" not in carried() and NOBODY in carried(), process)

@@ -6,10 +6,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef example_interfaces_srv_dds__AddTwoInts_Request_ Request;
 typedef example_interfaces_srv_dds__AddTwoInts_Response_ Response;
+typedef rmw_dds_common_msg_dds__Gid_ Gid;
+typedef rmw_dds_common_msg_dds__NodeEntitiesInfo_ Node;
+typedef rmw_dds_common_msg_dds__ParticipantEntitiesInfo_ Info;
 
 /* One half of a service: requests and responses pass as two topics. */
 typedef struct {
@@ -50,6 +54,43 @@ static End end_of(dds_entity_t node, const char *service, const char *key) {
               ok(dds_create_writer(node, serves ? reply : request, qos, NULL), service)};
   dds_delete_qos(qos);
   return made;
+}
+
+static Gid gid(dds_entity_t entity) {
+  Gid gid;
+  dds_guid_t guid;
+  ok(dds_get_guid(entity, &guid), "own id");
+  memcpy(gid.data, guid.v, sizeof gid.data);
+  return gid;
+}
+
+/* DDS knows of no nodes: on ros_discovery_info a participant says which it has, and which readers and writers are theirs. As in rmw, it is
+   there before these, so that their names are known with them. */
+static dds_entity_t graph_writer(dds_entity_t participant) {
+  dds_qos_t *qos = dds_create_qos();
+  dds_qset_reliability(qos, DDS_RELIABILITY_RELIABLE, DDS_SECS(1));
+  dds_qset_durability(qos, DDS_DURABILITY_TRANSIENT_LOCAL);
+  dds_qset_history(qos, DDS_HISTORY_KEEP_LAST, 1);
+  dds_data_representation_id_t xcdr1 = DDS_DATA_REPRESENTATION_XCDR1;
+  dds_qset_data_representation(qos, 1, &xcdr1);
+  dds_entity_t topic = ok(dds_create_topic(participant, &rmw_dds_common_msg_dds__ParticipantEntitiesInfo__desc, "ros_discovery_info", NULL, NULL),
+                          "ros_discovery_info");
+  dds_entity_t graph = ok(dds_create_writer(participant, topic, qos, NULL), "write ros_discovery_info");
+  dds_delete_qos(qos);
+  return graph;
+}
+
+static void tell_name(dds_entity_t participant, dds_entity_t graph, const End *server, const End *client) {
+  Gid readers[] = {gid(server->reader), gid(client->reader)}, writers[] = {gid(server->writer), gid(client->writer)};
+  Node node = {.node_namespace = "/", .node_name = "adder"};
+  node.reader_gid_seq._buffer = readers;
+  node.reader_gid_seq._length = node.reader_gid_seq._maximum = 2;
+  node.writer_gid_seq._buffer = writers;
+  node.writer_gid_seq._length = node.writer_gid_seq._maximum = 2;
+  Info info = {.gid = gid(participant)};
+  info.node_entities_info_seq._buffer = &node;
+  info.node_entities_info_seq._length = info.node_entities_info_seq._maximum = 1;
+  ok(dds_write(graph, &info), "write ros_discovery_info");
 }
 
 static void serve(const End *server) {
@@ -94,7 +135,9 @@ int main(void) {
   signal(SIGTERM, end);
   const char *id = getenv("ROS_DOMAIN_ID");
   dds_entity_t node = ok(dds_create_participant(id ? (dds_domainid_t)atoi(id) : 0, NULL, NULL), "take part in DDS");
+  dds_entity_t graph = graph_writer(node);
   End server = end_of(node, "/ros/add", "serviceid"), client = end_of(node, "/driveline/add", "clientid");
+  tell_name(node, graph, &server, &client);
   dds_instance_handle_t own;
   ok(dds_get_instance_handle(client.writer, &own), "own id");
   printf("a node of ROS 2 without ROS 2: serves /ros/add, calls /driveline/add\n");

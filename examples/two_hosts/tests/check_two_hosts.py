@@ -75,11 +75,7 @@ def main():
         for log in logs:
             must(script.count(f"> {log.name} 2>&1") == 1, f"the README writes no {log.name}", script)
             script = script.replace(f"> {log.name}", f"> {log}")
-        sudo = Path(scratch) / "sudo"
-        sudo.write_text('#!/bin/bash\nexec "$@"\n')
-        sudo.chmod(0o755)
         environment = os.environ | {
-            "PATH": f"{scratch}:{os.environ['PATH']}",
             "DRIVELINE_COMPONENT_PATH": str(libraries),
             "TWO_HOSTS": f"dl{os.getpid()}",
             "TMPDIR": scratch,

@@ -2,7 +2,7 @@
 //! How a report begins: what was asked, the answer, the figures that count most; and the remarks that come after the picture.
 
 use super::scale::{duration, grouped, percent, significant};
-use crate::escape::escape;
+use crate::escape::{escape, sentence};
 use crate::quantiles::Quantiles;
 use crate::summary::{EndToEnd, Summary};
 use std::fmt::Write;
@@ -12,8 +12,8 @@ pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
     match &s.ended {
         Some(e) if !e.ok => {
-            let help = e.help.iter().map(|h| format!("<br><small>{}</small>", escape(h))).collect::<String>();
-            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}</p>", escape(&e.text))
+            let help = e.help.iter().map(|h| format!("<br><small>{}</small>", sentence(h))).collect::<String>();
+            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}</p>", sentence(&e.text))
         }
         _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}</p>"),
         _ => String::new(),
@@ -55,8 +55,16 @@ pub(super) fn answer(s: &Summary) -> String {
 fn missed(s: &Summary) -> String {
     let all = s.subscriptions.iter().filter(|x| x.triggers).map(|x| x.missed.saturating_add(x.received)).fold(0, u64::saturating_add);
     let most = s.subscriptions.iter().filter(|x| x.triggers && x.missed > 0).max_by_key(|x| x.missed);
-    match most {
-        None if all == 0 => String::new(),
+    let unread = match s.unread_by_triggers {
+        0 => String::new(),
+        n => format!(
+            " {} samples were not read, since the processes that were to work on them were killed or ended out of turn.",
+            grouped(n as f64)
+        ),
+    };
+    let uncalled = s.uncalled().map(|text| format!(" {text}.")).unwrap_or_default();
+    let missed = match most {
+        None if all == 0 || s.unread_by_triggers > 0 || !uncalled.is_empty() => String::new(),
         None => " Every sample that was to be worked on was worked on.".to_owned(),
         Some(most) => format!(
             " {} of {} samples that were to be worked on were not (newer ones had come, or they were lost on the way): {} of them at {}.",
@@ -65,7 +73,8 @@ fn missed(s: &Summary) -> String {
             grouped(most.missed as f64),
             escape(&most.stage)
         ),
-    }
+    };
+    missed + &unread + &uncalled
 }
 
 /// Marks a 99th percentile of too few samples.
@@ -127,13 +136,14 @@ pub(super) fn cards(s: &Summary) -> String {
         "Published on the topics of all sources together.",
     );
     let received = s.subscriptions.iter().filter(|x| x.triggers).fold(0u64, |sum, x| sum.saturating_add(x.received));
-    let missed = s.missed_by_triggers;
+    let missed = s.missed_by_triggers.saturating_add(s.unread_by_triggers);
     card(
         grouped(missed as f64),
         "samples not worked on".to_owned(),
         format!(
-            "{} of those that were to start a component; newer ones had come, or they were lost on the way",
-            percent(missed as f64, missed.saturating_add(received) as f64)
+            "{} of those that were to start a component; newer ones had come, or they were lost on the way{}",
+            percent(missed as f64, missed.saturating_add(received) as f64),
+            if s.unread_by_triggers > 0 { ", or a process that was to read them had been killed" } else { "" }
         ),
         "The newest sample wins: a component that is slower than its source skips what it has no time for. Samples of inputs that start nothing are not counted here; see Subscriptions.",
     );
@@ -156,7 +166,7 @@ pub(super) fn cards(s: &Summary) -> String {
 /// What a reader should know beside the figures. Only what takes something away from them stands in a box.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
     let items = |all: &mut dyn Iterator<Item = String>| all.map(|text| format!("<li>{text}</li>")).collect::<String>();
-    let limits = items(&mut s.notes.iter().map(|n| escape(n)));
+    let limits = items(&mut s.notes.iter().map(|n| sentence(n)));
     let mut out = if limits.is_empty() { String::new() } else { format!("<div class=notice><ul>{limits}</ul></div>") };
     let facts = s.facts.iter().map(|f| {
         // A component called after what it tells is named once.
@@ -164,9 +174,9 @@ pub(super) fn remarks(s: &Summary) -> Option<String> {
         format!("<b>{}</b>{about}: {}", escape(&f.component), escape(&f.text))
     });
     let groups = [
-        ("What the oldest data waited for", items(&mut s.waits().map(escape))),
+        ("What the oldest data waited for", items(&mut s.waits().map(sentence))),
         ("What ran", items(&mut { facts })),
-        ("Published figures", items(&mut s.w9.iter().map(|w| escape(&w.note)))),
+        ("Published figures", items(&mut s.w9.iter().map(|w| sentence(&w.note)))),
     ];
     for (heading, list) in groups.iter().filter(|(_, list)| !list.is_empty()) {
         let _ = write!(out, "<h3>{heading}</h3><ul>{list}</ul>");

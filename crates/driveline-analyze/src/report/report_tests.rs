@@ -2,7 +2,7 @@
 use super::scale::duration;
 use super::*;
 use crate::{Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
-use driveline_runtime::account::Record;
+use driveline_runtime::account::{CallbackCounters, Record};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 
@@ -227,6 +227,31 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
     let page = render(&run, &run.summary());
     assert_eq!(page.matches("class=notice").count(), 1);
     assert!(page.find("class=notice") > page.find("class=\"bars\""));
+}
+
+#[test]
+fn nobody_claims_that_every_sample_was_worked_on_where_a_process_was_killed() {
+    let topic: TopicName = "image".parse().unwrap();
+    let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
+    let lane = StageFacts { name: "lane".into(), inputs: vec![input], outputs: vec![] };
+    let camera = StageFacts { name: "camera".into(), inputs: vec![], outputs: vec![topic.clone()] };
+    let mut run = Collector::new(RunFacts { stages: vec![camera, lane], ..RunFacts::default() });
+    run.set_published("camera", "image", topic.id(), 200);
+    run.set_subscription("lane", "image", topic.id(), 5, 0);
+    let every = "Every sample that was to be worked on was worked on.";
+    assert!(render(&run, &run.summary()).contains(every));
+    let mut summary = run.summary();
+    let lane = summary.stages.iter_mut().find(|s| s.stage == "lane").unwrap();
+    lane.counters = Some(CallbackCounters { skipped_missing: 2, ..CallbackCounters::default() });
+    let page = render(&run, &summary);
+    assert!(!page.contains(every) && page.contains(" 2 samples caused no call: another input was missing"), "{page}");
+    let lane = summary.stages.iter_mut().find(|s| s.stage == "lane").unwrap();
+    lane.counters = Some(CallbackCounters { take_errors: 1, ..CallbackCounters::default() });
+    assert_eq!(summary.uncalled().unwrap(), "1 sample caused no call: another input was missing or too old, or it could not be read");
+    run.cut_off("lane");
+    let page = render(&run, &run.summary());
+    assert!(!page.contains(every) && page.contains(" 195 samples were not read, since"), "{page}");
+    assert!(page.contains("<b>195</b><span>samples not worked on</span><small>97.5"), "{page}");
 }
 
 #[test]

@@ -15,10 +15,12 @@ impl FromStr for Size {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
         let bad = || format!("'{s}' is no size: write bytes, or a number with k, M or G (1k = 1024), e.g. 64,1k,4M");
-        let (digits, factor) = match s.char_indices().last() {
-            Some((i, 'k' | 'K')) => (&s[..i], 1usize << 10),
-            Some((i, 'm' | 'M')) => (&s[..i], 1 << 20),
-            Some((i, 'g' | 'G')) => (&s[..i], 1 << 30),
+        // As files have it: 4MiB.
+        let short = s.strip_suffix("iB").unwrap_or(s);
+        let (digits, factor) = match short.char_indices().last() {
+            Some((i, 'k' | 'K')) => (&short[..i], 1usize << 10),
+            Some((i, 'm' | 'M')) => (&short[..i], 1 << 20),
+            Some((i, 'g' | 'G')) => (&short[..i], 1 << 30),
             _ => (s, 1),
         };
         let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(factor)).filter(|&n| n <= MAX_PAYLOAD).ok_or_else(bad)?;
@@ -201,10 +203,10 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_suffixes_and_bad_ones_an_example() {
-        for (text, bytes) in [("64", 64), ("1k", 1024), ("1K", 1024), ("4M", 4 << 20), ("1G", 1 << 30)] {
+        for (text, bytes) in [("64", 64), ("1k", 1024), ("1K", 1024), ("4M", 4 << 20), ("4MiB", 4 << 20), ("1KiB", 1024), ("1G", 1 << 30)] {
             assert_eq!(text.parse(), Ok(Size(bytes)));
         }
-        for bad in ["", "k", "1.5k", "-1", "1kB", "9999999G"] {
+        for bad in ["", "k", "1.5k", "-1", "1kB", "iB", "64iB", "9999999G"] {
             assert!(bad.parse::<Size>().unwrap_err().contains("64,1k,4M"), "{bad}");
         }
         assert!("1".parse::<Size>().unwrap_err().contains("at least 2"));

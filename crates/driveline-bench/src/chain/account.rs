@@ -4,8 +4,8 @@
 //! Stages count what they receive and miss by the numbers on each edge; their rows tell origin by origin. Both are checked
 //! against each other, so a mistake in either shows.
 
-use super::StageAccount;
 use super::shape::{COOL_DOWN, Shape};
+use super::{OUTPUT_RATE_MHZ, StageAccount};
 use crate::harness::{End, read_bounded};
 use crate::observations::{Observations, Point, Quantity};
 use anyhow::{Context, Result, ensure};
@@ -132,7 +132,7 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
             && last.end() > first.end()
         {
             let rate_mhz = (rows.len() as u128 - 1) * 1_000_000_000_000 / u128::from(last.end() - first.end());
-            o.counters.insert(of_sink("output mHz"), u64::try_from(rate_mhz).unwrap_or(u64::MAX));
+            o.counters.insert(of_sink(OUTPUT_RATE_MHZ), u64::try_from(rate_mhz).unwrap_or(u64::MAX));
         }
         if rows.is_empty() {
             o.invalid.push(format!("none of the samples that count reached '{name}'"));

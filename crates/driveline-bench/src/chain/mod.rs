@@ -5,11 +5,8 @@
 //! A [`ChainJob`] says what runs; [`crate::Conductor::run_chain`] runs it once.
 
 mod account;
-mod by_hand;
 mod run;
 mod shape;
-
-pub use by_hand::run_file;
 
 use crate::harness::{Reach, Reliability, System, Wait};
 use serde::{Deserialize, Serialize};
@@ -21,6 +18,10 @@ use std::path::PathBuf;
 pub(crate) const DRIVELINE_PEER: &str = "driveline_cpp";
 /// Its variant.
 pub(crate) const DRIVELINE_VARIANT: &str = "sdk";
+
+/// The counter of how often a chain's sink gave something, in thousandths of a hertz, since counters are whole numbers. Where there are
+/// several sinks, ` at ` and the sink's name follow. It stands in archives.
+pub const OUTPUT_RATE_MHZ: &str = "output mHz";
 
 /// A chain, and how it is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

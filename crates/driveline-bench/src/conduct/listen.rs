@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What measured processes say. Others wrote them: however much they say, and whatever, it costs a bounded amount of memory here.
 
-use crate::child::{lines, plain_json};
+use crate::child::{lines, plain_json, readable};
 use crate::harness::Event;
 use serde::Deserialize;
 use std::io::Read;
@@ -9,6 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 /// How much of a failed process's complaint is shown, in bytes.
 pub(super) const COMPLAINT: usize = 4096;
+
+/// How much of a line is shown that is no event, in bytes.
+const SHOWN: usize = 200;
 
 /// What was heard from a process.
 pub(super) enum Heard {
@@ -47,7 +50,13 @@ fn event(line: &str) -> Option<Event> {
         Ok(event) => return Some(event),
         Err(e) => e,
     };
-    let Name { event } = serde_json::from_str(line).ok()?;
+    let Ok(Name { event }) = serde_json::from_str(line) else {
+        // Other lines are theirs; this one was meant to be one, and has a NaN in it, for example, which is no JSON.
+        let meant = line.trim_start().starts_with('{') && line.contains("\"event\"");
+        return meant.then(|| Event::Failed {
+            error: format!("it printed an event that is no JSON ({error}): {}", readable(line.as_bytes(), SHOWN)),
+        });
+    };
     ["ready", "idle", "done", "failed"]
         .contains(&event.as_str())
         .then(|| Event::Failed { error: format!("its event '{event}' is not what docs/protocols/harness.md says: {error}") })
@@ -99,6 +108,12 @@ mod tests {
     fn a_known_event_that_cannot_be_read_is_named() {
         let said = heard(&b"{\"event\":\"done\",\"ends\":[{\"role\":\"publisher\",\"published\":-1}]}\n"[..]);
         assert!(said.len() == 2 && said[0].contains("its event 'done' is not what") && said[0].contains("-1"), "{said:?}");
+    }
+
+    #[test]
+    fn an_event_that_is_no_json_is_shown() {
+        let said = heard(&b"{\"event\":\"done\",\"ends\":[{\"cpu_ns\":NaN}]}\n"[..]);
+        assert!(said.len() == 2 && said[0].contains("no JSON") && said[0].contains("NaN"), "{said:?}");
     }
 
     #[test]

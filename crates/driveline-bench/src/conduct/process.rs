@@ -13,7 +13,7 @@ use crate::peers::Selection;
 use anyhow::{Context, Result, bail, ensure};
 use command_fds::{CommandFdExt, FdMapping};
 use driveline_shm::floor::SharedWords;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -292,15 +292,25 @@ impl<'a> Processes<'a> {
     }
 
     /// Lets everybody end who is done, and looks how: one that fails behind its account has something to tell. Blocks until all
-    /// of them have ended, for each at most 15 s.
+    /// of them have ended, at most 15 s, or until it is interrupted.
     pub(crate) fn let_go(&mut self) -> Result<()> {
+        let (deadline, interrupted) = (Instant::now() + LEAVES, self.interrupted);
+        let waits_no_longer = || {
+            let error = |kind, text: &str| Some(std::io::Error::new(kind, text));
+            match () {
+                () if interrupted.load(Relaxed) => error(ErrorKind::Interrupted, "interrupted"),
+                () if Instant::now() >= deadline => error(ErrorKind::TimedOut, "it went on for 15 s, and was killed"),
+                () => None,
+            }
+        };
         for member in self.members.iter_mut().filter(|m| m.done && !m.left) {
             // Closing its input lets one go that waits there.
             (member.stdin, member.left) = (None, true);
-            let status = member.process.end_within(LEAVES);
+            let status = member.process.end_unless(waits_no_longer);
             member.run_dry();
             match status {
                 Ok(status) if status.success() => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => bail!("interrupted"),
                 Ok(status) => bail!("{} was done, and then failed ({status}) {}", member.name, member.said()),
                 Err(e) => bail!("{} was done, and did not end: {e} {}", member.name, member.said()),
             }
@@ -374,6 +384,24 @@ mod tests {
         }
         drop(processes);
         assert!(at("ended").exists(), "it was killed");
+    }
+
+    /// The test would take a quarter of a minute for each that goes on.
+    #[test]
+    fn an_interruption_is_heeded_while_ends_that_are_done_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("end");
+        std::fs::write(&path, "#!/bin/sh\necho '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000\n").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let (program, peers, interrupted) =
+            (Program { path: "true".into(), args: Vec::new() }, Selection::default(), AtomicBool::new(false));
+        let mut processes = Processes::new(&program, &peers, &interrupted);
+        for name in ["one end", "another"] {
+            let end = processes.start_with(name, &path, "").unwrap();
+            processes.wait(end, Until::Done, Duration::from_secs(60)).unwrap();
+        }
+        interrupted.store(true, Relaxed);
+        assert_eq!(processes.let_go().unwrap_err().to_string(), "interrupted");
     }
 
     #[test]

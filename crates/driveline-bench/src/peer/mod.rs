@@ -16,6 +16,7 @@ pub(crate) use driveline_link::{MIN_SIZE, domain_dir, reliability};
 pub use payload::MIN_FILLED;
 pub use recorder::sleep_until;
 
+use crate::child::end_with_starter;
 use crate::harness::{End, Event, Job, PROTOCOL, Pace, Reach, Role, System};
 use crate::peers::Description;
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -143,7 +144,7 @@ fn serve() -> Result<Vec<End>> {
 /// The job on standard input, its line, and what is left of that.
 fn job() -> Result<(Job, String, std::io::StdinLock<'static>)> {
     // A measured process must not outlive whoever measures it.
-    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    end_with_starter()?;
     let mut commands = std::io::stdin().lock();
     let mut line = String::new();
     commands.read_line(&mut line).context("no job came on standard input")?;

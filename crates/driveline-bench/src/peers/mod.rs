@@ -173,7 +173,7 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let status = status.context("`--describe` failed")?;
     ensure!(status.success(), "`--describe` failed ({status})");
     if let Some(text) = serde_json::from_str(&text).ok().as_ref().and_then(unreadable) {
-        bail!("'{text}' in its description has control characters");
+        bail!("'{text}' in its description has control characters, or such as are not seen");
     }
     let description: Description = serde_json::from_str(&text).context("its description is not what docs/protocols/harness.md says")?;
     ensure!(

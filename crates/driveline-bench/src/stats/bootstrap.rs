@@ -11,6 +11,7 @@
 //! interval of Hesterberg, "What Teachers Should Know About the Bootstrap", 2015); of five rounds it covers 92 %.
 
 use super::Rank;
+use super::goodput::{Goodput, NEEDS};
 use super::percentile::Runs;
 use super::random::Random;
 use serde::{Deserialize, Serialize};
@@ -62,7 +63,22 @@ pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Opt
     if system.samples_of(&rounds) < rank.needs || floor.samples_of(&rounds) < rank.needs {
         return None;
     }
-    let estimate = ratio(system.at_of(rank, &rounds), floor.at_of(rank, &rounds))?;
+    paired(rounds, |drawn| ratio(at(system, rank, drawn), at(floor, rank, drawn)), seed)
+}
+
+/// Likewise the ratio of two goodputs. More than 1: more gets through of `system`.
+#[must_use]
+pub fn goodput_interval(system: Goodput<'_>, floor: Goodput<'_>, seed: u64) -> Option<Interval> {
+    let rounds = both(system.between_arrivals, floor.between_arrivals);
+    if [system, floor].iter().any(|of| of.between_arrivals.samples_of(&rounds) < NEEDS) {
+        return None;
+    }
+    paired(rounds, |drawn| ratio(system.of(drawn), floor.of(drawn)), seed)
+}
+
+/// Draws rounds for both at once.
+fn paired(rounds: Vec<usize>, of: impl Fn(&[usize]) -> Option<f64>, seed: u64) -> Option<Interval> {
+    let estimate = of(&rounds)?;
     let mut random = Random::new(seed);
     let mut drawn = rounds.clone();
     // Of five rounds there are only 126 different draws.
@@ -73,7 +89,7 @@ pub fn ratio_interval(system: &Runs, floor: &Runs, rank: Rank, seed: u64) -> Opt
         if let Some(value) = known.get(&drawn) {
             return *value;
         }
-        let value = ratio(system.at_of(rank, &drawn), floor.at_of(rank, &drawn));
+        let value = of(&drawn);
         known.insert(drawn.clone(), value);
         value
     });
@@ -87,14 +103,28 @@ pub fn ratio_interval_unpaired(one: &Runs, other: &Runs, rank: Rank, seed: u64) 
     if one.samples() < rank.needs || other.samples() < rank.needs {
         return None;
     }
-    let estimate = ratio(one.at(rank), other.at(rank))?;
+    unpaired((both(one, one), both(other, other)), |ones, others| ratio(at(one, rank, ones), at(other, rank, others)), seed)
+}
+
+/// Likewise the ratio of two goodputs. More than 1: more gets through of `one`.
+#[must_use]
+pub fn goodput_interval_unpaired(one: Goodput<'_>, other: Goodput<'_>, seed: u64) -> Option<Interval> {
+    if [one, other].iter().any(|of| of.between_arrivals.samples() < NEEDS) {
+        return None;
+    }
+    let rounds = |of: Goodput<'_>| both(of.between_arrivals, of.between_arrivals);
+    unpaired((rounds(one), rounds(other)), |ones, others| ratio(one.of(ones), other.of(others)), seed)
+}
+
+/// Draws the rounds of each on their own.
+fn unpaired((of_one, of_other): (Vec<usize>, Vec<usize>), of: impl Fn(&[usize], &[usize]) -> Option<f64>, seed: u64) -> Option<Interval> {
+    let estimate = of(&of_one, &of_other)?;
     let mut random = Random::new(seed);
-    let (of_one, of_other) = (both(one, one), both(other, other));
     let (mut ones, mut others) = (of_one.clone(), of_other.clone());
     let values = (0..RESAMPLES).filter_map(|_| {
         draw(&mut random, &of_one, &mut ones);
         draw(&mut random, &of_other, &mut others);
-        ratio(one.at_of(rank, &ones), other.at_of(rank, &others))
+        of(&ones, &others)
     });
     interval(estimate, values.collect(), of_one.len().min(of_other.len()))
 }
@@ -127,9 +157,13 @@ fn both(one: &Runs, other: &Runs) -> Vec<usize> {
     (0..one.count().min(other.count())).filter(|i| one.samples_of(&[*i]) > 0 && other.samples_of(&[*i]) > 0).collect()
 }
 
-fn ratio(above: Option<u64>, below: Option<u64>) -> Option<f64> {
+fn at(runs: &Runs, rank: Rank, chosen: &[usize]) -> Option<f64> {
+    runs.at_of(rank, chosen).map(|x| x as f64)
+}
+
+fn ratio(above: Option<f64>, below: Option<f64>) -> Option<f64> {
     match (above, below) {
-        (Some(a), Some(b)) if b > 0 => Some(a as f64 / b as f64),
+        (Some(a), Some(b)) if b > 0.0 => Some(a / b),
         _ => None,
     }
 }
@@ -222,6 +256,24 @@ mod tests {
         assert_eq!(ratio_interval(&few, &Runs::new(vec![round(1), round(1), vec![]]), Rank::P99, 1), None);
         assert_eq!(ratio_interval(&few, &Runs::new(vec![vec![], round(1), vec![]]), Rank::P50, 1), None);
         assert_eq!(ratio_interval_unpaired(&few, &floor, Rank::P99, 1).unwrap().rounds, 2);
+    }
+
+    #[test]
+    fn goodput_is_drawn_in_rounds_and_more_of_it_is_more_than_1() {
+        // In every other round everything takes ten times as long; the system's samples are four times as large, and take twice as long.
+        let floor = Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 10]).collect());
+        let system = Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 200 } else { 2000 }; 10]).collect());
+        let few = Runs::new(vec![vec![100; 9]; 6]);
+        let (of, nothing) = (|runs, size| Goodput { between_arrivals: runs, size }, Runs::new(vec![vec![]; 6]));
+        let i = goodput_interval(of(&system, 40), of(&floor, 10), 1).unwrap();
+        assert_eq!(i, Interval { estimate: 2.0, low: 2.0, high: 2.0, rounds: 6 });
+        // Not side by side, what drifts does not cancel out.
+        let i = goodput_interval_unpaired(of(&system, 40), of(&floor, 10), 1).unwrap();
+        assert!(i.estimate == 2.0 && i.low < 1.0 && i.high > 4.0 && i.rounds == 6, "{i:?}");
+        assert_eq!(goodput_interval(of(&system, 40), of(&nothing, 10), 1), None);
+        assert_eq!(goodput_interval(of(&system, 40), of(&few, 10), 1), None);
+        assert_eq!(goodput_interval_unpaired(of(&few, 40), of(&floor, 10), 1), None);
+        assert_eq!(goodput_interval_unpaired(of(&system, 40), of(&floor, 0), 1), None);
     }
 
     #[test]

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
     runs: Vec<Vec<u64>>,
+    /// Of each run: means of many choices of runs need them again and again.
+    sums: Vec<u128>,
 }
 
 impl Runs {
@@ -17,7 +19,8 @@ impl Runs {
         for run in &mut runs {
             run.sort_unstable();
         }
-        Self { runs }
+        let sums = runs.iter().map(|r| r.iter().map(|&x| u128::from(x)).sum()).collect();
+        Self { runs, sums }
     }
 
     /// Number of runs, empty ones included.
@@ -52,6 +55,14 @@ impl Runs {
         select(&some, rank)
     }
 
+    /// The arithmetic mean of the samples of a choice of runs, where a run may be chosen several times; `None` without samples.
+    #[must_use]
+    pub fn mean_of(&self, chosen: &[usize]) -> Option<f64> {
+        let n = self.samples_of(chosen);
+        let sum: u128 = chosen.iter().filter_map(|&i| self.sums.get(i)).sum();
+        (n > 0).then(|| sum as f64 / n as f64)
+    }
+
     /// How many samples of all runs are not above `x`.
     #[must_use]
     pub fn not_above(&self, x: u64) -> u64 {
@@ -69,7 +80,7 @@ impl Runs {
     pub fn shape(&self) -> Option<Shape> {
         let n = self.samples() as f64;
         let (quarter, three_quarters) = (self.at(Rank::P25)?, self.at(Rank::P75)?);
-        let mean = self.runs.iter().flatten().map(|&x| u128::from(x)).sum::<u128>() as f64 / n;
+        let mean = self.sums.iter().sum::<u128>() as f64 / n;
         let moment = |k: i32| self.runs.iter().flatten().map(|&x| (x as f64 - mean).powi(k)).sum::<f64>() / n;
         let variance = moment(2);
         // Of equal samples there is no form; rounding of the mean must not make one up.
@@ -87,8 +98,7 @@ impl Runs {
     pub fn percentiles(&self) -> Percentiles {
         let n = self.samples();
         let at = |rank: Rank| if n >= rank.needs { self.at(rank) } else { None };
-        let sum: u128 = self.runs.iter().flatten().map(|&x| u128::from(x)).sum();
-        let mean = (n > 0).then(|| sum as f64 / n as f64);
+        let mean = (n > 0).then(|| self.sums.iter().sum::<u128>() as f64 / n as f64);
         let squares = |m: f64| self.runs.iter().flatten().map(|&x| (x as f64 - m).powi(2)).sum::<f64>();
         Percentiles {
             n,
@@ -202,6 +212,7 @@ mod tests {
             for rank in ALL {
                 prop_assert_eq!(both.at_of(rank, &[0, 0, 1]), spelled_out.at(rank));
             }
+            prop_assert_eq!(both.mean_of(&[0, 0, 1]), spelled_out.percentiles().mean);
         }
 
         #[test]

@@ -38,10 +38,15 @@ impl DomainPlace {
         Ok(Self::Named(domain.map(str::to_owned).or_else(|| variable(NAME_VARIABLE)).unwrap_or_else(|| DEFAULT.to_owned())))
     }
 
-    /// The command that lists what is there.
+    /// The command that lists what is there, in this environment.
     pub(super) fn look_on(&self) -> String {
+        self.look_on_where(std::env::var_os(NAME_VARIABLE).is_some_and(|v| !v.is_empty()))
+    }
+
+    /// `named`: the environment names a domain, which tools look at then, whatever a graph says.
+    fn look_on_where(&self, named: bool) -> String {
         match self {
-            Self::Named(name) if name == DEFAULT => "driveline topic list".to_owned(),
+            Self::Named(name) if name == DEFAULT && !named => "driveline topic list".to_owned(),
             Self::Named(name) => format!("driveline topic list --domain {name}"),
             Self::Directory(path) => format!("{DIRECTORY_VARIABLE}={path} driveline topic list"),
         }
@@ -105,6 +110,14 @@ pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_people_copy_looks_at_this_domain_whatever_the_environment_names() {
+        let look_on = |name: &str, named| DomainPlace::Named(name.into()).look_on_where(named);
+        assert_eq!(look_on(DEFAULT, false), "driveline topic list");
+        assert_eq!(look_on(DEFAULT, true), "driveline topic list --domain default");
+        assert_eq!(look_on("pilot", true), "driveline topic list --domain pilot");
+    }
 
     #[test]
     fn the_last_line_says_where_and_where_else() {

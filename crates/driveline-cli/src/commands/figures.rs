@@ -7,7 +7,8 @@
 use super::live::{COLUMN_HEADS, Line};
 use crate::text::cut;
 use driveline_analyze::text::{Align, aligned, duration_us};
-use driveline_analyze::{EndToEnd, Quantiles, StageSummary, Summary};
+use driveline_analyze::{EndToEnd, Quantiles, ServiceSummary, StageSummary, Summary};
+use driveline_runtime::account::CallEnd;
 
 /// The shortest a name is cut to.
 const SHORTEST_NAME: usize = 8;
@@ -40,6 +41,30 @@ pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
         narrow.push(short);
     }
     table(&wide, &narrow, &[], summary.end_to_end.iter().map(end_to_end).collect(), columns)
+}
+
+/// What became of the calls of services.
+pub(super) fn services(summary: &Summary, columns: usize) -> Vec<Line> {
+    if summary.services.is_empty() {
+        return Vec::new();
+    }
+    let head = ["SERVICE", "CALLS", "ANSWERED", "FAILED", "TIMED OUT"];
+    table(&head, &head, &[], summary.services.iter().map(service).collect(), columns)
+}
+
+/// `asker calls math/add`.
+pub(super) fn end_of_service(s: &ServiceSummary) -> String {
+    let does = match s.end {
+        CallEnd::Client => "calls",
+        CallEnd::Server => "serves",
+    };
+    format!("{} {does} {}", s.stage, s.service)
+}
+
+fn service(s: &ServiceSummary) -> Row {
+    // A server does not know whose time was over.
+    let timed_out = if s.end == CallEnd::Client { s.calls.timed_out.to_string() } else { "-".to_owned() };
+    vec![end_of_service(s), s.calls.calls.to_string(), s.calls.answered.to_string(), s.failed().to_string(), timed_out]
 }
 
 fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: Vec<Row>, columns: usize) -> Vec<Line> {

@@ -104,8 +104,8 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
     for report in now.iter().filter_map(reported) {
         let before = earlier(report);
         match &report.ros2 {
-            Some(ros2) => ros2::show(report, ros2, &before, screen),
-            None => show(report, &before, screen),
+            Some(ros2) => ros2::show(report, ros2, &before, explained, screen),
+            None => show(report, &before, explained, screen),
         }
         if explained {
             screen.print(&match &report.ros2 {
@@ -306,7 +306,7 @@ fn of_another_build(report: &Report) -> Option<String> {
     })
 }
 
-fn show(report: &Report, before: &Report, screen: &Screen) {
+fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     let listed = |list: &[String]| if list.is_empty() { "-".to_owned() } else { cut(&list.join(", "), 4 * NAME) };
     let n = &report.network;
     let listens: Vec<String> = n.listens.iter().map(|endpoint| listening(endpoint)).collect();
@@ -356,13 +356,22 @@ fn show(report: &Report, before: &Report, screen: &Screen) {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
         screen.print(&format!("\n{unknown} came for nobody who is here; {damaged} could not be understood\n"));
     }
-    let refused = report.refused.len() as u64;
-    let of = |topic: &str| report.edges.iter().any(|e| e.topic == topic) || report.inlets.iter().any(|i| i.topic == topic);
-    if refused > 0 {
-        screen.print(&format!("\nnot carried: {} (`--explain` says why)\n", count(refused, "end")));
-    } else if report.topics.iter().any(|t| !of(&t.topic)) {
-        screen.print("\n`--explain` says why a topic is not carried\n");
+    screen.print(&unexplained(report, explained));
+}
+
+/// What `--explain` says more of, for those who did not ask for it.
+fn unexplained(report: &Report, explained: bool) -> String {
+    let carried = |topic: &str| report.edges.iter().any(|e| e.topic == topic) || report.inlets.iter().any(|i| i.topic == topic);
+    match report.refused.len() as u64 {
+        refused @ 1.. => format!("\nnot carried: {}{}\n", count(refused, "end"), hint(explained)),
+        0 if !explained && report.topics.iter().any(|t| !carried(&t.topic)) => "\n`--explain` says why a topic is not carried\n".into(),
+        0 => String::new(),
     }
+}
+
+/// Where the reasons are.
+fn hint(explained: bool) -> &'static str {
+    if explained { "" } else { " (`--explain` says why)" }
 }
 
 /// The lines of one topic: each way to and from another host, or that there is none.
@@ -426,7 +435,9 @@ mod tests {
             similar: None,
         }];
         let report = Report { unknown: u64::MAX, damaged: 1, network, topics, ..Report::default() };
-        show(&report, &Report::default(), &Screen::new(false));
+        show(&report, &Report::default(), false, &Screen::new(false));
+        assert_eq!(unexplained(&report, false), "\n`--explain` says why a topic is not carried\n");
+        assert_eq!(unexplained(&report, true), "", "whoever has asked for reasons reads them");
         assert!(explain::topics(&report, &Report::default()).contains("neighbours none serves"));
         assert_eq!(dropped(&[("\x1b[2J", 1)]), "\u{fffd}[2J 1");
     }

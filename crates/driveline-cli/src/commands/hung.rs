@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 /// A process tells each second of a call that takes long; without a word for this long it has ended.
 const HOLDS: Duration = Duration::from_millis(2500);
 
-/// Calls that take long, and modules that are stopped.
+/// Calls that take long, components that were refused a connection, and modules that are stopped.
 pub(super) struct Hung {
     /// Components of each module.
     modules: BTreeMap<String, Vec<String>>,
     /// How many components publish on a topic.
     publishers: BTreeMap<String, usize>,
     calls: BTreeMap<String, Long>,
+    /// The last refusal of each component that has not been called since.
+    refused: BTreeMap<String, String>,
     stopped: BTreeMap<String, (u32, Instant)>,
 }
 
@@ -38,8 +40,14 @@ impl Hung {
             modules: graph.modules.iter().map(|m| (m.name.to_string(), names(m))).collect(),
             publishers,
             calls: BTreeMap::new(),
+            refused: BTreeMap::new(),
             stopped: BTreeMap::new(),
         }
+    }
+
+    /// Those of a module, in the order of the graph.
+    pub(super) fn components(&self, module: &str) -> &[String] {
+        self.modules.get(module).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn record(&mut self, record: &Record) {
@@ -49,7 +57,11 @@ impl Hung {
                 self.calls.insert(call.component.clone(), long);
             }
             // It has come back.
-            Record::Callback(ended) => drop(self.calls.remove(&ended.component)),
+            Record::Callback(ended) => {
+                self.calls.remove(&ended.component);
+                self.refused.remove(&ended.component);
+            }
+            Record::Refused { component, text, .. } => drop(self.refused.insert(component.clone(), text.clone())),
             _ => {}
         }
     }
@@ -84,7 +96,8 @@ impl Hung {
             let s = (long.age + (now - long.told)).as_secs();
             format!("no result from {component} for {s} s (in {}{})", long.place.inside(), self.newer(&long.place, summary))
         });
-        stopped.chain(calls).collect()
+        let refused = self.refused.iter().map(|(component, text)| format!("{component} was refused a connection: {text}"));
+        stopped.chain(calls).chain(refused).collect()
     }
 
     /// How many samples were published since the one that the call is busy with.
@@ -103,7 +116,8 @@ mod tests {
     #[test]
     fn what_is_stopped_is_told_by_what_it_does_not_do() {
         let modules = BTreeMap::from([("perception".to_owned(), vec!["lane".to_owned(), "fusion".to_owned()])]);
-        let mut hung = Hung { modules, publishers: BTreeMap::new(), calls: BTreeMap::new(), stopped: BTreeMap::new() };
+        let mut hung =
+            Hung { modules, publishers: BTreeMap::new(), calls: BTreeMap::new(), refused: BTreeMap::new(), stopped: BTreeMap::new() };
         let stopped = |module: &str, pid| Event::Stopped { module: module.into(), pid };
         hung.event(&stopped("gateway", 41));
         hung.event(&stopped("perception", 42));

@@ -98,6 +98,7 @@ impl Live {
         out.extend(facts.flat_map(|f| wrapped(&f, columns)).map(|text| Line { text, style: FACT }));
         out.extend(figures::stages(summary, columns));
         out.extend(figures::ends(summary, columns));
+        out.extend(figures::services(summary, columns));
         out.extend(summary.waits().flat_map(|w| wrapped(w, columns)).map(|text| Line { text, style: FACT }));
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
@@ -118,7 +119,14 @@ impl Live {
             let metres = e.reaction_distance.map(|r| format!(" ({:.1} m)", r.p50_m)).unwrap_or_default();
             format!("{} → {} {}{metres}", e.origin, e.stage, duration_us(e.age_us.p50))
         });
-        let figures = stages.chain(ends).collect::<Vec<_>>().join(", ");
+        let services = summary.services.iter().map(|s| {
+            let [failed, timed_out] = [(s.failed(), "failed"), (s.calls.timed_out, "timed out")].map(|(n, what)| match n {
+                0 => String::new(),
+                n => format!(", {n} {what}"),
+            });
+            format!("{} ({} of {} answered{failed}{timed_out})", figures::end_of_service(s), s.calls.answered, s.calls.calls)
+        });
+        let figures = stages.chain(ends).chain(services).collect::<Vec<_>>().join(", ");
         if figures.is_empty() { head(summary, rate) } else { format!("{} | {figures}", head(summary, rate)) }
     }
 }
@@ -128,7 +136,8 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     let sources = count(summary.frames_published, "sample");
     let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
     let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
-    let lost = format!("{missed} missed by triggers, {superseded} superseded");
+    let unread = if summary.unread_by_triggers > 0 { format!(", {} not read", summary.unread_by_triggers) } else { String::new() };
+    let lost = format!("{missed} missed by triggers{unread}, {superseded} superseded");
     format!("{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}", summary.graph, summary.duration_s)
 }
 
@@ -141,6 +150,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use driveline_analyze::{Fact, InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
+    use driveline_runtime::account::{CallCounters, CallEnd, Record};
     use driveline_types::header::Arrival;
     use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
 
@@ -285,6 +295,24 @@ mod tests {
         let fitted = Live::fit(table, rows);
         assert_eq!(fitted.len(), rows);
         assert!(fitted.iter().all(|l| l.text != "x: y: z"));
+    }
+
+    #[test]
+    fn services_have_a_table_and_a_part_of_the_line() {
+        let mut run = run();
+        let calls = CallCounters { calls: 9, answered: 5, refused: 1, timed_out: 2, ..CallCounters::default() };
+        let of = |end, calls| Record::Service { component: "lane".into(), service: "map/tile".into(), end, calls };
+        run.take("one", &of(CallEnd::Client, calls));
+        run.take("one", &of(CallEnd::Server, CallCounters { calls: 1, answered: 1, ..CallCounters::default() }));
+        let summary = run.summary();
+        let rows: Vec<_> = Live::table(&summary, None, 80).into_iter().map(|l| l.text).collect();
+        let rows: Vec<_> = rows.iter().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for row in ["SERVICE CALLS ANSWERED FAILED TIMED OUT", "lane calls map/tile 9 5 1 2", "lane serves map/tile 1 1 0 -"] {
+            assert!(rows.iter().any(|r| r == row), "{row} is not in {rows:#?}");
+        }
+        let line = Live::line(&summary, None);
+        let told = ", lane calls map/tile (5 of 9 answered, 1 failed, 2 timed out), lane serves map/tile (1 of 1 answered)";
+        assert!(line.ends_with(told), "{line}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ use driveline_shm::domain::DIRECTORY_VARIABLE;
 use driveline_types::TopicName;
 use serde_json::json;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Colours of module names; dark enough on white, light enough on black.
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
@@ -112,7 +112,7 @@ fn writable(directory: &Path) -> Result<(), String> {
 fn ended(outcome: &Outcome, read: bool) -> Ended {
     let killed = match outcome.killed.as_slice() {
         [] => String::new(),
-        killed => format!("; killed because they did not stop: {}", killed.join(", ")),
+        killed => format!("; killed because they had not stopped: {}", killed.join(", ")),
     };
     let plain =
         |reason, ok, text: String| Ended { reason, ok, module: None, exit_code: None, signal: None, text: text + &killed, help: None };
@@ -142,18 +142,23 @@ fn failed_calls(summary: &Summary) -> String {
     format!("; {}{first}", summary.failed_of().join(", "))
 }
 
-/// Of a component that was never called: what it waited for.
-fn never(component: &str, topics: &[&TopicName]) -> String {
+/// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
+/// `failed`: calls of others did, whose results may be what it lacked.
+fn never(component: &str, topics: &[&TopicName], refused: bool, failed: bool) -> String {
     if topics.is_empty() {
         return format!(
             "{component} was never called: samples came, and none of them triggered it (`trigger:` and its limits in the graph file)"
         );
     }
     let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
-    format!(
-        "{component} was never called: nothing came on topic {}; while a run goes on, `driveline topic list` shows who publishes here, and `driveline gateway list --explain` what other hosts send",
-        topics.join(" and ")
-    )
+    let why = match (refused, failed) {
+        (true, _) => ", and a connection of its was refused",
+        (false, true) => ", and calls of other components failed",
+        (false, false) => {
+            "; while a run goes on, `driveline topic list` shows who publishes here, and `driveline gateway list --explain` what other hosts send"
+        }
+    };
+    format!("{component} was never called: nothing came on topic {}{why}", topics.join(" and "))
 }
 
 /// Two runs of one graph in one domain would publish everything twice, and nobody would see why.
@@ -190,7 +195,8 @@ struct Show<'a> {
     collector: Collector,
     live: Live,
     hung: Hung,
-    running: bool,
+    /// Since when all modules run.
+    running: Option<Instant>,
     interrupter: Interrupter,
 }
 
@@ -204,7 +210,7 @@ impl<'a> Show<'a> {
         let table = screen.interactive && !arguments.plain;
         let every = if table { 1 } else { arguments.interval };
         let live = Live::new(table, Duration::from_secs(u64::from(every)));
-        Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: false, interrupter }
+        Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: None, interrupter }
     }
 
     /// Who looks on from outside must look there.
@@ -259,6 +265,9 @@ impl<'a> Show<'a> {
         if let Some(why) = self.screen.loss() {
             self.collector.facts_mut().notes.push(format!("What the run printed is not complete: {why}."));
         }
+        for module in &outcome.killed {
+            self.cut_off(module);
+        }
         let summary = self.collector.summary();
         let text = text + &failed_calls(&summary);
         if code == exit::DONE && summary.failed() > 0 {
@@ -278,7 +287,7 @@ impl<'a> Show<'a> {
             let waited =
                 if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };
             for (component, topics) in waited.iter().take(MOST_WAITING) {
-                self.print_wrapped(&never(component, topics), columns);
+                self.print_wrapped(&never(component, topics, self.collector.was_refused(component), summary.failed() > 0), columns);
             }
             if let Some(more) = waited.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
                 self.print_wrapped(&format!("{more} more were never called"), columns);
@@ -286,10 +295,17 @@ impl<'a> Show<'a> {
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
                 self.print_wrapped(MISSED, columns);
             }
+            if let Some(text) = summary.uncalled() {
+                self.print_wrapped(&text, columns);
+            }
             if let Some(w9) = &summary.w9 {
                 let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
                 self.print_wrapped(&format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()), columns);
             }
+        }
+        if !self.screen.json {
+            let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
+            summary.notes.iter().for_each(|note| self.print_wrapped(note, columns));
         }
         self.write(arguments)?;
         match code {
@@ -301,6 +317,13 @@ impl<'a> Show<'a> {
             self.screen.print_error(&format!("help: {help}\n"));
         }
         Ok(code)
+    }
+
+    /// A module whose process did not end by itself. Before all modules ran there was nothing to read.
+    fn cut_off(&mut self, module: &str) {
+        if self.running.is_some() {
+            self.hung.components(module).iter().for_each(|component| self.collector.cut_off(component));
+        }
     }
 
     /// The files of the run, where they are wanted.
@@ -341,7 +364,12 @@ impl Sink for Show<'_> {
     }
 
     fn event(&mut self, event: &Event) {
-        self.running |= *event == Event::Running;
+        match event {
+            Event::Running => self.running = Some(Instant::now()),
+            Event::Ended { death, expected: false } => self.cut_off(&death.module),
+            Event::Stopping => self.collector.facts_mut().ran_s = self.running.map(|since| since.elapsed().as_secs_f64()),
+            _ => {}
+        }
         self.hung.event(event);
         if self.screen.json {
             return self.screen.print_json_line(&json!({ "kind": "event", "what": event, "text": event.to_string() }));
@@ -364,7 +392,7 @@ impl Sink for Show<'_> {
         if self.screen.reader_is_gone() {
             self.interrupter.hang_up();
         }
-        if self.running && self.has_figures() && !self.screen.json {
+        if self.running.is_some() && self.has_figures() && !self.screen.json {
             self.live.tick(&self.collector, &self.hung, self.screen);
         }
     }

@@ -2,6 +2,7 @@
 //! Runs, what is seen of them from outside, and how they end.
 
 use crate::fixture::{Background, Fixture, GRAPH};
+use driveline::{Context, ContextOptions, PublisherOptions, Reach};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -78,6 +79,23 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
 }
 
 #[test]
+fn calls_of_services_are_counted_by_what_became_of_them() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out", "--set", "relay.ask=5"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = out.lines().map(words).collect();
+    for line in ["SERVICE CALLS ANSWERED FAILED TIMED OUT", "relay calls odd 5 3 2 0", "relay serves odd 5 3 2 -"] {
+        assert!(lines.iter().any(|l| l == line), "{line} is not in\n{out}");
+    }
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let [client, server] = summary["services"].as_array().unwrap().as_slice() else { panic!("{summary}") };
+    assert_eq!((&client["end"], &server["end"], &client["service"]), (&"client".into(), &"server".into(), &"odd".into()));
+    assert_eq!((&client["calls"], &client["answered"], &client["refused"]), (&5.into(), &3.into(), &2.into()), "{client}");
+    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("<th>relay</th><th>odd</th><th>client</th><td>5</td>"));
+}
+
+#[test]
 fn a_report_that_could_not_be_written_is_known_before_the_run() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "lib"]);
@@ -95,6 +113,9 @@ fn a_crash_has_an_exit_code_and_a_reason() {
     assert_eq!(code, 4, "{err}");
     assert!(err.contains("error: failed: module 'rest' was killed by SIGABRT"), "{err}");
     assert!(err.contains("while running: in component 'relay' in on_trigger on sample 5 of 'a'\nhelp: "), "{err}");
+    let debugged =
+        "--module rest --set 'relay.abort_on=5'; what it reads comes from `driveline run g.yaml --module source --set 'relay.abort_on=5'`";
+    assert!(err.contains(debugged), "{err}");
     let (code, out, err) = f.run(&["run", "g.yaml", "--set", "relay.fail_init=1", "--report", "out"]);
     assert_eq!(code, 4);
     let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' cannot start: told to fail\n";
@@ -190,6 +211,43 @@ fn topics_with_one_side_only_say_what_cannot_be_seen() {
 }
 
 #[test]
+fn a_run_in_which_nothing_arrives_has_lasted_all_the_same() {
+    let f = Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
+    let mut command = f.command(&["run", "g.yaml", "--module", "rest", "--report", "out"]);
+    let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|l| l.contains("all modules are ready")));
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert!(lines.any(|l| l.contains("relay was never called: nothing came on topic 'a'")));
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert!(summary["duration_s"].as_f64() > Some(0.0), "{summary}");
+}
+
+#[test]
+fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
+    let f = Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
+    let context = Context::new(ContextOptions { name: "elsewhere".into(), domain_dir: Some(f.path("domain")) }).unwrap();
+    let options = PublisherOptions { reach: Reach::Host, ..PublisherOptions::default() };
+    let _publisher = context.node("camera").unwrap().bytes_publisher("a", "raw", options).unwrap();
+    let mut command = f.command(&["run", "g.yaml", "--module", "rest", "--report", "out", "--interval", "1"]);
+    let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.by_ref().any(|l| l.starts_with("relay was refused a connection: topic 'a': ")), "it is shown while the run goes on");
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let out: String = lines.map(|l| l + "\n").collect();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
+    assert!(out.contains("relay was never called: nothing came on topic 'a', and a connection of its was refused\n"), "{out}");
+    let note = "The port 'in' of relay was refused a connection: topic 'a': ";
+    assert!(out.contains(note) && out.contains("connect one of them to another topic"), "{out}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert!(summary["notes"][0].as_str().unwrap().starts_with(note), "{summary}");
+    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("of relay was refused a connection"));
+}
+
+#[test]
 fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     let f = Fixture::new(GRAPH);
     let settings = ["--set", "relay.hang_on=3", "--set", "counter.limit=0", "--interval", "1", "--report", "out"];
@@ -212,12 +270,20 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     let rest: Vec<String> = errors.collect();
     let killed = "module 'rest' was interrupted again (component 'relay' in on_trigger on sample 3 of 'a'): killed";
     assert!(rest.iter().any(|l| l.ends_with(killed)), "{rest:#?}");
-    let last = "error: ended as asked; killed because they did not stop: ";
+    let last = "error: ended as asked; killed because they had not stopped: ";
     assert!(rest.last().is_some_and(|l| l.starts_with(last) && l.contains("rest")), "{rest:#?}");
     assert!(rest.iter().all(|l| !l.contains("from outside")), "{rest:#?}");
     assert_eq!(child.0.wait().unwrap().code(), Some(5));
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
     assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &false.into()));
+    // More than two seconds of numbers came after the third.
+    assert!(summary["unread_by_triggers"].as_u64() > Some(0), "{summary}");
+    let html = std::fs::read_to_string(f.path("out/report.html")).unwrap();
+    assert!(
+        html.contains("samples of &#39;a&#39; were not read by relay") || html.contains("samples of 'a' were not read by relay"),
+        "{html}"
+    );
+    assert!(!html.contains("Every sample that was to be worked on was worked on."), "{html}");
 }
 
 /// A run without an end in good order, whose report is written: how it ended.

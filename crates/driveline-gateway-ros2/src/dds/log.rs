@@ -11,8 +11,8 @@ use std::time::Instant;
 
 /// Lines a minute.
 const LINES: u32 = 16;
-/// Of a line, in bytes; CycloneDDS has 2 KiB.
-const MAX_LINE: usize = 4096;
+/// Of a line, in bytes; as CycloneDDS.
+const MAX_LINE: usize = 2048;
 
 /// Of a process, as CycloneDDS's log is.
 static LIMIT: Mutex<LineLimit> = Mutex::new(LineLimit::new(LINES));

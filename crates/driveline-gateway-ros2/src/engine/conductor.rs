@@ -7,7 +7,7 @@ use super::error::GatewayError;
 use super::feed::kept;
 use super::incoming::Incoming;
 use super::inlet::Outside;
-use super::interfaces::{self, Interfaces};
+use super::interfaces::Interfaces;
 use super::outgoing::OutgoingTopic;
 use super::outlet::Outlet;
 use super::service::Services;
@@ -22,6 +22,7 @@ use crate::names::dds_topic;
 use crate::qos::mismatches;
 use crate::types::Types;
 use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
+use driveline_runtime::interfaces::interfaces;
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PINS, wall_offset_ns};
@@ -131,6 +132,11 @@ impl Control {
     /// The report, or the one before if the conductor is busy.
     pub(super) fn report(&self) -> Report {
         self.desk.ask(|| self.common.wake())
+    }
+
+    /// For people.
+    pub(super) fn tell(&self, line: String) {
+        self.common.tell(line);
     }
 
     pub(super) fn take_notices(&self) -> Vec<String> {
@@ -260,7 +266,7 @@ impl Conductor {
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
         let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
         let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).chain(of_services).max().unwrap_or(0);
-        let interfaces = Interfaces::new(&spec, &interfaces::there());
+        let interfaces = Interfaces::new(&spec, &interfaces());
         let (mut dds, mut waiting) = (None, Waiting::Signal(Signal::default()));
         if spec.dds {
             let participant = dds::Participant::open(spec.domain_id, &configuration(&spec, longest), PARTICIPANT_USER_DATA);
@@ -351,9 +357,11 @@ impl Conductor {
             let longest = self.look();
             if let Err(e) = self.common.waiting.wait(longest) {
                 self.common.fail(e.to_string());
-                return;
+                break;
             }
         }
+        // Those who send are waited for.
+        self.common.zenoh.iter().for_each(Session::give_up);
     }
 
     /// For how long nothing has to be looked at if nothing comes. What DDS refuses is told, and keeps nobody from the rest.
@@ -364,7 +372,7 @@ impl Conductor {
         for (writes, change) in found {
             self.changed(Profile::Zenoh, writes, change);
         }
-        let of_interfaces = self.interfaces.look(Instant::now(), interfaces::there).unwrap_or_else(|why| {
+        let of_interfaces = self.interfaces.look(Instant::now(), interfaces).unwrap_or_else(|why| {
             self.common.fail(why);
             Vec::new()
         });
@@ -385,7 +393,8 @@ impl Conductor {
         // What could not be learnt now is not due: it would be tried again without a pause.
         let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
         [learnt.err(), said.err()].into_iter().flatten().for_each(|e| self.common.tell(e.to_string()));
-        let next = [due, of_graph].into_iter().flatten().min();
+        let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
+        let next = [due, of_graph, again].into_iter().flatten().min();
         next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The network interfaces that sockets of the gateway are bound to, none of which tells when its interface is another one: `docs/protocols/ros2-dds.md`, section 5.
 
+use driveline_runtime::interfaces::Interface;
 use driveline_runtime::ros2::Ros2Spec;
-use pnet_datalink::NetworkInterface;
-use std::net::IpAddr;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 /// How often they are looked at.
@@ -15,7 +15,7 @@ struct Bound {
     /// Its number in the kernel; `None`: it was not there.
     index: Option<u32>,
     /// CycloneDDS takes the first one of an interface, and tells it to others. `None`: none is used.
-    address: Option<IpAddr>,
+    address: Option<Ipv4Addr>,
     /// With an address of IPv4 alone.
     by_address: bool,
     /// It is not as it was, as was told.
@@ -28,30 +28,21 @@ pub(super) struct Interfaces {
     next: Instant,
 }
 
-/// What there is now.
-pub(super) fn there() -> Vec<NetworkInterface> {
-    pnet_datalink::interfaces()
-}
-
-fn first_ipv4(interface: &NetworkInterface) -> Option<IpAddr> {
-    interface.ips.iter().map(|network| network.ip()).find(IpAddr::is_ipv4)
-}
-
 impl Bound {
-    fn new(name: &str, by_address: bool, there: &[NetworkInterface]) -> Self {
+    fn new(name: &str, by_address: bool, there: &[Interface]) -> Self {
         let interface = there.iter().find(|i| i.name == name);
-        let address = interface.filter(|_| by_address).and_then(first_ipv4);
+        let address = interface.filter(|_| by_address).and_then(|i| i.ipv4().next());
         Self { name: name.to_owned(), index: interface.map(|i| i.index), address, by_address, away: false }
     }
 
     /// What is the matter, in words that go on after its name.
-    fn lacks(&self, interface: Option<&NetworkInterface>) -> Option<String> {
+    fn lacks(&self, interface: Option<&Interface>) -> Option<String> {
         let Some(i) = interface else { return Some("is not there any more".to_owned()) };
         if Some(i.index) != self.index {
             return Some("was made anew".to_owned());
         }
-        let has = |address: &IpAddr| i.ips.iter().any(|network| network.ip() == *address);
-        match (self.address, first_ipv4(i)) {
+        let has = |address: &Ipv4Addr| i.ipv4().any(|there| there == *address);
+        match (self.address, i.ipv4().next()) {
             (Some(was), _) if has(&was) => None,
             (Some(was), Some(is)) => Some(format!("has {is} in place of {was}")),
             (Some(was), None) => Some(format!("has its address {was} no longer")),
@@ -60,12 +51,12 @@ impl Bound {
     }
 
     /// Whether a gateway that starts now could take part on it.
-    fn is_usable(&self, interface: &NetworkInterface) -> bool {
-        interface.is_up() && (first_ipv4(interface).is_some() || !self.by_address && !interface.ips.is_empty())
+    fn is_usable(&self, interface: &Interface) -> bool {
+        interface.is_up && (interface.ipv4().next().is_some() || !self.by_address && !interface.addresses.is_empty())
     }
 
     /// A line for people; an error if what is there now needs sockets of its own.
-    fn look(&mut self, there: &[NetworkInterface]) -> Result<Option<String>, String> {
+    fn look(&mut self, there: &[Interface]) -> Result<Option<String>, String> {
         let interface = there.iter().find(|i| i.name == self.name);
         let name = &self.name;
         match self.lacks(interface) {
@@ -84,7 +75,7 @@ impl Bound {
 
 impl Interfaces {
     /// `there`: from before sockets were opened, so that whatever changes meanwhile is seen.
-    pub(super) fn new(spec: &Ros2Spec, there: &[NetworkInterface]) -> Self {
+    pub(super) fn new(spec: &Ros2Spec, there: &[Interface]) -> Self {
         let of_dds = spec.interface.as_deref().filter(|_| spec.dds).map(|name| Bound::new(name, true, there));
         let listen = spec.zenoh.iter().flat_map(|zenoh| zenoh.listen_interfaces());
         let bound = of_dds.into_iter().chain(listen.map(|name| Bound::new(name, false, there))).collect();
@@ -92,7 +83,7 @@ impl Interfaces {
     }
 
     /// Lines for people, if it is time to look; an error if the gateway cannot go on.
-    pub(super) fn look(&mut self, now: Instant, there: impl FnOnce() -> Vec<NetworkInterface>) -> Result<Vec<String>, String> {
+    pub(super) fn look(&mut self, now: Instant, there: impl FnOnce() -> Vec<Interface>) -> Result<Vec<String>, String> {
         if self.bound.is_empty() || now < self.next {
             return Ok(Vec::new());
         }
@@ -107,33 +98,34 @@ impl Interfaces {
 mod tests {
     use super::*;
 
-    const UP: u32 = 1;
+    const UP: bool = true;
+    const DOWN: bool = false;
 
-    fn card(index: u32, flags: u32, addresses: &[&str]) -> Vec<NetworkInterface> {
-        let ips = addresses.iter().map(|a| a.parse().unwrap()).collect();
-        vec![NetworkInterface { name: "eth0".into(), description: String::new(), index, mac: None, ips, flags }]
+    fn card(index: u32, is_up: bool, addresses: &[&str]) -> Vec<Interface> {
+        let addresses = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        vec![Interface { name: "eth0".into(), index, is_up, is_running: is_up, addresses }]
     }
 
     /// What is said of one that was there with the number 3 and two addresses, one look after the other.
-    fn said(looks: &[Vec<NetworkInterface>]) -> Vec<Result<Option<String>, String>> {
-        let mut bound = Bound::new("eth0", true, &card(3, UP, &["fe80::1/64", "10.0.0.1/24", "10.0.0.2/24"]));
+    fn said(looks: &[Vec<Interface>]) -> Vec<Result<Option<String>, String>> {
+        let mut bound = Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));
         looks.iter().map(|there| bound.look(there)).collect()
     }
 
     #[test]
     fn what_comes_and_goes_beside_the_address_that_is_used_means_nothing() {
         let same = [
-            card(3, UP, &["10.0.0.1/24"]),
-            card(3, UP, &["10.9.9.9/24", "10.0.0.1/24"]),
+            card(3, UP, &["10.0.0.1"]),
+            card(3, UP, &["10.9.9.9", "10.0.0.1"]),
             // Its sockets work again when it is switched on.
-            card(3, 0, &["10.0.0.1/24"]),
+            card(3, DOWN, &["10.0.0.1"]),
         ];
         assert_eq!(said(&same), [Ok(None), Ok(None), Ok(None)]);
     }
 
     #[test]
     fn one_that_is_away_is_told_of_once_and_so_is_that_it_is_there_again() {
-        let told = said(&[vec![], vec![], card(3, UP, &["10.0.0.1/24"]), card(3, UP, &["fe80::1/64"]), card(3, UP, &["10.0.0.1/24"])]);
+        let told = said(&[vec![], vec![], card(3, UP, &["10.0.0.1"]), card(3, UP, &["fe80::1"]), card(3, UP, &["10.0.0.1"])]);
         let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
         let starts = |n: usize, with: &str| told[n].as_ref().is_some_and(|line| line.starts_with(with));
         assert!(starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(), "{told:?}");
@@ -145,12 +137,12 @@ mod tests {
     #[test]
     fn the_gateway_ends_as_soon_as_another_one_can_be_used_and_no_sooner() {
         // Without an address or switched off, the next gateway could not start.
-        let anew = said(&[card(4, 0, &["10.0.0.1/24"]), card(4, UP, &["fe80::1/64"]), card(4, UP, &["10.0.0.1/24"])]);
+        let anew = said(&[card(4, DOWN, &["10.0.0.1"]), card(4, UP, &["fe80::1"]), card(4, UP, &["10.0.0.1"])]);
         assert!(anew[0].is_ok() && anew[1] == Ok(None) && anew[2].as_ref().unwrap_err().contains("eth0 was made anew"), "{anew:?}");
-        let other = said(&[card(3, UP, &["10.0.0.7/24", "10.0.0.2/24"])]);
+        let other = said(&[card(3, UP, &["10.0.0.7", "10.0.0.2"])]);
         assert!(other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"), "{other:?}");
         // It was not there before the sockets were, and was when they were opened.
-        assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1/24"])).is_err());
+        assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1"])).is_err());
     }
 
     #[test]

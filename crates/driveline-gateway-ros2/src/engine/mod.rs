@@ -32,6 +32,7 @@ pub use error::GatewayError;
 
 use driveline_runtime::gateway::{Report, StatusSocket};
 use driveline_runtime::ros2::Ros2GatewayConfig;
+use driveline_zenoh::sockets::break_unanswered;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -119,7 +120,15 @@ impl driveline_runtime::gateway::Gateway for Gateway {
     }
 
     fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
-        Self::start(config)
+        let over_zenoh = config.ros2.zenoh.is_some();
+        let gateway = Self::start(config)?;
+        // All TCP connections of this program are Zenoh's, which those of a program that it is embedded in are not.
+        if over_zenoh && let Err(why) = break_unanswered(zenoh::UNANSWERED) {
+            gateway.control.tell(format!(
+                "what this gateway has open cannot be looked at ({why}): topics may stay silent after a link to a node or router was. Is /proc mounted?"
+            ));
+        }
+        Ok(gateway)
     }
 
     fn greeting(&self) -> String {

@@ -241,6 +241,10 @@ impl Rig {
             Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
         let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
         ros2["types"] = DEFINITIONS.iter().map(|(package, ..)| json!(dir.path().join(package))).collect();
+        for rule in ros2.get_mut("services").and_then(Value::as_array_mut).into_iter().flatten() {
+            let rule = rule.as_object_mut().unwrap();
+            rule.entry("timeout_ms").or_insert_with(|| json!(PATIENCE.as_millis() as u64));
+        }
         let domain_id = ros2["domain_id"].as_u64().unwrap() as u32;
         if ros2["dds"] != json!(false) {
             domains::check(domain_id);
@@ -295,8 +299,14 @@ impl Rig {
         self.gateway.as_ref().unwrap().failure()
     }
 
+    /// As things are now.
     pub(crate) fn report(&self) -> Ros2Report {
-        self.gateway.as_ref().unwrap().report().ros2.unwrap()
+        let mut report = None;
+        eventually("a report that is not stale", || {
+            report = Some(self.gateway.as_ref().unwrap().report()).filter(|report| !report.stale);
+            report.is_some()
+        });
+        report.unwrap().ros2.unwrap()
     }
 
     /// All that it was started with.

@@ -235,6 +235,16 @@ impl Subscription {
         self.heard.lock().unwrap().clone()
     }
 
+    /// How many have come.
+    pub(crate) fn count(&self) -> usize {
+        self.heard.lock().unwrap().len()
+    }
+
+    /// Those that have come.
+    pub(crate) fn forget(&self) {
+        self.heard.lock().unwrap().clear();
+    }
+
     /// Strings that came.
     pub(crate) fn strings(&self) -> Vec<String> {
         let text = |h: &Heard| {

@@ -1,69 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connects again to hosts that were found through others: see [`crate::neighbours`]. Each attempt is a task among Zenoh's own, and the same call by which Zenoh connects to whoever it is
-//! told of: it makes no second connection, and ends after the time-out for opening one.
+//! Connects again to hosts that were found through others: see [`crate::neighbours`] for whom and when, and [`driveline_zenoh::Attempts`] for how.
 
 use super::lock;
-use super::session::Opened;
 use crate::neighbours::{Made, Neighbours, Standing};
 use crate::wire::HostId;
-use driveline_shm::Kicker;
 use driveline_types::MonotonicNs;
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use driveline_zenoh::{Attempts, Ends, MadeBy, Opened, UnderWay};
 use std::sync::{Arc, Mutex};
 use zenoh::Wait;
-use zenoh::config::{Locator, ZenohId};
-use zenoh::internal::runtime::{Runtime, ZRuntime};
+use zenoh::config::ZenohId;
 use zenoh::sample::SampleKind;
 
 /// What the identity of a gateway's session begins with. The number of its start follows, which its tokens have, too: so it is known of which host a connection was.
 const MARK: &str = "d1";
 
+/// Attempts that go on, hosts that others tell of included: half of all that there may be.
+const MAX_MEETING: usize = 32;
+
 /// The identity of the session of a gateway.
 pub(super) fn identity(me: &HostId) -> String {
-    format!("{MARK}{:016x}", me.incarnation())
+    identity_of(me.incarnation())
+}
+
+fn identity_of(start: u64) -> String {
+    format!("{MARK}{start:016x}")
 }
 
 /// The number of the start of the gateway whose session has this identity, if one of this version's has.
-fn start_of(identity: &str) -> Option<u64> {
+pub(super) fn start_of(identity: &str) -> Option<u64> {
     let number = identity.strip_prefix(MARK).filter(|number| number.len() == 16)?;
     u64::from_str_radix(number, 16).ok()
 }
 
-/// One attempt to connect, which is going on as long as its task holds it.
-#[derive(Default)]
-struct Attempt {
-    connected: AtomicBool,
-}
-
 /// See the module.
 pub(super) struct Again {
-    runtime: Runtime,
     neighbours: Arc<Mutex<Neighbours>>,
-    attempts: BTreeMap<u64, Arc<Attempt>>,
+    attempts: Attempts<u64>,
 }
 
 impl Again {
-    /// Begins to watch the connections of a session that was opened just now. `None`, and why: Zenoh does not tell of them.
-    pub(super) fn new(opened: &Opened, me: &HostId, connects: &[String], kicker: Kicker) -> zenoh::Result<Self> {
+    /// Begins to watch the connections of a session that was opened just now. `under_way`: what is handed to them. `wake`: has somebody look. `None`, and why: Zenoh does not tell of them.
+    pub(super) fn new(
+        opened: &Opened,
+        me: &HostId,
+        connects: &[String],
+        under_way: UnderWay<u64>,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> zenoh::Result<Self> {
         let neighbours = Arc::new(Mutex::new(Neighbours::new(me.incarnation())));
-        let (runtime, info) = (opened.runtime.clone(), opened.session.info());
-        let own: Vec<String> = runtime.get_locators().iter().map(|locator| locator.as_str().to_owned()).collect();
+        let info = opened.session.info();
         let of_tokens = |zid: &ZenohId| start_of(&zid.to_string());
-        let configured: Vec<String> = connects.iter().map(|endpoint| place(endpoint).to_owned()).collect();
-        let known = neighbours.clone();
+        let (known, ends) = (neighbours.clone(), Ends::new(&opened.runtime, connects));
         let links = info.link_events_listener().history(true).callback(move |event| {
-            let link = event.link();
-            let Some(start) = of_tokens(link.zid()) else { return };
-            let (at, accepted, now) = (place(link.dst().as_str()), is_accepted(link.src().as_str(), &own), MonotonicNs::now());
-            let mut known = lock(&known);
-            match event.kind() {
-                SampleKind::Put if accepted => known.connected(start, Made::There, now),
-                // Zenoh sees to those.
-                SampleKind::Put if configured.iter().any(|c| c == at) => known.is_connected(start),
-                SampleKind::Put => known.connected(start, Made::Here(at.to_owned()), now),
-                SampleKind::Delete if accepted => known.call_ended(start, now),
-                SampleKind::Delete => {}
+            let (start, made_by, now) = (of_tokens(event.link().zid()), ends.made_by(event.link()), MonotonicNs::now());
+            if let Some(start) = start {
+                let mut known = lock(&known);
+                match (event.kind(), made_by) {
+                    (SampleKind::Put, MadeBy::OtherEnd) => known.connected(start, Made::There, now),
+                    (SampleKind::Put, MadeBy::Configuration) => known.is_connected(start),
+                    (SampleKind::Put, MadeBy::Told(at)) => known.connected(start, Made::Here(at), now),
+                    (SampleKind::Delete, MadeBy::OtherEnd) => known.call_ended(start, now),
+                    (SampleKind::Delete, _) => {}
+                }
+            }
+            // Last: it blocks.
+            if event.kind() == SampleKind::Delete {
+                under_way.end(event.link(), start.as_ref());
             }
         });
         links.background().wait()?;
@@ -71,64 +73,167 @@ impl Again {
         let transports = info.transport_events_listener().history(false).callback(move |event| {
             if let (SampleKind::Delete, Some(start)) = (event.kind(), of_tokens(event.transport().zid())) {
                 lock(&known).lost(start, MonotonicNs::now());
-                kicker.kick();
+                wake();
             }
         });
         transports.background().wait()?;
-        Ok(Self { runtime, neighbours, attempts: BTreeMap::new() })
+        Ok(Self { neighbours, attempts: Attempts::new(&opened.runtime) })
     }
 
     /// Tries what is to be tried. Waits for nothing. Gives when to look again.
-    pub(super) fn look(&mut self, now: MonotonicNs, standing: impl Fn(u64) -> Standing) -> Option<MonotonicNs> {
-        let mut neighbours = lock(&self.neighbours);
-        self.attempts.retain(|start, attempt| {
-            if attempt.connected.load(Ordering::Acquire) {
-                neighbours.is_connected(*start);
-            }
-            Arc::strong_count(attempt) > 1
-        });
-        let (due, next) = neighbours.due(now, standing);
-        drop(neighbours);
+    pub(super) fn look(&self, now: MonotonicNs, standing: impl Fn(u64) -> Standing) -> Option<MonotonicNs> {
+        let (due, next) = lock(&self.neighbours).due(now, standing);
         for (start, at) in due {
-            if !self.attempts.contains_key(&start) {
-                self.attempts.extend(self.try_once(start, &at).map(|attempt| (start, attempt)));
-            }
+            self.connect(start, &[at]);
         }
         next
     }
 
-    fn try_once(&self, start: u64, at: &str) -> Option<Arc<Attempt>> {
-        let (zid, at): (ZenohId, Locator) = (format!("{MARK}{start:016x}").parse().ok()?, at.parse().ok()?);
-        let attempt = Arc::new(Attempt::default());
-        let (of_task, runtime) = (attempt.clone(), self.runtime.clone());
-        ZRuntime::Net.spawn(async move {
-            let end = runtime.get_cancellation_token();
-            let (zid, places) = (zid.into(), [at]);
-            let connected = end.run_until_cancelled(runtime.connect_peer(&zid, &places)).await;
-            // Pairs with the Acquire in `look`; nothing else hangs on it.
-            of_task.connected.store(connected == Some(true), Ordering::Release);
-        });
-        Some(attempt)
+    /// Whether one may be tried that others tell of: no attempt to it goes on, few do to others (whoever names hosts that are none keeps nobody from being connected to again), and it was
+    /// not lost a moment ago from where this host had connected to it, which is tried all the time.
+    pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
+        self.attempts.count() < MAX_MEETING && !self.attempts.go_on(&start) && !lock(&self.neighbours).is_sought(start, now)
     }
-}
 
-/// A protocol and an address, without metadata and settings.
-fn place(endpoint: &str) -> &str {
-    endpoint.split(['?', '#']).next().unwrap_or(endpoint)
-}
-
-/// Whether a connection was made by the other end: here it has the port, or the path, where this host listens.
-fn is_accepted(here: &str, listens: &[String]) -> bool {
-    let port = |endpoint: &str| {
-        let (protocol, address) = place(endpoint).split_once('/').unwrap_or_default();
-        (protocol.to_owned(), address.rsplit_once(':').map_or(address, |(_, port)| port).to_owned())
-    };
-    listens.iter().any(|listens| port(listens) == port(here))
+    /// One attempt to connect to the gateway with this number, unless one goes on.
+    pub(super) fn connect(&self, start: u64, at: &[String]) {
+        if let Ok(id) = identity_of(start).parse() {
+            self.attempts.begin(start, id, at);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::session;
     use super::*;
+    use crate::neighbours::AGAIN_EVERY;
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+    use std::time::{Duration, Instant};
+    use zenoh::Config;
+    use zenoh::internal::runtime::ZRuntime;
+
+    fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !condition() {
+            assert!(Instant::now() < end, "not {what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// A session that listens there and connects to nobody.
+    fn session(me: &HostId, listens: &[&str]) -> Opened {
+        let mut config = Config::default();
+        for (key, value) in [("listen/endpoints", serde_json::json!(listens).to_string()), ("scouting/multicast/enabled", "false".into())] {
+            config.insert_json5(key, &value).unwrap();
+        }
+        session::open(config, &identity(me)).unwrap()
+    }
+
+    /// Two hosts, of which one has connected to the other as it does again.
+    struct Pair {
+        of: HostId,
+        at: String,
+        other: Option<Opened>,
+        opened: Opened,
+        again: Again,
+        /// How many connections have ended.
+        ended: Arc<AtomicUsize>,
+        /// As long as that is so, Zenoh does not go on when it has told of an end.
+        held: Arc<AtomicBool>,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let [me, of] = [1, 2].map(|number| HostId::new("car", number).unwrap());
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let at = format!("tcp/127.0.0.1:{port}");
+            let opened = session(&me, &[]);
+            let (ended, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            let (of_wake, holds) = (ended.clone(), held.clone());
+            let wake = move || {
+                of_wake.fetch_add(1, SeqCst);
+                // Zenoh's other tasks go on meanwhile.
+                ZRuntime::Application.block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
+            };
+            let again = Again::new(&opened, &me, &[], UnderWay::default(), wake).unwrap();
+            let mut pair = Self { of, at, other: None, opened, again, ended, held };
+            pair.open_other();
+            eventually("connected", || {
+                pair.try_once();
+                pair.is_connected()
+            });
+            pair
+        }
+
+        fn open_other(&mut self) {
+            self.other = Some(session(&self.of, &[&self.at]));
+        }
+
+        /// The connection ends.
+        fn close_other(&mut self) {
+            let ended = self.ended.load(SeqCst);
+            drop(self.other.take());
+            eventually("told of the end", || self.ended.load(SeqCst) > ended);
+            eventually("listed no longer", || self.held.load(SeqCst) || !self.is_connected());
+        }
+
+        /// Whether no attempt goes on.
+        fn all_tried(&self) -> bool {
+            self.again.attempts.count() == 0
+        }
+
+        fn is_connected(&self) -> bool {
+            self.opened.session.info().peers_zid().wait().count() == 1
+        }
+
+        fn look(&mut self, now: MonotonicNs) -> Option<MonotonicNs> {
+            self.again.look(now, |_| Standing::Host)
+        }
+
+        /// One attempt, until its end.
+        fn try_once(&mut self) {
+            self.again.connect(self.of.incarnation(), std::slice::from_ref(&self.at));
+            eventually("tried", || self.all_tried());
+        }
+    }
+
+    #[test]
+    fn what_zenoh_still_lists_while_it_tells_of_its_end_is_no_connection() {
+        let mut pair = Pair::new();
+        pair.held.store(true, SeqCst);
+        pair.close_other();
+        let now = MonotonicNs::now();
+        assert_eq!(pair.look(now), Some(now + AGAIN_EVERY));
+        eventually("tried", || pair.all_tried());
+        assert_eq!(pair.look(now + AGAIN_EVERY), Some(now + 2 * AGAIN_EVERY), "it goes on");
+        pair.held.store(false, SeqCst);
+        pair.open_other();
+        eventually("connected again, and that is all", || pair.look(MonotonicNs::now()).is_none());
+        assert!(pair.is_connected());
+    }
+
+    #[test]
+    fn a_connection_that_ends_at_once_is_made_again() {
+        let mut pair = Pair::new();
+        pair.close_other();
+        pair.open_other();
+        let mut now = MonotonicNs::now();
+        eventually("connected again", || {
+            if pair.all_tried() && !pair.is_connected() {
+                now = now + AGAIN_EVERY;
+                pair.look(now);
+            }
+            pair.all_tried() && pair.is_connected()
+        });
+        // Nobody has looked since.
+        pair.close_other();
+        assert!(pair.look(now).is_some(), "it goes on");
+        pair.open_other();
+        eventually("connected once more", || pair.look(MonotonicNs::now()).is_none());
+        assert!(pair.is_connected());
+    }
 
     #[test]
     fn the_identity_of_a_session_says_which_start_of_a_gateway_it_is_of() {
@@ -139,17 +244,6 @@ mod tests {
         }
         for other in ["", "d1", "d11", "5c0e8ad9b2a7e3f15c0e8ad9b2a7e3f1", "d1zzzzzzzzzzzzzzzz", "d100000000000000011"] {
             assert_eq!(start_of(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn what_the_other_end_has_made_has_the_port_where_this_host_listens() {
-        let listens = ["tcp/10.0.0.1:7450".to_owned(), "tls/[::1]:7451".into(), "unixsock-stream//run/car".into()];
-        for accepted in ["tcp/10.0.0.9:7450", "tls/[fe80::1]:7451?rel=1", "unixsock-stream//run/car"] {
-            assert!(is_accepted(accepted, &listens), "{accepted}");
-        }
-        for made in ["tcp/10.0.0.1:41234", "tcp/10.0.0.1:7451", "udp/10.0.0.1:7450", "unixsock-stream//run/other"] {
-            assert!(!is_accepted(made, &listens), "{made}");
         }
     }
 }

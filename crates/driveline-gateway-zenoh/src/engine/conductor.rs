@@ -3,27 +3,30 @@
 
 use super::again::{self, Again};
 use super::answers::Answers;
+use super::certificates::Certificates;
+use super::control::{Control, topic_report};
 use super::error::GatewayError;
 use super::incoming::Incoming;
 use super::inlet::Receiving;
+use super::introducing::Introducing;
 use super::news::{Inbox, News};
 use super::outgoing::{Inboxes, Lists, Outgoing};
-use super::session::Opened;
-use super::{KIND, interfaces, lock, session, socket_file};
+use super::time::Questions;
+use super::{KIND, interfaces, session, socket_file};
+use crate::introductions::Introductions;
 use crate::probing::SILENT_AFTER;
-use crate::sockets::look_for_others;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
-use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport, zenoh_says};
+use driveline_runtime::gateway::{NetworkReport, Notices, Report, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
-use driveline_shm::{Kicker, Participant, ParticipantConfig, WaitBackend, WaitSet};
+use driveline_shm::{Kicker, Participant, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};
+use driveline_zenoh::sockets::look_for_others;
+use driveline_zenoh::{Opened, OwnRuntime, UnderWay};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use zenoh::internal::runtime::Runtime;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::sample::{Locality, Sample, SampleKind};
 use zenoh::{Session, Wait};
@@ -34,14 +37,11 @@ const ALONE_AFTER: Duration = Duration::from_secs(5);
 /// How often it is looked whether interfaces that are named are still there.
 const INTERFACES_EVERY: Duration = Duration::from_secs(1);
 
-/// Reasons that are remembered as told, while a host is kept out of the network.
-const MAX_TOLD: usize = 16;
-
 /// What both directions need.
 pub(super) struct Common {
     pub(super) session: Session,
-    /// What the session runs in.
-    runtime: Runtime,
+    /// Behind the session, which runs in it.
+    _runtime: OwnRuntime,
     pub(super) participant: Participant,
     pub(super) node: NodeName,
     pub(super) keys: Keys,
@@ -49,6 +49,10 @@ pub(super) struct Common {
     pub(super) kicker: Kicker,
     pub(super) inbox: Arc<Inbox>,
     pub(super) notices: Arc<Notices>,
+    /// When hosts were asked for their time.
+    pub(super) questions: Questions,
+    /// Samples that edges are handing to Zenoh, by the start of the gateway that they go to.
+    pub(super) under_way: UnderWay<u64>,
     /// What an edge may have in flight before its last sample, in bytes.
     pub(super) window_bytes: usize,
 }
@@ -73,144 +77,10 @@ impl Common {
 
 impl Drop for Common {
     fn drop(&mut self) {
+        // A large sample on a slow link would keep the session open for as long as that takes.
+        self.under_way.give_up(&self.session);
         // What Zenoh calls has the session, too, which would go on without anybody who answers for it.
         let _ = self.session.close().wait();
-        let _ = self.runtime.close().wait();
-    }
-}
-
-/// The gateway on this host.
-struct Here {
-    /// One for all conductors, by which each knows what the one before still publishes for other hosts.
-    participant: Participant,
-    /// Goes last: the only gateway of the domain on this host.
-    _only: OnlyOne,
-}
-
-/// What the gateway's owner can ask of the conductor, also of one that follows another.
-pub(super) struct Control {
-    stop: AtomicBool,
-    desk: ReportDesk,
-    notices: Arc<Notices>,
-    /// The present one, and what the host is called since it has begun.
-    present: Mutex<Option<(Kicker, String)>>,
-    /// Also between one conductor and the next.
-    here: Mutex<Option<Here>>,
-    /// Why this process is of no more use for the network.
-    failure: Mutex<Option<String>>,
-    /// All sockets of this process are the gateway's.
-    owns_sockets: AtomicBool,
-    started: MonotonicNs,
-}
-
-impl Control {
-    pub(super) fn new() -> Arc<Self> {
-        let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
-        let desk = ReportDesk::new(first);
-        Arc::new(Self {
-            stop: AtomicBool::new(false),
-            desk,
-            notices: Arc::default(),
-            present: Mutex::default(),
-            here: Mutex::default(),
-            failure: Mutex::default(),
-            owns_sockets: AtomicBool::new(false),
-            started: MonotonicNs::now(),
-        })
-    }
-
-    /// Takes part in this domain, and sees to it that there is no other gateway.
-    fn take_part(&self, domain_dir: PathBuf) -> Result<Participant, GatewayError> {
-        let mut here = lock(&self.here);
-        if let Some(Here { participant, .. }) = &*here {
-            return Ok(participant.clone());
-        }
-        let participant = Participant::open(ParticipantConfig { domain_dir: Some(domain_dir), name: "gateway".into() })?;
-        let _only = OnlyOne::new(participant.domain_dir(), KIND)?;
-        Ok(here.insert(Here { participant, _only }).participant.clone())
-    }
-
-    pub(super) fn let_others_serve(&self) {
-        *lock(&self.here) = None;
-    }
-
-    pub(super) fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        self.kick();
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        self.stop.load(Ordering::Acquire)
-    }
-
-    fn kick(&self) {
-        if let Some((kicker, _)) = &*lock(&self.present) {
-            kicker.kick();
-        }
-    }
-
-    /// The report, or the one before if the conductor is busy.
-    pub(super) fn report(&self) -> Report {
-        let is_there = lock(&self.present).is_some();
-        if is_there { self.desk.ask(|| self.kick()) } else { self.desk.last() }
-    }
-
-    /// There is no conductor any more, or not yet.
-    pub(super) fn is_away(&self) {
-        *lock(&self.present) = None;
-    }
-
-    /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` lately.
-    pub(super) fn kept_out(&self, config: &GatewayConfig, why: &GatewayError, told: &mut BTreeSet<String>) {
-        let why = why.to_string();
-        if told.len() >= MAX_TOLD {
-            told.clear();
-        }
-        if told.insert(why.clone()) {
-            self.tell(format!("not in the network, which is tried again each second: {why}"));
-        }
-        let now = MonotonicNs::now();
-        let spec = &config.network;
-        let network = NetworkReport {
-            listens: spec.listen_endpoints(),
-            connects: spec.connect.clone(),
-            interface: spec.interface.clone(),
-            kept_out: Some(why),
-            ..NetworkReport::default()
-        };
-        let topics = config.topics.iter().map(|t| topic_report(t, Vec::new(), None)).collect();
-        self.desk.put(Report {
-            gateway: KIND.into(),
-            pid: std::process::id(),
-            domain: config.domain.clone(),
-            host: session::host_name(spec),
-            at_ns: now.0,
-            up_ms: now.since(self.started).as_millis() as u64,
-            network,
-            topics,
-            ..Report::default()
-        });
-    }
-
-    /// From now on sockets of this process may be looked at and used.
-    pub(super) fn owns_sockets(&self) {
-        self.owns_sockets.store(true, Ordering::Release);
-    }
-
-    pub(super) fn failure(&self) -> Option<String> {
-        lock(&self.failure).clone()
-    }
-
-    pub(super) fn host(&self) -> String {
-        lock(&self.present).as_ref().map(|(_, host)| host.clone()).unwrap_or_default()
-    }
-
-    pub(super) fn tell(&self, line: String) {
-        self.notices.tell(line);
-    }
-
-    pub(super) fn take_notices(&self) -> Vec<String> {
-        self.notices.take()
     }
 }
 
@@ -222,6 +92,8 @@ pub(super) struct Conductor {
     incoming: Incoming,
     receiving: Arc<Receiving>,
     again: Again,
+    /// None where Zenoh is not to connect to whom it is told of.
+    introducing: Option<Introducing>,
     control: Arc<Control>,
     /// Of its reports, what does not change.
     about: Report,
@@ -230,6 +102,7 @@ pub(super) struct Conductor {
     alone_at: Option<MonotonicNs>,
     /// How this host is to take part.
     network: NetworkSpec,
+    certificates: Option<Certificates>,
     /// The interfaces that it is bound to, as they were when the session was opened, and when to look at them again.
     interfaces: BTreeMap<String, u32>,
     interfaces_at: Option<MonotonicNs>,
@@ -250,6 +123,7 @@ impl Conductor {
     pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<String>) -> Result<Self, GatewayError> {
         let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
         let zenoh = session::config(&config)?;
+        let certificates = config.network.tls.as_ref().map(Certificates::read).transpose()?;
         let network = NetworkReport {
             listens: session::listens(&zenoh),
             connects: session::connects(&zenoh),
@@ -267,13 +141,14 @@ impl Conductor {
         let participant = control.take_part(config.domain_dir.clone())?;
         participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
         let mut set = WaitSet::new(WaitBackend::Auto)?;
-        let notices = control.notices.clone();
+        let notices = control.notices();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
         let interfaces = interfaces::numbers(&config.network);
         if let Some(lacking) = interfaces::lacking(&config.network) {
             return Err(lacking);
         }
         interfaces::zenoh_looks();
+        let meets_through_others = session::meets_through_others(&zenoh);
         let opened = session::open(zenoh, &again::identity(&me));
         let endpoints = || [&network.listens[..], &network.connects].concat();
         let opened = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
@@ -282,15 +157,19 @@ impl Conductor {
                 notices.tell(format!("other users may not be able to connect to {endpoint}: its rights cannot be set ({why})"));
             }
         }
-        if let Some(caution) = &network.caution {
-            notices.tell(caution.clone());
-        }
+        let refused = certificates.as_ref().and_then(Certificates::refused);
+        network.caution.clone().into_iter().chain(refused).for_each(|caution| notices.tell(caution));
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
-        let again = Again::new(&opened, &me, &network.connects, set.kicker());
+        let wakes = set.kicker();
+        let under_way = UnderWay::default();
+        let again = Again::new(&opened, &me, &network.connects, under_way.clone(), move || wakes.kick());
         let Opened { session, runtime } = opened;
-        let common = Common { session, runtime, participant, node, keys, me, kicker, inbox, notices, window_bytes };
+        let introductions = meets_through_others.then(|| Introductions::new(me.clone(), &runtime.listens(), &network.connects));
+        let questions = Questions::default();
+        let common =
+            Common { session, _runtime: runtime, participant, node, keys, me, kicker, inbox, notices, questions, under_way, window_bytes };
         let again = again.map_err(|e| GatewayError::Declare { what: "news of connections".into(), reason: zenoh_says(&e) })?;
         let receiving = Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone());
         let receiving = Arc::new(receiving.map_err(|source| GatewayError::System { action: "start a thread", source })?);
@@ -301,6 +180,7 @@ impl Conductor {
         let token = common.session.liveliness().declare_token(key.clone()).wait();
         let token = token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         outgoing.announce(&common)?;
+        let introducing = introductions.map(|introductions| Introducing::start(&common, introductions)).transpose()?;
         let about = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -309,7 +189,7 @@ impl Conductor {
             network,
             ..Report::default()
         };
-        *lock(&control.present) = Some((common.kicker.clone(), common.me.to_string()));
+        control.is_there(common.kicker.clone(), common.me.to_string());
         let started = MonotonicNs::now();
         let alone_at = config.network.reaches_anybody().then(|| started + ALONE_AFTER);
         Ok(Self {
@@ -319,11 +199,13 @@ impl Conductor {
             incoming,
             receiving,
             again,
+            introducing,
             control,
             about,
             started,
             alone_at,
             network: config.network,
+            certificates,
             interfaces_at: (!interfaces.is_empty()).then(|| started + INTERFACES_EVERY),
             interfaces,
             most_neighbours: 0,
@@ -349,9 +231,10 @@ impl Conductor {
                 self.look_for_others(now),
                 self.compare(now),
                 self.again.look(now, |start| self.incoming.standing(start)),
+                self.introducing.as_mut().and_then(|i| i.look(&self.common, &self.again, self.incoming.here(), now)),
                 self.interfaces_at,
             ];
-            self.control.desk.answer(|| self.report(now));
+            self.control.desk().answer(|| self.report(now));
             if let Some(gone) = self.lost_interface(now) {
                 self.common.tell(format!("the network interface {gone} is not there any more, or was made anew: this gateway starts anew"));
                 self.report(now).losses().into_iter().for_each(|line| self.common.tell(line));
@@ -387,14 +270,14 @@ impl Conductor {
         self.interfaces_at.take_if(|at| now >= *at)?;
         self.interfaces_at = Some(now + INTERFACES_EVERY);
         self.look_again();
-        *lock(&self.control.failure) = interfaces::changed(&self.network);
+        self.control.set_failure(interfaces::changed(&self.network));
         let there = interfaces::numbers(&self.network);
         self.interfaces.iter().find(|(name, number)| there.get(*name) != Some(number)).map(|(name, _)| name.clone())
     }
 
     /// Has those looked for who were there and are not, however long they have been gone. One that does not come back is looked for as long as this session lasts.
     fn look_again(&mut self) {
-        if self.network.interface.is_none() || !self.control.owns_sockets.load(Ordering::Acquire) {
+        if self.network.interface.is_none() || !self.control.has_sockets() {
             return;
         }
         let info = self.common.session.info();
@@ -426,6 +309,11 @@ impl Conductor {
         match what {
             News::List { question, bytes } => self.incoming.listed(&self.common, &question, &bytes, now),
             News::Counted { host, changes, asked } => self.incoming.counted(&host, changes, asked, now),
+            News::Met { host, bytes } => {
+                if let Some(introducing) = &mut self.introducing {
+                    introducing.answered(&host, &bytes, now);
+                }
+            }
             News::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
             News::Changed { host, topic, change } => self.incoming.changed(&host, &topic, change, now),
             News::Foreign { host, version, alive } => self.incoming.foreign_token(&self.common, host, version, alive),
@@ -451,7 +339,7 @@ impl Conductor {
             }
             Parsed::Want { host, offered, qos, topic, .. } => self.outgoing.unwanted((host, offered, topic), qos),
             // Not tokens.
-            Parsed::Clock(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}
+            Parsed::Clock(_) | Parsed::Met(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}
         }
     }
 
@@ -460,6 +348,8 @@ impl Conductor {
         let network = NetworkReport {
             peers: session.peers_zid().wait().count(),
             routers: session.routers_zid().wait().count(),
+            // Also of one that has expired meanwhile.
+            caution: self.certificates.as_ref().and_then(Certificates::refused).or_else(|| self.about.network.caution.clone()),
             ..self.about.network.clone()
         };
         let mut refused = self.outgoing.refusals(now);
@@ -484,19 +374,6 @@ impl Conductor {
         let similar = |t: &CarriedTopic| self.similar.get(&t.topic).filter(|s| holds(t, s));
         let of = |t: &CarriedTopic| topic_report(t, self.outgoing.publishers(&t.topic), similar(t).map(ToString::to_string));
         self.topics.iter().map(of).collect()
-    }
-}
-
-fn topic_report(t: &CarriedTopic, publishers: Vec<PublisherReport>, similar: Option<String>) -> TopicReport {
-    TopicReport {
-        topic: t.topic.to_string(),
-        send: t.send,
-        receive: t.receive,
-        max_payload: t.max_payload,
-        max_rate_hz: t.max_rate_hz,
-        every: t.every,
-        publishers,
-        similar,
     }
 }
 

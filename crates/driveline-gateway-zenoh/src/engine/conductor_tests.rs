@@ -14,7 +14,7 @@ fn who_has_asked_before_a_conductor_came_is_answered_when_it_has_looked() {
     let (tell, asked) = channel();
     let asks = control.clone();
     let answer = std::thread::spawn(move || {
-        let ask = || asks.desk.ask(|| tell.send(()).unwrap());
+        let ask = || asks.desk().ask(|| tell.send(()).unwrap());
         // It gives up where the machine has no time for the conductor.
         std::iter::repeat_with(ask).find(|report| !report.stale)
     });

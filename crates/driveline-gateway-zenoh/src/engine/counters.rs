@@ -22,6 +22,8 @@ pub(super) struct EdgeCounters {
     remote: AtomicU64,
     decimated: AtomicU64,
     impossible_acknowledgements: AtomicU64,
+    /// Such as were never looked at, for too many waited.
+    excess_acknowledgements: AtomicU64,
 }
 
 impl EdgeCounters {
@@ -40,6 +42,10 @@ impl EdgeCounters {
         ] {
             to.store(value, Relaxed);
         }
+    }
+
+    pub(super) fn acknowledged_in_excess(&self) {
+        self.excess_acknowledgements.fetch_add(1, Relaxed);
     }
 
     pub(super) fn not_sent(&self) {
@@ -69,7 +75,7 @@ impl EdgeCounters {
             not_sent: read(&self.not_sent),
             remote: read(&self.remote),
             decimated: read(&self.decimated),
-            impossible_acknowledgements: read(&self.impossible_acknowledgements),
+            impossible_acknowledgements: read(&self.impossible_acknowledgements) + read(&self.excess_acknowledgements),
         }
     }
 }
@@ -81,8 +87,9 @@ mod tests {
     #[test]
     fn acknowledgements_of_what_was_never_sent_are_reported_and_are_no_drops() {
         let counters = EdgeCounters::default();
+        counters.acknowledged_in_excess();
         counters.store(&WindowCounters { nonsense: 3, ..WindowCounters::default() }, &SubscriptionStats::default());
         let figures = counters.figures();
-        assert_eq!((figures.impossible_acknowledgements, figures.drops()), (3, Vec::new()));
+        assert_eq!((figures.impossible_acknowledgements, figures.drops()), (4, Vec::new()));
     }
 }

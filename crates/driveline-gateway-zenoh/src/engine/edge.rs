@@ -4,6 +4,7 @@
 use super::counters::EdgeCounters;
 use super::lock;
 use super::outgoing::LeftOut;
+use super::time::Questions;
 use crate::clock::{ClockEstimate, Exchange};
 use crate::window::{Overdue, Place, Window};
 use crate::wire::{Ack, HostId, Keys, Outcome, Parsed, QosMark, SampleHead};
@@ -15,6 +16,7 @@ use driveline_shm::{
     SubscriptionEvent, WaitBackend, WaitSet,
 };
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
+use driveline_zenoh::UnderWay;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -27,8 +29,11 @@ use zenoh::{Session, Wait};
 
 /// Up to this length a sample goes before the batches of longer ones.
 const SMALL_BYTES: usize = 8 * 1024;
-/// Acknowledgements that wait for the edge's thread: more than can be in flight, and be answered twice.
+/// Acknowledgements that wait for the edge's thread: more than can be in flight, and be answered twice. Beyond, the oldest is dropped and
+/// counted as an impossible one.
 const MAX_WAITING_ACKS: usize = 128;
+/// A question for the time that another has asked so recently follows what is in flight here, too.
+const NUDGED_LATELY: Duration = Duration::from_millis(2);
 /// After a failure of the host transport or of Zenoh, so that a lasting one costs no CPU.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -58,9 +63,11 @@ impl EdgeInbox {
     /// An acknowledgement has come at `now`.
     pub(super) fn acknowledged(&self, ack: Ack, now: MonotonicNs) {
         let mut acks = lock(&self.acks);
-        if acks.len() < MAX_WAITING_ACKS {
-            acks.push_back((ack, now));
+        if acks.len() == MAX_WAITING_ACKS {
+            acks.pop_front();
+            self.counters.acknowledged_in_excess();
         }
+        acks.push_back((ack, now));
         drop(acks);
         self.kicker.kick();
     }
@@ -137,6 +144,8 @@ pub(super) struct EdgeParts {
     /// What may be in flight before the last sample, in bytes.
     pub(super) window_bytes: usize,
     pub(super) clock: Arc<Mutex<ClockEstimate>>,
+    pub(super) questions: Questions,
+    pub(super) under_way: UnderWay<u64>,
     pub(super) left_out: LeftOut,
     pub(super) notices: Arc<Notices>,
     /// Who is told when the thread has ended.
@@ -194,6 +203,7 @@ impl Edge {
         });
         subscription.kick_when_given_back(set.kicker());
         let (to, from, topic) = (parts.to.clone(), parts.me.clone(), parts.topic.topic.clone());
+        let clock_key = parts.keys.key(&Parsed::Clock(parts.to.clone()));
         let sample_key = parts.keys.key(&Parsed::Sample { to, from, offered: parts.offered, topic });
         let reliable = mark.reliability == driveline_types::Reliability::Reliable;
         let period = parts.topic.max_rate_hz.filter(|hz| *hz > 0.0).map(|hz| Duration::from_secs_f64((1.0 / hz).min(86_400.0)));
@@ -204,6 +214,10 @@ impl Edge {
             key: sample_key,
             inbox: inbox.clone(),
             clock: parts.clock,
+            clock_key,
+            questions: parts.questions,
+            under_way: parts.under_way,
+            to: parts.to.incarnation(),
             left_out: parts.left_out,
             notices: parts.notices,
             subscription,
@@ -252,6 +266,11 @@ struct Sender {
     key: String,
     inbox: Arc<EdgeInbox>,
     clock: Arc<Mutex<ClockEstimate>>,
+    clock_key: String,
+    questions: Questions,
+    under_way: UnderWay<u64>,
+    /// The start of the gateway that it goes to.
+    to: u64,
     left_out: LeftOut,
     notices: Arc<Notices>,
     subscription: Subscription,
@@ -297,6 +316,9 @@ impl Sender {
             let sent = may_take && self.take();
             self.inbox.counters.store(&self.window.counters(), &self.subscription.stats());
             if !sent {
+                if !parked {
+                    self.nudge(now);
+                }
                 self.tell_what_is_owed(parked);
                 let deadline = if parked { None } else { self.next_look(now) };
                 self.set.set_muted(&self.subscription, !may_take);
@@ -320,14 +342,28 @@ impl Sender {
     /// When something is to be done without anybody's doing.
     fn next_look(&self, now: MonotonicNs) -> Option<MonotonicNs> {
         let rate = (self.next_take > now && self.window.has_room()).then_some(self.next_take);
-        self.window.deadline().into_iter().chain(rate).min()
+        self.window.deadline().into_iter().chain(self.window.nudge_at()).chain(rate).min()
+    }
+
+    /// Has something small follow what is in flight, and something small come back behind its acknowledgement, if it has been quiet for long.
+    fn nudge(&mut self, now: MonotonicNs) {
+        if self.window.nudge_at().is_some_and(|at| now >= at) {
+            self.window.nudged(now);
+            self.questions.ask(&self.session, &self.clock_key, &self.clock, NUDGED_LATELY, |_, _| {});
+        }
     }
 
     fn acknowledgements(&mut self) {
         let waiting = std::mem::take(&mut *lock(&self.inbox.acks));
         for (ack, returned) in waiting {
             let exchange = Exchange { sent: ack.sent, received: ack.received, answered: ack.answered, returned };
-            lock(&self.clock).exchange(&exchange);
+            let offset = {
+                let mut clock = lock(&self.clock);
+                clock.exchange(&exchange);
+                clock.offset(returned)
+            };
+            // Half of the quickest way there and back is what the offset may be wrong by.
+            offset.into_iter().for_each(|offset| self.window.takes(Duration::from_nanos(offset.error_ns.saturating_mul(2))));
             let publisher = self.held.iter().find(|(_, head)| head.number == ack.number).map(|(_, head)| head.publisher());
             let ended = match (publisher, ack.outcome) {
                 (Some(publisher), Outcome::NotYet) => {
@@ -454,7 +490,9 @@ impl Sender {
         let head = SampleHead { sent: MonotonicNs::now(), ..head };
         let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
         let put = put.attachment(head.encode()).congestion_control(CongestionControl::Drop).priority(priority);
-        if put.express(true).allowed_destination(Locality::Remote).wait().is_err() {
+        let put = put.express(true).allowed_destination(Locality::Remote);
+        // Nothing is handed over when the gateway ends, which this thread is told as well.
+        if self.under_way.during(self.to, || put.wait()).is_some_and(|put| put.is_err()) {
             self.inbox.counters.not_sent();
         }
         self.window.handed_over(head.number, MonotonicNs::now());

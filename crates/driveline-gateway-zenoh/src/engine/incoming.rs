@@ -6,11 +6,11 @@ use super::crowd::{Foreign, TurnedAway};
 use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
-use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
+use crate::clock::{ASK_EVERY, ClockEstimate};
 use crate::directory::{Directory, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
 use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
-use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark, Time};
+use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark};
 use driveline_runtime::gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
@@ -20,10 +20,9 @@ use std::time::Duration;
 use zenoh::Wait;
 use zenoh::liveliness::LivelinessToken;
 use zenoh::qos::{CongestionControl, Priority};
+use zenoh::query::ConsolidationMode;
 
-/// How long a question for the time may take …
-const TIME_WITHIN: Duration = Duration::from_secs(2);
-/// … and one for a list, which is longer.
+/// How long a question for a list may take.
 pub(super) const LIST_WITHIN: Duration = Duration::from_secs(5);
 /// The parameter of a question for a list that says who asks.
 pub(super) const ASKED_BY: &str = "by";
@@ -215,6 +214,11 @@ impl Incoming {
         }
     }
 
+    /// The hosts that are here.
+    pub(super) fn here(&self) -> impl Iterator<Item = &HostId> {
+        self.directory.hosts().iter().filter_map(|(id, host)| host.alive.then_some(id))
+    }
+
     /// What is known of a gateway, given the number of its start.
     pub(super) fn standing(&self, start: u64) -> Standing {
         let hosts = self.directory.hosts();
@@ -261,7 +265,7 @@ impl Incoming {
         let there = hosts.iter().filter(|(_, h)| h.alive && self.carries).map(|(id, h)| (id, h.changed, every(h)));
         let (due, next) = self.probing.due(there, now);
         for (id, host) in due.iter().filter_map(|id| hosts.get_key_value(id)) {
-            ask_for_time(common, id, host.clock.clone());
+            ask_for_time(common, id, &host.clock);
         }
         next
     }
@@ -388,7 +392,8 @@ fn ask(common: &Common, question: Question) {
     let inbox = common.inbox.clone();
     // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
     let get = common.session.get(selector).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
-    let get = get.callback(move |reply| {
+    // As they come: nothing is kept of what others send.
+    let get = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {
             inbox.push(News::List { question: question.clone(), bytes: sample.payload().to_bytes().into_owned() });
@@ -399,20 +404,10 @@ fn ask(common: &Common, question: Question) {
     }
 }
 
-fn ask_for_time(common: &Common, host: &HostId, clock: Arc<Mutex<ClockEstimate>>) {
+fn ask_for_time(common: &Common, host: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
     let key = common.keys.key(&Parsed::Clock(host.clone()));
     let (inbox, host) = (common.inbox.clone(), host.clone());
-    let sent = MonotonicNs::now();
-    let get = common.session.get(key).timeout(TIME_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
-    // Not `express`: then each would fill one of two batches, and this thread wait for room where a host reads nothing.
-    let asked = get.callback(move |reply| {
-        let returned = MonotonicNs::now();
-        let Ok(sample) = reply.result() else { return };
-        let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes()) else { return };
-        lock(&clock).exchange(&Exchange { sent, received, answered, returned });
-        // Now its samples can be wanted.
-        inbox.push(News::Counted { host: host.clone(), changes, asked: sent });
-    });
-    // It is asked again soon.
-    let _ = asked.wait();
+    // From then on its samples can be wanted.
+    let counted = move |asked, changes| inbox.push(News::Counted { host: host.clone(), changes, asked });
+    common.questions.ask(&common.session, &key, clock, Duration::ZERO, counted);
 }

@@ -2,18 +2,18 @@
 //! The network interfaces that a configuration names, as they are and as Zenoh has seen them: it asks for those of the host once in a process, and goes by what there was then.
 
 use super::GatewayError;
+use driveline_runtime::interfaces::{Interface, interfaces};
 use driveline_runtime::network::NetworkSpec;
-use pnet_datalink::NetworkInterface;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 
 /// What there was when Zenoh was first used here.
-static SEEN: OnceLock<Vec<NetworkInterface>> = OnceLock::new();
+static SEEN: OnceLock<Vec<Interface>> = OnceLock::new();
 
 /// Zenoh is about to be used.
 pub(super) fn zenoh_looks() {
-    SEEN.get_or_init(pnet_datalink::interfaces);
+    SEEN.get_or_init(interfaces);
 }
 
 /// Those that are named, and whether others are to be found there.
@@ -24,25 +24,25 @@ fn named(spec: &NetworkSpec) -> impl Iterator<Item = (&str, bool)> {
 /// Each that is named with its number in the kernel: another one when it is made anew. Those that are not there have none.
 pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
     let names: Vec<&str> = named(spec).map(|(name, _)| name).collect();
-    let there = if names.is_empty() { Vec::new() } else { pnet_datalink::interfaces() };
+    let there = if names.is_empty() { Vec::new() } else { interfaces() };
     there.into_iter().filter(|i| names.contains(&i.name.as_str())).map(|i| (i.name, i.index)).collect()
 }
 
 /// What this host lacks for it now, and may have later. To be looked at before Zenoh is used.
 pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
-    let there = pnet_datalink::interfaces();
+    let there = interfaces();
     let lacks = |name: &str, to_be_found: bool| match there.iter().find(|i| i.name == name) {
         None => Some("is not there"),
         Some(_) if !to_be_found => None,
-        Some(i) if !i.is_up() => Some("is down"),
-        Some(i) if !i.is_running() => Some("has no carrier"),
+        Some(i) if !i.is_up => Some("is down"),
+        Some(i) if !i.is_running => Some("has no carrier"),
         Some(i) if addresses(i).is_empty() => Some("has no IPv4 address"),
         Some(_) => None,
     };
     // Where it listens on all addresses of an interface, others are told which those are.
-    let interface = named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
-    let interface = interface.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
-    interface.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
+    let lacking = named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
+    let lacking = lacking.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
+    lacking.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
 }
 
 /// The addresses of the interface on which others are looked for, as Zenoh has seen them.
@@ -54,9 +54,9 @@ pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
 /// Why Zenoh is of no more use in this process: an interface that is named has none of the addresses that it has seen, but others.
 pub(super) fn changed(spec: &NetworkSpec) -> Option<String> {
     let seen = SEEN.get()?;
-    let there = pnet_datalink::interfaces();
+    let there = interfaces();
     named(spec).filter(|(_, to_be_found)| *to_be_found).find_map(|(name, _)| {
-        let of = |all: &[NetworkInterface]| all.iter().find(|i| i.name == name).map(addresses).unwrap_or_default();
+        let of = |all: &[Interface]| all.iter().find(|i| i.name == name).map(addresses).unwrap_or_default();
         let (before, now) = (of(seen), of(&there));
         is_another(&before, &now).then(|| {
             format!(
@@ -74,9 +74,8 @@ fn is_another(before: &[Ipv4Addr], now: &[Ipv4Addr]) -> bool {
     !now.is_empty() && !before.iter().any(|address| now.contains(address))
 }
 
-fn addresses(interface: &NetworkInterface) -> Vec<Ipv4Addr> {
-    let v4 = |ip| if let IpAddr::V4(address) = ip { Some(address) } else { None };
-    interface.ips.iter().filter_map(|network| v4(network.ip())).collect()
+fn addresses(interface: &Interface) -> Vec<Ipv4Addr> {
+    interface.ipv4().collect()
 }
 
 fn list(addresses: &[Ipv4Addr]) -> String {

@@ -8,7 +8,9 @@
 mod acknowledgements;
 mod again;
 mod answers;
+mod certificates;
 mod conductor;
+mod control;
 mod counters;
 mod crowd;
 mod edge;
@@ -16,20 +18,23 @@ mod error;
 mod incoming;
 mod inlet;
 mod interfaces;
+mod introducing;
 mod lane;
 mod news;
 mod outgoing;
 mod session;
 mod socket_file;
+mod time;
 mod watch;
 mod worker;
 
 pub use error::GatewayError;
 
-use crate::sockets::break_unanswered;
-use conductor::{Conductor, Control};
+use conductor::Conductor;
+use control::Control;
 use driveline_runtime::gateway::{Report, StatusSocket};
 use driveline_runtime::network::GatewayConfig;
+use driveline_zenoh::sockets::break_unanswered;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

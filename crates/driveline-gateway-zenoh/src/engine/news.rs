@@ -32,6 +32,8 @@ pub(super) enum News {
     Changed { host: HostId, topic: TopicName, change: u64 },
     /// The answer to a question.
     List { question: Question, bytes: Vec<u8> },
+    /// A host that was asked whom it hears has answered.
+    Met { host: HostId, bytes: Vec<u8> },
     /// A host that was asked for the time, then, has told how many changes there were.
     Counted { host: HostId, changes: u64, asked: MonotonicNs },
     /// A sample came whose publisher is not known.
@@ -47,7 +49,7 @@ impl News {
         let matters = match &what {
             Parsed::Host(host) | Parsed::Topic { host, .. } => host != me,
             Parsed::Want { host, of, .. } => of == me && host != me,
-            Parsed::Clock(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => false,
+            Parsed::Clock(_) | Parsed::Met(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => false,
         };
         matters.then_some(Self::Token { what, alive })
     }
@@ -77,7 +79,7 @@ impl Waiting {
         let (queue, most) = match &what {
             News::Token { .. } | News::Foreign { .. } => (&mut self.tokens, MAX_TOKENS),
             News::Changed { .. } => (&mut self.changes, MAX_CHANGES),
-            News::List { bytes, .. } => {
+            News::List { bytes, .. } | News::Met { bytes, .. } => {
                 if self.answer_bytes.saturating_add(bytes.len()) > MAX_ANSWER_BYTES || self.answers.len() >= MAX_ANSWERS {
                     return false;
                 }
@@ -179,6 +181,7 @@ mod tests {
             keys.key(&want(host(1), host(1))),
             keys.key(&want(host(2), host(3))),
             keys.key(&Parsed::Clock(host(2))),
+            keys.key(&Parsed::Met(host(2))),
             "driveline/2/other/host/car.0000000000000002".into(),
             "driveline/2/test/host/car".into(),
             long.clone(),

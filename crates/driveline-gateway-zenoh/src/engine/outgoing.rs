@@ -288,6 +288,8 @@ impl Outgoing {
             mark,
             window_bytes: common.window_bytes,
             clock: clock.clone(),
+            questions: common.questions.clone(),
+            under_way: common.under_way.clone(),
             left_out: self.left_out.clone(),
             notices: common.notices.clone(),
             conductor: common.kicker.clone(),

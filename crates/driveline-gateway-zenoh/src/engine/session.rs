@@ -5,11 +5,10 @@ use super::GatewayError;
 use crate::wire::MAX_LIST_LEN;
 use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec, is_open_to_all};
+use driveline_zenoh::Opened;
 use serde_json::Value;
 use std::time::Duration;
-use zenoh::internal::runtime::{Runtime, RuntimeBuilder, ZRuntime};
-use zenoh::key_expr::OwnedKeyExpr;
-use zenoh::{Config, Session, Wait};
+use zenoh::Config;
 
 /// A peer without a sign of life for so long is gone.
 const LEASE_MS: u64 = 2_000;
@@ -142,37 +141,12 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     Ok(config)
 }
 
-/// A session, and what it runs in.
-pub(super) struct Opened {
-    pub(super) session: Session,
-    pub(super) runtime: Runtime,
-}
-
-/// As [`zenoh::open`], which keeps to itself what the session runs in. `identity`: of the session, unless a file of Zenoh's gives another.
+/// `identity`: of the session, unless a file of Zenoh's gives another.
 pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> {
     if value(&config, "id").is_null() {
         config.insert_json5("id", &json(identity))?;
     }
-    let aggregated = |key: &str| -> Vec<OwnedKeyExpr> {
-        let keys = value(&config, key);
-        let keys = keys.as_array().into_iter().flatten().filter_map(Value::as_str);
-        keys.filter_map(|key| key.to_owned().try_into().ok()).collect()
-    };
-    let (subscribers, publishers) = (aggregated("aggregation/subscribers"), aggregated("aggregation/publishers"));
-    let mut runtime = ZRuntime::Application.block_in_place(RuntimeBuilder::new(config).build())?;
-    let session = zenoh::session::init(runtime.clone().into()).aggregated_subscribers(subscribers).aggregated_publishers(publishers);
-    let opened = session.wait().and_then(|session| {
-        ZRuntime::Application.block_in_place(runtime.start())?;
-        Ok(session)
-    });
-    match opened {
-        Ok(session) => Ok(Opened { session, runtime }),
-        Err(e) => {
-            // What it listens on already.
-            let _ = runtime.close().wait();
-            Err(e)
-        }
-    }
+    Opened::new(config)
 }
 
 /// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with the first repetition, 0.2 s later, less than the lease and what may have
@@ -212,6 +186,12 @@ pub(super) fn listens(config: &Config) -> Vec<String> {
 /// Where it connects to.
 pub(super) fn connects(config: &Config) -> Vec<String> {
     endpoints(config, "connect/endpoints")
+}
+
+/// Whether Zenoh connects to whom it is told of by others, and its session has the identity of this gateway's start, by which others know it.
+pub(super) fn meets_through_others(config: &Config) -> bool {
+    let is_peer = value(config, "mode").as_str().is_none_or(|mode| mode == "peer");
+    is_peer && value(config, "scouting/gossip/enabled") != Value::Bool(false) && value(config, "id").is_null()
 }
 
 /// Null where it says nothing.

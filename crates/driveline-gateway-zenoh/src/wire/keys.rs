@@ -125,6 +125,8 @@ pub enum Parsed {
     },
     /// Query: the time.
     Clock(HostId),
+    /// Query: where it listens, and whom it hears.
+    Met(HostId),
     /// A sample.
     Sample {
         /// For whom.
@@ -172,6 +174,7 @@ impl Keys {
             Parsed::Topic { host, topic } => format!("{p}pub/{host}/{topic}"),
             Parsed::Want { host, of, offered, qos, topic } => format!("{p}want/{host}/{of}/{offered}/{qos}/{topic}"),
             Parsed::Clock(host) => format!("{p}clock/{host}"),
+            Parsed::Met(host) => format!("{p}met/{host}"),
             Parsed::Sample { to, from, offered, topic } => format!("{p}s/{to}/{from}/{offered}/{topic}"),
             Parsed::Ack { to, from, offered, topic } => format!("{p}a/{to}/{from}/{offered}/{topic}"),
         }
@@ -219,6 +222,7 @@ impl Keys {
         match kind {
             "host" => host(rest).map(Parsed::Host),
             "clock" => host(rest).map(Parsed::Clock),
+            "met" => host(rest).map(Parsed::Met),
             "pub" => {
                 let (h, topic) = rest.split_once('/')?;
                 Some(Parsed::Topic { host: host(h)?, topic: topic.parse().ok()? })

@@ -3,10 +3,12 @@
 //! written by anybody.
 
 mod attachment;
+mod introduction;
 mod keys;
 mod list;
 
 pub use attachment::{Ack, MAX_ATTACHMENT_LEN, Outcome, SampleHead, Time, WireError};
+pub use introduction::{Introduction, MAX_INTRODUCTION_LEN, place};
 pub use keys::{HostId, Keys, Parsed, QosMark};
 pub use list::{List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer};
 

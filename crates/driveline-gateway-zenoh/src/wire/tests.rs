@@ -18,6 +18,7 @@ fn all(a: HostId, b: HostId, topic: &str) -> Vec<Parsed> {
     vec![
         Parsed::Host(a.clone()),
         Parsed::Clock(a.clone()),
+        Parsed::Met(a.clone()),
         Parsed::Topic { host: a.clone(), topic: topic() },
         Parsed::Want {
             host: a.clone(),
@@ -38,6 +39,7 @@ fn keys_are_as_the_protocol_page_has_them() {
     let expected = [
         "driveline/2/pilot/host/car.00000000000000ab",
         "driveline/2/pilot/clock/car.00000000000000ab",
+        "driveline/2/pilot/met/car.00000000000000ab",
         "driveline/2/pilot/pub/car.00000000000000ab/camera/front",
         "driveline/2/pilot/want/car.00000000000000ab/roof-1.ffffffffffffffff/rv/bv/camera/front",
         "driveline/2/pilot/s/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
@@ -211,6 +213,52 @@ fn origins() -> impl Strategy<Value = Vec<[u64; 6]>> {
     proptest::collection::vec(any::<[u64; 6]>(), 0..=8)
 }
 
+#[test]
+fn what_others_may_reach_is_a_place_and_nothing_else_is() {
+    for (endpoint, at) in [
+        ("tcp/10.0.0.1:7450", "tcp/10.0.0.1:7450"),
+        ("tls/[fd00::1]:7450?rel=1", "tls/[fd00::1]:7450"),
+        ("tls/roof.local:7450#so_sndbuf=1;iface=lo", "tls/roof.local:7450"),
+        ("quic/3com.example:1", "quic/3com.example:1"),
+    ] {
+        assert_eq!(place(endpoint).as_deref(), Some(at));
+    }
+    for none in [
+        "tcp/127.0.0.1:7450",
+        "tls/[::1]:7450",
+        "udp/localhost:7450",
+        "udp/a.localhost:7450",
+        "tcp/0.0.0.0:7450",
+        "tcp/[::]:7450?rel=1",
+        "tcp/0.1.2.3:7450",
+        "tcp/127.1:7450",
+        "tcp/2130706433:7450",
+        "tcp/0x7f.1:7450",
+        "tcp/[::ffff:127.0.0.1]:7450",
+        "tcp/[fe80::1]:7450",
+        "tcp/[fe80::1%3]:7450",
+        "tcp/[fe80::1%eth0]:7450",
+        "tcp/224.0.0.224:7446",
+        "tcp/[ff02::1]:1",
+        "tcp/255.255.255.255:1",
+        "tcp/10.0.0.1:0",
+        "tcp/10.0.0.1",
+        "tcp/:1",
+        "tcp/",
+        "tcp",
+        "/10.0.0.1:1",
+        "",
+        "unixsock-stream//run/car/gateway",
+        "tcp/\u{202e}0.1:1",
+        "tcp/roof local:1",
+        "t`p/10.0.0.1:1",
+        "tcp/10.0.0.1:1 or run `it`",
+    ] {
+        assert_eq!(place(none), None, "{none}");
+    }
+    assert_eq!(place(&format!("tcp/{}:1", "a".repeat(200))), None);
+}
+
 proptest! {
     #[test]
     fn heads_round_trip(numbers: [u64; 9], place: u16, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
@@ -234,7 +282,7 @@ proptest! {
 
     #[test]
     fn any_bytes_give_something_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..600), origins in 0u16..10) {
-        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), List::decode(&bytes).is_ok(), Time::decode(&bytes));
+        let _ = (SampleHead::decode(&bytes), Ack::decode(&bytes), List::decode(&bytes).is_ok(), Time::decode(&bytes), Introduction::decode(&bytes));
         let mut closer = bytes;
         if closer.len() >= 8 {
             closer[..6].copy_from_slice(&[2, 0, 0, 0, origins as u8, 0]);
@@ -265,6 +313,28 @@ proptest! {
         }
     }
 
+    /// Whatever a host tells, what is sent and read of it has its bounds, and what is read is sent as it is.
+    #[test]
+    fn introductions_are_bounded_and_survive_damage(
+        hears in prop::collection::vec((any::<u64>(), prop::collection::vec("(tcp/[0-9.:]{1,40}|\\PC{0,200})", 0..6)), 0..30),
+        damage in prop::collection::vec((any::<usize>(), any::<u8>()), 0..4),
+    ) {
+        let told = Introduction { listens: vec!["tcp/10.0.0.1:7450".into()], hears: hears.into_iter().map(|(n, listens)| (host("car", n), listens)).collect() };
+        let mut bytes = told.encode();
+        prop_assert!(bytes.len() <= MAX_INTRODUCTION_LEN);
+        let read = Introduction::decode(&bytes).unwrap();
+        prop_assert!(read.hears.len() <= told.hears.len() && read.hears.iter().all(|(_, l)| l.len() <= 4 && l.iter().all(|a| a.len() <= 128)));
+        prop_assert_eq!(Introduction::decode(&read.encode()), Some(read));
+        for (at, byte) in damage {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        if let Some(other) = Introduction::decode(&bytes) {
+            prop_assert!(other.hears.iter().all(|(_, l)| l.iter().flat_map(|a| a.chars()).all(|c| c.is_ascii_graphic())));
+        }
+        prop_assert_eq!(Introduction::decode(&vec![b' '; MAX_INTRODUCTION_LEN + 1]), None);
+    }
+
     #[test]
     fn keys_round_trip(a in "[a-zA-Z0-9_-]{1,63}", b in "[a-z]{1,9}", n: u64, m: u64, topic in "[a-z]{1,9}(/[a-zA-Z0-9_-]{1,9}){0,5}") {
         let keys = Keys::new("d").unwrap();
@@ -275,7 +345,7 @@ proptest! {
 
     /// Two texts never mean the same, so a key cannot pass for another one.
     #[test]
-    fn what_is_understood_is_written_in_one_way(key in "driveline/2/d/(s|a|host|pub|want|clock)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
+    fn what_is_understood_is_written_in_one_way(key in "driveline/2/d/(s|a|host|pub|want|clock|met)/[a-z]{0,2}\\.[0-9a-fA-F]{15,17}(/[ab0-9./*]{0,40}){0,3}") {
         let keys = Keys::new("d").unwrap();
         if let Some(parsed) = keys.parse(&key) { prop_assert_eq!(keys.key(&parsed), key); }
     }

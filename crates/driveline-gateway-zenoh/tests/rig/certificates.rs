@@ -32,6 +32,36 @@ pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
     openssl(directory, &signed);
 }
 
+/// Hosts that connect over TLS, each with a certificate of its own, or over TCP alone.
+pub(crate) struct Fleet<'a> {
+    directory: &'a Path,
+    over_tls: bool,
+}
+
+impl<'a> Fleet<'a> {
+    /// With an authority in this directory, if over TLS.
+    pub(crate) fn new(directory: &'a Path, over_tls: bool) -> Self {
+        if over_tls {
+            authority(directory, "fleet");
+        }
+        Self { directory, over_tls }
+    }
+
+    /// A TCP endpoint, as these have it.
+    pub(crate) fn endpoint(&self, over_tcp: &str) -> String {
+        if self.over_tls { over_tcp.replace("tcp/", "tls/") } else { over_tcp.to_owned() }
+    }
+
+    /// A host's part in the network, with what it needs to show.
+    pub(crate) fn network(&self, host: &str, mut network: Value) -> Value {
+        if self.over_tls {
+            certificate(self.directory, host, "fleet");
+            network["tls"] = tls(self.directory, host);
+        }
+        network
+    }
+}
+
 /// Two hosts of a fleet, of which the second one calls the first over TLS.
 pub(crate) fn calls_over_tls(directory: &Path, endpoint: &str) -> [Value; 2] {
     authority(directory, "fleet");

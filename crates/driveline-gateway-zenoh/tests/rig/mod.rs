@@ -281,11 +281,19 @@ impl Host {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
-    /// Stops the gateway where it stands, or lets it go on.
-    pub(crate) fn stand_still(&self, still: bool) {
-        let signal = if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT };
+    /// Has the gateway take its leave. Does not wait for that.
+    pub(crate) fn ask_to_end(&self) {
+        self.signal(rustix::process::Signal::TERM);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(self.pid().cast_signed()).expect("a gateway");
         rustix::process::kill_process(pid, signal).expect("to signal it");
+    }
+
+    /// Stops the gateway where it stands, or lets it go on.
+    pub(crate) fn stand_still(&self, still: bool) {
+        self.signal(if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT });
         let stands = || std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status").contains("State:\tT");
         eventually("stopped, or going on", || stands() == still);
     }

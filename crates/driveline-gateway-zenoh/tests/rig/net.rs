@@ -81,6 +81,16 @@ impl Net {
         wire.ends.iter().for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
     }
 
+    /// From now on the kernel of a host keeps up to 16 MiB of what arrives on a connection, so that whoever sends notices late that nobody reads there.
+    pub(crate) fn keeps_what_arrives(&self, host: usize) {
+        let write = || {
+            self.hosts[host].enter().expect("to enter its name space");
+            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 16777216 16777216").expect("its kernel's setting");
+        };
+        // A thread of its own, which is there from then on.
+        std::thread::scope(|scope| scope.spawn(write).join().expect("the setting"));
+    }
+
     /// Runs a command on a host.
     pub(crate) fn run(&self, host: usize, command: &str) {
         self.hosts[host].run(command).expect(command);

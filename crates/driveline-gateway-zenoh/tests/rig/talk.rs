@@ -74,12 +74,21 @@ pub(crate) struct Since {
 impl Talk {
     /// Begins, when all are matched from end to end.
     pub(crate) fn new(from: &Host, to: &Host, speech: &Speech) -> Self {
+        // The one beside; the gateway watches with one, and sends with another.
+        Self::when_matched_by(3, from, to, speech)
+    }
+
+    /// Begins, when all on the publisher's host are matched.
+    pub(crate) fn to_nobody_yet(from: &Host, to: &Host, speech: &Speech) -> Self {
+        Self::when_matched_by(2, from, to, speech)
+    }
+
+    fn when_matched_by(matched: usize, from: &Host, to: &Host, speech: &Speech) -> Self {
         let Speech { qos, len, pause } = speech.clone();
         let mut publisher = from.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
         let beside = from.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
         let subscription = to.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-        // The one beside; the gateway watches with one, and sends with another.
-        eventually("matched over the network", || publisher.matched() == 3);
+        eventually("matched", || publisher.matched() == matched);
         let shared = Arc::new(Shared::default());
         let (of_speaker, of_listener) = (shared.clone(), shared.clone());
         let speaks = std::thread::spawn(move || speak(publisher, len, pause, &of_speaker));

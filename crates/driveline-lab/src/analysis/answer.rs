@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The answer to an experiment's question, as far as figures give one.
 
-use super::{CaseResult, Column, Compared, ExperimentResult};
+use super::question::percent;
+use super::{CaseResult, Criterion, ExperimentResult, Measure, Standing, equal_goodput};
 use crate::scenario::AnswerSpec;
+use crate::table::{goodput, ratio};
 use driveline_analyze::text::duration_ns;
-use driveline_bench::Metric;
 use driveline_bench::harness::System;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
@@ -18,50 +19,22 @@ pub(super) const FEWEST_ROUNDS: usize = 3;
 /// How far an A/A control may be from 1, either way, before what stands beside it says nothing.
 const MOST_OFF: f64 = 1.25;
 
-/// How a system stands beside Driveline, by the interval of the ratio of their medians.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It takes longer: the whole interval lies above 1.
-    Slower,
-    /// It takes less.
-    Faster,
-    /// The interval contains 1.
-    NotShown,
-    /// Too few rounds to say.
-    TooFewRounds,
+/// Whether it is ahead of Driveline (less) or behind; equal where that cannot be told. Of too few rounds for an interval, by what was seen; however few
+/// there are beyond that: of more, it would be narrower.
+fn beside(by: Criterion, i: &Interval) -> Ordering {
+    if i.rounds < FEWEST_ROUNDS { by.side_of(i.estimate) } else { by.side(i) }
 }
 
-/// By an interval of a ratio to Driveline.
-#[must_use]
-pub fn standing(i: &Interval) -> Standing {
-    match i {
-        i if i.rounds < ENOUGH_ROUNDS => Standing::TooFewRounds,
-        i if i.low > 1.0 => Standing::Slower,
-        i if i.high < 1.0 => Standing::Faster,
-        _ => Standing::NotShown,
-    }
+/// Who is ahead of Driveline comes first, then who cannot be told from it; of those alike the best.
+fn ahead_first(by: Criterion, a: &Interval, b: &Interval) -> Ordering {
+    beside(by, a).cmp(&beside(by, b)).then(by.better(a.estimate, b.estimate))
 }
 
-/// However few rounds there are: of more, it would be narrower.
-fn contains_one(i: &Interval) -> bool {
-    i.rounds >= FEWEST_ROUNDS && i.low <= 1.0 && i.high >= 1.0
-}
-
-/// Whether it takes less than Driveline or more; equal where that cannot be told. Of too few rounds for an interval, by what was seen.
-fn beside(i: &Interval) -> Ordering {
-    if contains_one(i) { Ordering::Equal } else { i.estimate.total_cmp(&1.0) }
-}
-
-/// Who is ahead of Driveline comes first, then who cannot be told from it; of those alike who takes least.
-fn ahead_first(a: &(&CaseResult, Interval), b: &(&CaseResult, Interval)) -> Ordering {
-    beside(&a.1).cmp(&beside(&b.1)).then(a.1.estimate.total_cmp(&b.1.estimate))
-}
-
-/// What the question is about first, then latencies: a line for each thing, and indented what belongs to the line above.
+/// What the question is about first, then what is compared of all systems: a line for each thing, and indented what belongs to the line above.
 pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     let mut lines: Vec<String> = restless(e).into_iter().collect();
     lines.extend(super::question::answered(e, about));
-    lines.extend(latencies(e));
+    lines.extend(compared(e));
     lines.join("\n")
 }
 
@@ -69,69 +42,33 @@ pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 fn restless(e: &ExperimentResult) -> Option<String> {
     let said = e.measured().any(|c| c.headline().is_some());
     let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
-    let controls = crate::table::controls(e).filter_map(|(c, r)| Some((c, r.p50.filter(|i| off(i) > MOST_OFF)?)));
-    let (case, i) = controls.max_by(|a, b| off(&a.1).total_cmp(&off(&b.1))).filter(|_| said)?;
+    let controls = crate::table::controls(e).filter_map(|(c, r)| Some((c, r.deciding().filter(|(_, i)| off(i) > MOST_OFF)?)));
+    let (case, (by, i)) = controls.max_by(|(_, a), (_, b)| off(&a.1).total_cmp(&off(&b.1))).filter(|_| said)?;
+    let differs = match by {
+        Criterion::Goodput => format!("has {} times the goodput", ratio(i.estimate)),
+        Criterion::Latency => format!("takes {} times as long", ratio(i.estimate)),
+    };
     if crate::table::is_driveline_again(case) {
         return Some(format!(
-            "Two equal things differ by much: Driveline, measured twice, takes {} times as long the second time (A/A control, {}). \
+            "Two equal things differ by much: Driveline, measured twice, {differs} the second time (A/A control, {}). \
              Smaller differences mean nothing there.",
-            times(i.estimate),
             case.case.cell
         ));
     }
     Some(format!(
-        "The machine was too restless to tell: the same floor, measured twice, takes {} times as long the second time (A/A control, {}). \
+        "The machine was too restless to tell: the same floor, measured twice, {differs} the second time (A/A control, {}). \
          Measure on a quiet machine; what follows is what was seen on this one.",
-        times(i.estimate),
         case.case.cell
     ))
 }
 
-fn latencies(e: &ExperimentResult) -> Vec<String> {
+fn compared(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
     // Of a chain with some edges of Driveline's, Driveline on all of them is another cell.
     let open: Vec<&str> = cells.iter().filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines)).copied().collect();
-    let (mut compared, mut least, mut undecided) = (0, 0, 0);
-    let mut closest: Option<(&CaseResult, Interval)> = None;
-    let mut faster: Vec<(&CaseResult, Interval)> = Vec::new();
-    for cell in &cells {
-        let ratios: Vec<(&CaseResult, Interval)> =
-            e.in_cell(cell).filter(|c| !c.is_contradicted()).filter_map(|c| c.to_driveline().and_then(|r| r.p50).map(|i| (c, i))).collect();
-        let Some(first) = ratios.iter().min_by(|a, b| ahead_first(a, b)) else { continue };
-        compared += 1;
-        // One who cannot be told from it is enough, however many others take longer.
-        match beside(&first.1) {
-            Ordering::Less => faster.push(*first),
-            Ordering::Equal => undecided += 1,
-            Ordering::Greater => least += 1,
-        }
-        if closest.is_none_or(|c| ahead_first(first, &c).is_lt()) {
-            closest = Some(*first);
-        }
-    }
-    let mut lines = Vec::new();
-    if let Some((closest, interval)) = closest {
-        // Of a stream it is what passes between two arrivals.
-        let streams = e.measured().filter_map(CaseResult::headline).any(|(of, _)| of == Compared::Metric(Metric::BetweenArrivals));
-        let what = if streams { "median time" } else { "median latency" };
-        // Where there is nothing beside it, or nothing of its own, it is not the least.
-        lines.push(standing_in_cells(what, (least, undecided, compared), open.len() > compared));
-        let place = if cells.len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
-        let (name, ratio, bounds) = (closest.name(), times(interval.estimate), in_brackets(&interval));
-        let text = match beside(&interval) {
-            Ordering::Less => format!("Furthest ahead of it is {name}{place}: {ratio} times its median{bounds}"),
-            _ if interval.estimate < 1.0 => format!("The least of the others is {name}'s{place}: {ratio} times Driveline's{bounds}"),
-            _ => format!("Closest to it comes {name}{place}: {ratio} times its median{bounds}"),
-        };
-        let none_shown = if contains_one(&interval) { ", which shows no difference" } else { "" };
-        lines.push(format!("{text}{none_shown}."));
-        faster.retain(|(c, _)| c.case.id != closest.case.id);
-        if !faster.is_empty() {
-            let names: Vec<String> = faster.iter().take(3).map(|(c, _)| format!("{} ({})", c.name(), c.case.cell)).collect();
-            let more = if faster.len() > 3 { format!(" and {} more", faster.len() - 3) } else { String::new() };
-            lines.push(format!("Ahead of it also: {}{more}.", names.join(", ")));
-        }
-    } else {
+    let ranked: Vec<Ranked> = Criterion::ALL.into_iter().filter_map(|by| Ranked::of(e, by, &cells)).collect();
+    let mut lines: Vec<String> = ranked.iter().flat_map(|r| r.words(e, &open)).collect();
+    if lines.is_empty() {
         lines.extend(alone(e, &cells));
     }
     lines.extend(without_driveline(e, &open));
@@ -139,7 +76,8 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
     lines.extend(beside_latency(e));
     lines.extend(losses(e));
     let floors = beside_floors(e);
-    let few = closest.iter().map(|(_, i)| i).chain(floors.iter().map(|(_, i)| i)).any(|i| i.rounds < ENOUGH_ROUNDS);
+    let closest = ranked.iter().filter_map(|r| r.closest.first()).map(|(_, i)| i);
+    let few = closest.chain(floors.iter().map(|(_, i)| i)).any(|i| i.rounds < ENOUGH_ROUNDS);
     lines.extend(floors.into_iter().map(|(line, _)| line));
     if few {
         lines.push(format!(
@@ -149,22 +87,103 @@ fn latencies(e: &ExperimentResult) -> Vec<String> {
     lines
 }
 
-/// In how many cells Driveline has the least, and in how many that cannot be told, of those in which it is compared: all, or some only.
-fn standing_in_cells(what: &str, (least, undecided, compared): (usize, usize, usize), some_only: bool) -> String {
+/// How Driveline stands in the cells that are compared by the same.
+struct Ranked<'a> {
+    by: Criterion,
+    /// Of each cell in which it is compared who is furthest ahead of it, or comes closest; of all cells that one first.
+    closest: Vec<(&'a CaseResult, Interval)>,
+}
+
+impl<'a> Ranked<'a> {
+    /// Nothing where nobody is compared with it.
+    fn of(e: &'a ExperimentResult, by: Criterion, cells: &[&'a str]) -> Option<Self> {
+        let first_of = |&cell: &&'a str| {
+            let compared = e.in_cell(cell).filter(|c| !c.is_contradicted());
+            let ratios = compared.filter_map(|c| c.to_driveline()?.deciding().filter(|(of, _)| *of == by).map(|(_, i)| (c, i)));
+            ratios.min_by(|a, b| ahead_first(by, &a.1, &b.1))
+        };
+        let mut closest: Vec<(&CaseResult, Interval)> = cells.iter().filter_map(first_of).collect();
+        closest.sort_by(|a, b| ahead_first(by, &a.1, &b.1));
+        (!closest.is_empty()).then_some(Self { by, closest })
+    }
+
+    /// In how many cells it is the best, and who is ahead of it or closest.
+    fn words(&self, e: &ExperimentResult, open: &[&str]) -> Vec<String> {
+        let Self { by, closest: all } = self;
+        let Some((closest, interval)) = all.first() else { return Vec::new() };
+        let (best, its) = match by {
+            Criterion::Goodput => ("greatest goodput", "Driveline's goodput"),
+            Criterion::Latency => ("least median latency", "its median"),
+        };
+        // One who cannot be told from it is enough, however many others are behind.
+        let standing = |o: Ordering| all.iter().filter(|(_, i)| beside(*by, i) == o).count();
+        let cells = open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
+        // Where there is nothing beside it, or nothing of its own, it is not the best.
+        let mut lines =
+            vec![standing_in_cells(best, (standing(Ordering::Greater), standing(Ordering::Equal), all.len()), cells > all.len())];
+        let place = if e.cells().len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
+        let (name, times, bounds) = (closest.name(), ratio(interval.estimate), in_brackets(interval));
+        let text = match beside(*by, interval) {
+            Ordering::Less => format!("Furthest ahead of it is {name}{place}: {times} times {its}{bounds}"),
+            _ if by.better(interval.estimate, 1.0).is_lt() => {
+                let word = best.split(' ').next().unwrap_or_default();
+                format!("The {word} of the others is {name}'s{place}: {times} times Driveline's{bounds}")
+            }
+            _ => format!("Closest to it comes {name}{place}: {times} times {its}{bounds}"),
+        };
+        let none_shown = match by {
+            _ if interval.rounds < FEWEST_ROUNDS || beside(*by, interval).is_ne() => String::new(),
+            Criterion::Latency => ", which shows no difference".to_owned(),
+            Criterion::Goodput => format!(", which shows no difference of more than {}", equal_goodput()),
+        };
+        let arrivals = |c: &CaseResult| match by {
+            Criterion::Goodput => not_arrived(e, c),
+            Criterion::Latency => String::new(),
+        };
+        lines.push(format!("{text}{none_shown}{}.", arrivals(closest)));
+        let ahead =
+            |(c, i): &(&CaseResult, Interval)| beside(*by, i).is_lt().then(|| format!("{} ({}{})", c.name(), c.case.cell, arrivals(c)));
+        let faster: Vec<String> = all.iter().skip(1).filter_map(ahead).collect();
+        if !faster.is_empty() {
+            let more = if faster.len() > 3 { format!(" and {} more", faster.len() - 3) } else { String::new() };
+            lines.push(format!("Ahead of it also: {}{more}.", faster.iter().take(3).cloned().collect::<Vec<_>>().join(", ")));
+        }
+        lines
+    }
+}
+
+/// What goodput alone does not tell of a case and of Driveline beside it: which share of what was due did not arrive. Nothing if all arrived.
+fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
+    let own = e.in_cell(&c.case.cell).find(|c| c.is_driveline()).and_then(lost_share);
+    let told = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
+    match (lost_share(c), own) {
+        (None, None) => String::new(),
+        (its, own) => format!("; not arrived: {} of its samples, {} of Driveline's", told(its), told(own)),
+    }
+}
+
+/// Of the deliveries that were to be: those that did not come about, in percent; nothing if all did.
+fn lost_share(c: &CaseResult) -> Option<String> {
+    c.lost().filter(|(lost, _)| *lost > 0).map(|(lost, due)| percent(lost as f64 / due as f64))
+}
+
+/// In how many cells Driveline is the best (has the least median latency), and in how many that cannot be told, of those in which it is compared: all,
+/// or some only.
+fn standing_in_cells(best: &str, (first, undecided, compared): (usize, usize, usize), some_only: bool) -> String {
     let one = if some_only { " in the one cell in which it is compared" } else { "" };
     let cells = if some_only { format!("the {compared} cells in which it is compared") } else { format!("{compared} cells") };
-    match (least, undecided, compared) {
-        (1, _, 1) => format!("Driveline has the least {what}{one}."),
-        (_, 1, 1) => format!("It cannot be told whether Driveline has the least {what}{one}."),
-        (_, _, 1) => format!("Driveline does not have the least {what}{one}."),
-        (2, _, 2) if !some_only => format!("Driveline has the least {what} in both cells."),
-        (_, 2, 2) if !some_only => format!("In both cells it cannot be told whether Driveline has the least {what}."),
-        (l, _, n) if l == n && !some_only => format!("Driveline has the least {what} in all {cells}."),
-        (_, u, n) if u == n => format!("In none of {cells} can it be told whether Driveline has the least {what}."),
+    match (first, undecided, compared) {
+        (1, _, 1) => format!("Driveline has the {best}{one}."),
+        (_, 1, 1) => format!("It cannot be told whether Driveline has the {best}{one}."),
+        (_, _, 1) => format!("Driveline does not have the {best}{one}."),
+        (2, _, 2) if !some_only => format!("Driveline has the {best} in both cells."),
+        (_, 2, 2) if !some_only => format!("In both cells it cannot be told whether Driveline has the {best}."),
+        (l, _, n) if l == n && !some_only => format!("Driveline has the {best} in all {cells}."),
+        (_, u, n) if u == n => format!("In none of {cells} can it be told whether Driveline has the {best}."),
         (l, u, _) => {
-            let least = if l == 0 { "none".to_owned() } else { l.to_string() };
+            let first = if l == 0 { "none".to_owned() } else { l.to_string() };
             let rest = if u == 0 { String::new() } else { format!("; in {u} it cannot be told") };
-            format!("Driveline has the least {what} in {least} of {cells}{rest}.")
+            format!("Driveline has the {best} in {first} of {cells}{rest}.")
         }
     }
 }
@@ -198,7 +217,7 @@ fn in_brackets(i: &Interval) -> String {
 }
 
 fn bounds_of(i: &Interval) -> String {
-    format!("95 % {} to {}", times(i.low), times(i.high))
+    format!("95 % {} to {}", ratio(i.low), ratio(i.high))
 }
 
 /// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the furthest one with its interval.
@@ -215,7 +234,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
             let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
             let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
             let words: Vec<String> = cell.into_iter().chain(bounds).collect();
-            if words.is_empty() { times(i.estimate) } else { format!("{} ({})", times(i.estimate), words.join(", ")) }
+            if words.is_empty() { ratio(i.estimate) } else { format!("{} ({})", ratio(i.estimate), words.join(", ")) }
         };
         let from = if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
         Some((format!("By medians, Driveline takes {from}{} times as long as {what}.", told(last, true)), last.1))
@@ -227,7 +246,7 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
 fn tails(e: &ExperimentResult) -> Option<String> {
     let ahead = |c: &&CaseResult| {
         let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
-        !c.is_contradicted() && c.to_driveline().and_then(of_tail).is_some_and(|i| standing(&i) == Standing::Faster)
+        !c.is_contradicted() && c.to_driveline().and_then(of_tail).is_some_and(|i| Criterion::Latency.standing(&i) == Standing::Faster)
     };
     let cases: Vec<&CaseResult> = e.cells().iter().flat_map(|cell| e.in_cell(cell)).filter(ahead).collect();
     if cases.is_empty() {
@@ -268,7 +287,7 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     lines
 }
 
-/// Who lost samples, most first: a median says nothing of what did not arrive.
+/// Who lost samples, most first: neither a median nor goodput says what did not arrive.
 fn losses(e: &ExperimentResult) -> Option<String> {
     let mut losers: Vec<(&CaseResult, u64, u64)> =
         e.measured().filter_map(|c| c.lost().map(|(lost, due)| (c, lost, due))).filter(|(_, lost, _)| *lost > 0).collect();
@@ -280,7 +299,13 @@ fn losses(e: &ExperimentResult) -> Option<String> {
     let named: Vec<String> =
         losers.iter().take(3).map(|(c, lost, due)| format!("{lost} of {due} by {} ({})", c.name(), c.case.cell)).collect();
     let more = if losers.len() > 3 { format!(", and some in {} more", losers.len() - 3) } else { String::new() };
-    Some(format!("Not arrived, which no percentile shows: {}{more}.", named.join(", ")))
+    let streams = || e.measured().map(|c| c.criterion() == Criterion::Goodput);
+    let silent = match (streams().any(|is| is), streams().all(|is| is)) {
+        (_, true) => "goodput does not show",
+        (false, _) => "no percentile shows",
+        _ => "neither percentiles nor goodput show",
+    };
+    Some(format!("Not arrived, which {silent}: {}{more}.", named.join(", ")))
 }
 
 /// Without anything to compare with.
@@ -290,7 +315,11 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
         for c in e.in_cell(cell) {
             let Some((of, f)) = c.headline() else { continue };
             let (Some(p50), n) = (f.percentiles.p50, f.percentiles.n) else { continue };
-            let tail = [Column::P99, Column::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
+            if let Some(bytes_per_s) = c.goodput_bytes_per_s {
+                parts.push(format!("{} ({}): goodput {}, n = {n}.", c.case.cell, c.name(), goodput(bytes_per_s)));
+                continue;
+            }
+            let tail = [Measure::P99, Measure::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
             let tail = tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", duration_ns(ns as f64)));
             parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}.", c.case.cell, c.name(), of.label(), duration_ns(p50 as f64)));
         }
@@ -310,8 +339,4 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
         parts.push(why.to_owned());
     }
     parts
-}
-
-fn times(x: f64) -> String {
-    crate::table::ratio(x)
 }

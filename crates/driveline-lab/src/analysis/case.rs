@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One case: what it says, and how it compares.
 
+use super::criterion::Criterion;
 use super::figure::Figure;
+use super::measure::Measure;
 use super::timeline::Timeline;
 use super::total;
 use crate::archive::{Case, Link, Role};
-use driveline_bench::harness::{Pace, System};
+use driveline_bench::harness::{Pace, Reach, System};
 use driveline_bench::machine::Disturbance;
 use driveline_bench::observations::Quantity;
-use driveline_bench::stats::Interval;
+use driveline_bench::stats::{Interval, Percentiles};
 use driveline_bench::{Agreement, Metric};
 use driveline_workloads::deliveries;
 use serde::Serialize;
@@ -29,6 +31,9 @@ pub struct CaseResult {
     pub subscribers: Vec<SubscriberResult>,
     /// Of links, and of workloads that tell of deliveries: accounts of all valid runs together.
     pub totals: Totals,
+    /// Of a stream: payload that each subscriber gets in a second. Samples that were lost on the way make the time until the next one longer, so they are
+    /// not in it.
+    pub goodput_bytes_per_s: Option<f64>,
     /// Compared with Driveline, with the floors, and a chain with Driveline on some edges with the one that has none of it. None
     /// of a row that its own latency tool contradicts.
     pub ratios: Vec<Ratio>,
@@ -165,7 +170,9 @@ pub struct Ratio {
     pub to_role: Role,
     /// The other case's system.
     pub to_system: System,
-    /// Ratio of the medians.
+    /// Of streams, in the place of percentiles: ratio of the goodputs. More than 1: more gets through of this case.
+    pub goodput: Option<Interval>,
+    /// Ratio of the medians. More than 1: this case takes longer.
     pub p50: Option<Interval>,
     /// Needs 60 samples of each.
     pub p95: Option<Interval>,
@@ -227,6 +234,11 @@ pub struct RunResult {
 }
 
 impl Ratio {
+    /// What decides between two: of streams the goodput, of all else the median.
+    pub(crate) fn deciding(&self) -> Option<(Criterion, Interval)> {
+        [(Criterion::Goodput, self.goodput), (Criterion::Latency, self.p50)].into_iter().find_map(|(by, i)| Some((by, i?)))
+    }
+
     /// Whether it is to one copy of a payload: [`Case::is_copy`].
     fn is_to_copy(&self) -> bool {
         self.to_system == System::Memcpy
@@ -237,6 +249,12 @@ impl CaseResult {
     /// It was run, and no run counts.
     pub(crate) fn is_invalid(&self) -> bool {
         !self.runs.is_empty() && self.runs.iter().all(|r| !r.reasons.is_empty())
+    }
+
+    /// Processor time of all ends for each message, as `time` writes it, and what does the rest of the work and is not in it.
+    pub(crate) fn cpu_per_message(&self, time: impl Fn(f64) -> String) -> Option<String> {
+        let gateways = self.case.system == System::Driveline && self.case.links.iter().any(|l| l.reach == Reach::Network);
+        self.totals.cpu_ns_per_sample.map(|ns| if gateways { format!("{} + gateways", time(ns)) } else { time(ns) })
     }
 
     /// Why there are no figures, where there are none.
@@ -262,6 +280,26 @@ impl CaseResult {
         Some((Compared::Latency(subject.to_owned()), &figure.figure))
     }
 
+    /// By what it is compared.
+    pub(crate) fn criterion(&self) -> Criterion {
+        if self.case.stream_size().is_some() { Criterion::Goodput } else { Criterion::Latency }
+    }
+
+    /// The times by which it is compared, if there are any; of a stream none, because that is compared by its goodput.
+    pub(crate) fn latencies(&self) -> Option<&Percentiles> {
+        let times = self.headline().filter(|_| self.criterion() == Criterion::Latency).map(|(_, f)| &f.percentiles);
+        times.filter(|p| p.n > 0)
+    }
+
+    /// By what it is compared, for tables.
+    pub(crate) fn compared_label(&self) -> Option<String> {
+        let (of, _) = self.headline()?;
+        Some(match self.criterion() {
+            Criterion::Goodput => Measure::Goodput.label().to_owned(),
+            Criterion::Latency => of.label().to_owned(),
+        })
+    }
+
     /// How many of the deliveries that were to be in valid runs did not come about (lost, replaced unread, or never sent), and how
     /// many were to. Of a chain samples, as it counts them; none if nobody does.
     #[must_use]
@@ -273,16 +311,6 @@ impl CaseResult {
     #[must_use]
     pub fn has_deliveries(&self) -> bool {
         self.totals.tell_deliveries(&self.case)
-    }
-
-    /// Of a stream whose headline is what passes between two arrivals: payload that each subscriber gets in a second, in bytes. Samples that were
-    /// lost on the way make the time until the next one longer, so they are not in it.
-    #[must_use]
-    pub fn goodput(&self) -> Option<f64> {
-        let (of, figure) = self.headline()?;
-        let [link] = self.case.links.as_slice() else { return None };
-        let between_ns = figure.percentiles.mean.filter(|mean| of == Compared::Metric(Metric::BetweenArrivals) && *mean > 0.0)?;
-        Some(link.size as f64 * 1e9 / between_ns)
     }
 
     /// Communication and computation of a stage, in nanoseconds.

@@ -6,21 +6,22 @@
 
 mod answer;
 mod case;
-mod columns;
+mod criterion;
 mod fairness;
 mod figure;
+mod measure;
 mod pooled;
 mod preferred;
 mod published;
 mod question;
 mod timeline;
 
-pub use answer::{Standing, standing};
 pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals};
-pub(crate) use columns::{Column, columns, ratio_columns, too_few};
+pub(crate) use criterion::{Criterion, Standing, equal_goodput};
 pub use fairness::Fairness;
 pub use figure::{Bin, Figure};
-pub use published::{Beside, PublishedRow};
+pub(crate) use measure::{Measure, columns, compared_columns, ratio_columns, too_few};
+pub use published::{Here, PublishedRow};
 pub use timeline::Timeline;
 
 use crate::archive::{Archive, Experiment, Role};
@@ -173,7 +174,7 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
         source: e.scenario.source.clone(),
         notes: e.scenario.notes.clone(),
         answer: String::new(),
-        published: published::beside(&e.scenario.published, &cases),
+        published: published::rows(&e.scenario.published, &cases),
         cases,
         left_out: e.left_out.clone(),
     };
@@ -181,5 +182,5 @@ fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
     Ok(result)
 }
 
-pub(crate) use pooled::{Lost, RunCost, contradiction, pooled_headline, run_costs};
-pub(crate) use question::{remark, told};
+pub(crate) use pooled::{Lost, RunCost, contradiction, goodput, pooled_headline, run_costs};
+pub(crate) use question::{answers, remark};

@@ -9,7 +9,7 @@ use crate::archive::{Archive, Case, Experiment, Link, LinkSample, Role, Run, met
 use anyhow::Result;
 use driveline_bench::harness::{Pace, System};
 use driveline_bench::observations::{Observations, Quantity};
-use driveline_bench::stats::{Rank, Runs, ratio_interval};
+use driveline_bench::stats::{Goodput, Rank, Runs, goodput_interval, ratio_interval};
 use driveline_bench::{Account, Agreement, Metric};
 use driveline_workloads::deliveries;
 use std::collections::BTreeMap;
@@ -137,6 +137,11 @@ impl Pooled {
         Some((Compared::Latency(subject), runs))
     }
 
+    /// Of a stream.
+    fn goodput(&self) -> Option<Goodput<'_>> {
+        goodput(&self.case, self.metrics.get(&Metric::BetweenArrivals)?)
+    }
+
     /// `all` are the cases of the experiment, this one included.
     pub(super) fn result(&self, all: &[Self], seed: u64) -> CaseResult {
         let case = &self.case;
@@ -185,6 +190,7 @@ impl Pooled {
             figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),
             subscribers: self.subscribers.iter().map(subscriber).chain(of_workload).filter(|s| s.transport.percentiles.n > 0).collect(),
             totals,
+            goodput_bytes_per_s: self.goodput().and_then(|g| g.bytes_per_s()),
             ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
             own_tool,
             contradicted_variants: self.contradicted_variants(all, seed),
@@ -203,10 +209,28 @@ impl Pooled {
             let Some(other) = all.iter().find(|p| p.case.id == c.to) else { continue };
             let mut add = |of: Compared, pair: Option<(&Runs, &Runs)>| {
                 let Some((own, theirs)) = pair else { return };
-                let at = |rank| ratio_interval(own, theirs, rank, seed);
-                let [p50, p95, p99, p999] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999].map(at);
-                let (to_role, to_system) = (other.case.role, other.case.system.clone());
-                ratios.push(Ratio { of, to: c.to.clone(), to_role, to_system, p50, p95, p99, p999 });
+                let between = of == Compared::Metric(Metric::BetweenArrivals);
+                let mut r = Ratio {
+                    of,
+                    to: c.to.clone(),
+                    to_role: other.case.role,
+                    to_system: other.case.system.clone(),
+                    goodput: None,
+                    p50: None,
+                    p95: None,
+                    p99: None,
+                    p999: None,
+                };
+                match [self, other].map(|p| p.goodput().filter(|_| between)) {
+                    [Some(own), Some(theirs)] => r.goodput = goodput_interval(own, theirs, seed),
+                    [None, None] => {
+                        let at = |rank| ratio_interval(own, theirs, rank, seed);
+                        [r.p50, r.p95, r.p99, r.p999] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999].map(at);
+                    }
+                    // A floor has no payload, and so no goodput.
+                    _ => return,
+                }
+                ratios.push(r);
             };
             add(Compared::Metric(c.metric), self.metrics.get(&c.metric).zip(other.metrics.get(&c.of)));
             if let (Some((of, own)), Some((theirs, runs))) = (self.headline(), other.headline())
@@ -239,6 +263,11 @@ impl Pooled {
     fn totals<'a, I: Iterator<Item = &'a Account>>(&'a self, chosen: impl Fn(&'a [Account]) -> I) -> Totals {
         totals(&self.runs, chosen)
     }
+}
+
+/// Of a stream, from the times between its arrivals; nothing of what is compared by times.
+pub(crate) fn goodput<'a>(case: &Case, between_arrivals: &'a Runs) -> Option<Goodput<'a>> {
+    Some(Goodput { between_arrivals, size: case.stream_size()? })
 }
 
 /// How many subscriptions a workload counted; 0 if it did not.

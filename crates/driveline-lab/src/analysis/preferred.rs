@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a preference (`favour`) does for whoever is preferred, and what it costs the others: beside the same case without.
 
-use super::question::Told;
-use super::{CaseResult, Column, ExperimentResult, Figure, SubscriberResult};
+use super::question::Answer;
+use super::{CaseResult, ExperimentResult, Figure, Measure, SubscriberResult};
 use crate::archive::Case;
 use driveline_analyze::text::duration_ns;
 use driveline_bench::{Beside, Favour};
 
 /// An answer for each cell with a preference.
-pub(super) fn preferred(e: &ExperimentResult) -> Vec<Told> {
-    let mut answers: Vec<Told> = Vec::new();
+pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {
+    let mut answers: Vec<Answer> = Vec::new();
     for cell in e.cells() {
         let of_cell = e.in_cell(cell).filter_map(|c| c.case.beside.favour.as_ref().map(|favour| (c, favour)));
         let systems: Vec<String> = of_cell.filter(|(c, _)| c.valid_runs() > 0).map(|(c, favour)| words(e, c, favour)).collect();
         if !systems.is_empty() {
             let about = format!("The preferred subscriber and the slowest other one, and what both take without preference ({cell})");
-            answers.push(Told { about, systems });
+            answers.push(Answer { about, systems });
         }
     }
     answers
@@ -67,7 +67,7 @@ fn slowest<'a>(c: &'a CaseResult, which: &dyn Fn(&SubscriberResult) -> bool) -> 
 /// `1.20 ms (p99 4.10 ms)`
 fn figure(f: &Figure) -> String {
     let p50 = f.percentiles.p50.map_or_else(|| "got nothing".to_owned(), |ns| duration_ns(ns as f64));
-    let tail = [Column::P99, Column::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
+    let tail = [Measure::P99, Measure::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
     let tail = tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", duration_ns(ns as f64)));
     format!("{p50} ({tail})")
 }

@@ -20,12 +20,12 @@ pub struct PublishedRow {
     /// The paper's system that it is a ratio to.
     pub published_reference: Option<String>,
     /// What was measured here.
-    pub here: Option<Beside>,
+    pub here: Option<Here>,
 }
 
 /// The measurement here.
 #[derive(Clone, Debug, Serialize)]
-pub struct Beside {
+pub struct Here {
     /// Id of the case.
     pub case: String,
     /// Title of the system.
@@ -46,7 +46,7 @@ pub struct Beside {
     pub ratio: Option<f64>,
 }
 
-pub(super) fn beside(published: &[Published], cases: &[CaseResult]) -> Vec<PublishedRow> {
+pub(super) fn rows(published: &[Published], cases: &[CaseResult]) -> Vec<PublishedRow> {
     published.iter().map(|p| row(p, published, cases)).collect()
 }
 
@@ -75,7 +75,7 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         published: p.clone(),
         published_ratio: reference.and_then(ratio),
         published_reference: reference.map(|r| r.system.clone()),
-        here: found.map(|(c, f)| Beside {
+        here: found.map(|(c, f)| Here {
             case: c.case.id.clone(),
             system: c.case.system_title.clone(),
             p50_us: us(f.percentiles.p50),

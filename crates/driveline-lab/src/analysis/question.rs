@@ -2,8 +2,8 @@
 //! Answers to questions that medians of latency do not answer: how many links are carried, how latencies spread, what settings
 //! change, what a preference does, how throughput grows.
 
-use super::answer::{FEWEST_ROUNDS, MOST_TOLD, Standing, standing};
-use super::{CaseResult, ExperimentResult};
+use super::answer::{FEWEST_ROUNDS, MOST_TOLD};
+use super::{CaseResult, Criterion, ExperimentResult, Standing};
 use crate::scenario::AnswerSpec;
 use crate::table::{ratio, spread};
 use crate::words::cell_without;
@@ -13,7 +13,7 @@ use driveline_bench::stats::Interval;
 use driveline_runtime::graph::ByteSize;
 
 /// One answer, system by system.
-pub(crate) struct Told {
+pub(crate) struct Answer {
     /// What is told of each.
     pub(crate) about: String,
     /// Each with its name first, Driveline before all.
@@ -25,7 +25,7 @@ pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<S
     // Variations of settings are few, and each is an answer of its own.
     let most = if about == Some(AnswerSpec::Settings) { usize::MAX } else { MOST_TOLD };
     let mut lines = Vec::new();
-    for t in told(e, about) {
+    for t in answers(e, about) {
         lines.push(format!("{}:", t.about));
         lines.extend(t.systems.iter().take(most).map(|system| format!("  {system}")));
         let more = t.systems.len().saturating_sub(most);
@@ -36,7 +36,7 @@ pub(super) fn answered(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<S
 }
 
 /// The same, with every system.
-pub(crate) fn told(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Told> {
+pub(crate) fn answers(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<Answer> {
     match about {
         None => Vec::new(),
         Some(AnswerSpec::CarriedLinks) => carried_links(e),
@@ -95,7 +95,7 @@ fn place(groups: usize, name: &str) -> String {
     if groups > 1 { format!(" ({name})") } else { String::new() }
 }
 
-fn carried_links(e: &ExperimentResult) -> Vec<Told> {
+fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| format!("{} links", c.case.links.len()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
@@ -105,7 +105,7 @@ fn carried_links(e: &ExperimentResult) -> Vec<Told> {
             others.sort_by_key(|c| std::cmp::Reverse(c.links));
         }
         let most = systems.iter().flatten().map(|c| c.case.links.len()).max().unwrap_or(0);
-        answers.push(Told {
+        answers.push(Answer {
             about: format!("Links carried at the same time without a sample lost, late or not sent{}", place(groups.len(), name)),
             systems: told.iter().map(|c| c.words(most)).collect(),
         });
@@ -163,7 +163,7 @@ fn wrong(c: &CaseResult) -> Option<String> {
 }
 
 /// A share, with as many digits as tell it from nothing.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p < 0.01 => "less than 0.01 %".into(),
         p => format!("{} %", digits(p)),
@@ -171,7 +171,7 @@ fn percent(share: f64) -> String {
 }
 
 /// Of each system the case with most subscribers, which are furthest apart.
-fn fairness(e: &ExperimentResult) -> Vec<Told> {
+fn fairness(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers)));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
@@ -194,14 +194,14 @@ fn fairness(e: &ExperimentResult) -> Vec<Told> {
                 "Medians of the first and of the last of {most} subscribers, and for how many samples the one that is most often the last is it{}",
                 place(groups.len(), name)
             );
-            answers.push(Told { about, systems: words });
+            answers.push(Answer { about, systems: words });
         }
     }
     answers
 }
 
 /// Mean and standard deviation of what counts most.
-fn jitter(e: &ExperimentResult) -> Vec<Told> {
+fn jitter(e: &ExperimentResult) -> Vec<Answer> {
     let size = |c: &CaseResult| match c.case.links.as_slice() {
         [link] => Some(ByteSize(link.size as u64)),
         _ => None,
@@ -222,7 +222,7 @@ fn jitter(e: &ExperimentResult) -> Vec<Told> {
     let told = |(name, systems): &(String, BySystem<'_>)| {
         let mut figures: Vec<String> = systems.iter().flatten().filter_map(|c| c.headline()).map(|(of, _)| of.label().to_owned()).collect();
         figures.dedup();
-        Told {
+        Answer {
             about: format!("Mean ± standard deviation of {}{}", figures.join(" and "), place(groups.len(), name)),
             systems: systems.iter().filter_map(one).collect(),
         }
@@ -230,18 +230,19 @@ fn jitter(e: &ExperimentResult) -> Vec<Told> {
     groups.iter().map(told).filter(|t| !t.systems.is_empty()).collect()
 }
 
-fn settings(e: &ExperimentResult) -> Vec<Told> {
+fn settings(e: &ExperimentResult) -> Vec<Answer> {
     let mut systems: Vec<Changed> = Vec::new();
     for c in e.measured() {
-        let Some((r, i)) = c.to_usual().and_then(|r| Some((r, r.p50?))) else { continue };
+        let Some((r, (by, i))) = c.to_usual().and_then(|r| Some((r, r.deciding()?))) else { continue };
         let cell = (c.case.cell.as_str(), i);
-        match systems.iter_mut().find(|s| s.name == c.name()) {
+        match systems.iter_mut().find(|s| s.name == c.name() && s.by == by) {
             Some(system) => system.cells.push(cell),
-            None => systems.push(Changed { name: c.name(), usual: r.to_system.to_string(), cells: vec![cell] }),
+            None => systems.push(Changed { name: c.name(), usual: r.to_system.to_string(), by, cells: vec![cell] }),
         }
     }
+    let by = if systems.iter().any(|s| s.by == Criterion::Goodput) { "medians and goodput" } else { "medians" };
     let systems: Vec<String> = systems.iter().map(Changed::words).collect();
-    if systems.is_empty() { Vec::new() } else { vec![Told { about: "What settings change, by medians".into(), systems }] }
+    if systems.is_empty() { Vec::new() } else { vec![Answer { about: format!("What settings change, by {by}"), systems }] }
 }
 
 /// What one variation changes.
@@ -249,24 +250,28 @@ struct Changed<'a> {
     name: String,
     /// The variant with the usual settings.
     usual: String,
-    /// The ratio of the medians, by cell.
+    by: Criterion,
+    /// The ratio of what both are compared by, by cell.
     cells: Vec<(&'a str, Interval)>,
 }
 
 impl Changed<'_> {
     fn words(&self) -> String {
-        let Self { name, usual, cells } = self;
+        let Self { name, usual, by, cells } = self;
         let all = || cells.iter().map(|(_, i)| i.estimate);
         let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
         let range = if ratio(low) == ratio(high) { ratio(low) } else { format!("{} to {}", ratio(low), ratio(high)) };
-        let mut text = format!("{name} takes {range} times what {usual} takes");
+        let mut text = match by {
+            Criterion::Goodput => format!("{name} has {range} times the goodput of {usual}"),
+            Criterion::Latency => format!("{name} takes {range} times what {usual} takes"),
+        };
         let far = |i: &Interval| i.estimate.max(f64::MIN_POSITIVE).ln().abs();
         let furthest = cells.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1)));
         if let Some((cell, i)) = furthest.filter(|(_, i)| i.rounds >= FEWEST_ROUNDS) {
             let place = if cells.len() > 1 { format!("furthest in {cell}: ") } else { String::new() };
             text += &format!(" ({place}95 % {} to {})", ratio(i.low), ratio(i.high));
         }
-        let standings = || cells.iter().map(|(_, i)| standing(i));
+        let standings = || cells.iter().map(|(_, i)| by.standing(i));
         let shown = standings().filter(|s| matches!(s, Standing::Slower | Standing::Faster)).count();
         if standings().any(|s| s != Standing::TooFewRounds) {
             text += &match (shown, cells.len()) {
@@ -279,13 +284,13 @@ impl Changed<'_> {
     }
 }
 
-fn throughput(e: &ExperimentResult) -> Vec<Told> {
+fn throughput(e: &ExperimentResult) -> Vec<Answer> {
     let groups = groups(links(e), |c| c.case.links.first().map_or_else(String::new, |l| ByteSize(l.size as u64).to_string()));
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let systems: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();
         if !systems.is_empty() {
-            answers.push(Told { about: format!("Median and greatest throughput{}", place(groups.len(), name)), systems });
+            answers.push(Answer { about: format!("Median and greatest throughput{}", place(groups.len(), name)), systems });
         }
     }
     answers
@@ -293,7 +298,8 @@ fn throughput(e: &ExperimentResult) -> Vec<Told> {
 
 /// How median and throughput of a system grow from its least to its greatest payload; nothing if it has but one.
 fn grown(cases: &[&CaseResult]) -> Option<String> {
-    let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.headline()?.1.percentiles.p50?));
+    // The goodput of streams is compared anyway.
+    let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));
     let mut points: Vec<(usize, u64)> = cases.iter().filter(|c| c.case.links.len() == 1).filter_map(point).collect();
     points.sort_unstable();
     let ((least, from), (greatest, to)) = (points.first()?, points.last()?);

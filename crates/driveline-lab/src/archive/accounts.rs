@@ -38,6 +38,7 @@ pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
 fn check_account(a: &Account, subscribers: usize) -> Result<()> {
     count("samples scheduled", a.scheduled, MAX_MESSAGES)?;
     count("samples sent", a.sent, MAX_SENT)?;
+    ensure!(a.torn == 0, "{} payloads were torn, and no reason says that the run does not count", a.torn);
     let (receivers, missers) = (a.received.len(), a.missed.len());
     ensure!(receivers == missers, "{receivers} subscribers received and {missers} missed something");
     ensure!(receivers <= subscribers, "it tells of {receivers} subscribers, and the link has {subscribers}");

@@ -18,10 +18,10 @@ pub(super) const MAX_LINKS: u64 = 256;
 /// Longest observation of a workload: a day, and what scenarios let it warm up.
 const LONGEST_MS: u64 = 2 * 86_400_000;
 
-/// What is shown to people must not move their cursor.
+/// What is shown to people must not move their cursor, or hide what it is.
 pub(super) fn check_readable(m: &Manifest) -> Result<()> {
     match unreadable(&serde_json::to_value(m)?) {
-        Some(text) => bail!("'{text}' has control characters"),
+        Some(text) => bail!("'{text}' has control characters, or such as are not seen"),
         None => Ok(()),
     }
 }

@@ -163,6 +163,16 @@ impl Case {
         }
     }
 
+    /// Of a stream, which is compared by its goodput and not by times: the size of its payload. Of several links there is no one size, and a
+    /// floor has no payload: their times are compared.
+    #[must_use]
+    pub(crate) fn stream_size(&self) -> Option<usize> {
+        match self.links.as_slice() {
+            [link] if link.size > 0 && self.headline_metric() == Metric::BetweenArrivals => Some(link.size),
+            _ => None,
+        }
+    }
+
     /// Whether it is a floor that is one copy of a payload, not a bare word.
     #[must_use]
     pub fn is_copy(&self) -> bool {

@@ -21,7 +21,7 @@ use driveline_bench::child::plain_json;
 use driveline_bench::observations::Observations;
 use serde::Deserialize;
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -76,8 +76,13 @@ impl Archive {
     /// # Errors
     /// If it is none, of another version, or damaged.
     pub fn open(directory: &Path) -> Result<Self> {
+        ensure!(
+            directory.is_dir(),
+            "there is no directory {}: name one that `driveline bench run` has made (it tells their names)",
+            directory.display()
+        );
         let path = directory.join(MANIFEST);
-        let text = present(&path).and_then(|_| fs::read_to_string(&path)).with_context(|| {
+        let text = read(&path).and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)).with_context(|| {
             format!("cannot read {} (`driveline bench run` makes such directories, and tells their names)", path.display())
         })?;
         let format: Version = serde_json::from_str(&text).with_context(|| format!("{} is no manifest", path.display()))?;
@@ -166,7 +171,7 @@ impl Archive {
         let mut runs = Vec::new();
         for round in 0..experiment.rounds {
             let path = self.path(&experiment.scenario.id, case, round, ".json");
-            match present(&path).and_then(|_| fs::read(&path)) {
+            match read(&path) {
                 Ok(text) => {
                     let read = || -> Result<Run> {
                         // Ends said it, or whoever wrote the archive.
@@ -192,7 +197,7 @@ impl Archive {
         let path = self.path(experiment, case, run.round, ".stamps.arrow");
         let read = || -> Result<_> {
             let samples = if present(&path)? { samples::read(&path)? } else { Vec::new() };
-            samples::check(&samples, &run.accounts)?;
+            samples::check(&samples, run)?;
             Ok(samples)
         };
         read().map_err(|e| self.damaged(&path, (experiment, case, run.round), &e))
@@ -224,6 +229,17 @@ impl Archive {
 #[derive(Deserialize)]
 struct Version {
     format: u32,
+}
+
+/// Longest manifest or account, in bytes; a thousand cases need a tenth.
+const MAX_TEXT: u64 = 64 << 20;
+
+/// A manifest or an account.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    present(path)?;
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_TEXT + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_TEXT { Err(std::io::Error::other(format!("it has more than {} MiB", MAX_TEXT >> 20))) } else { Ok(text) }
 }
 
 /// Whether a file is there. One that is no plain file is refused: reading a pipe would wait for somebody who writes.

@@ -2,8 +2,8 @@
 //! Raw stamps of links as an Arrow file, and the figures that follow from them.
 
 use super::columns::{self, Column, numbers};
-use super::{Case, Role};
-use anyhow::{Result, ensure};
+use super::{Case, Role, Run};
+use anyhow::{Result, bail, ensure};
 use arrow_array::Array;
 use driveline_bench::harness::{Pace, Payload, ReceivedRow, SentRow};
 use driveline_bench::{Account, Metric, Sample};
@@ -82,8 +82,20 @@ pub(super) fn read(path: &Path) -> Result<Vec<LinkSample>> {
     Ok(samples)
 }
 
-/// Whether stamps are those of the accounts beside which they lie.
-pub(super) fn check(samples: &[LinkSample], accounts: &[Account]) -> Result<()> {
+/// Whether stamps are those of the run beside whose account they lie.
+pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
+    let accounts = &run.accounts;
+    // Seconds are rounded.
+    let ended_ns = run.started_ns.saturating_add(((run.seconds + 0.001) * 1e9) as u64);
+    let stamps = |s: &LinkSample| {
+        let (sent, received) = (s.sample.sent, s.sample.received.unwrap_or_default());
+        [sent.before_fill, sent.before_publish, sent.returned, received.woken, received.in_hand, received.copied, received.read]
+    };
+    // What was not taken is 0; what was due may have been due after the end.
+    let outside = samples.iter().flat_map(stamps).find(|ns| *ns > 0 && !(run.started_ns..=ended_ns).contains(ns));
+    if let Some(ns) = outside {
+        bail!("it has a stamp of {ns} ns, and its run went from {} to {ended_ns} ns: it is of another run", run.started_ns);
+    }
     // By link and subscriber: rows, and how many of them were received.
     let mut there = BTreeMap::<(usize, usize), (u64, u64)>::new();
     for s in samples {
@@ -111,7 +123,7 @@ pub(super) fn check(samples: &[LinkSample], accounts: &[Account]) -> Result<()> 
 pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>> {
     let mut of = BTreeMap::<Metric, Vec<u64>>::new();
     let mut last = BTreeMap::<(usize, u64), (usize, u64)>::new();
-    let mut previous = BTreeMap::<(usize, usize), u64>::new();
+    let mut arrivals = BTreeMap::<(usize, usize), Vec<u64>>::new();
     for LinkSample { link, sample } in samples {
         let Some(spec) = case.links.get(*link) else { continue };
         let closed = spec.pace == Pace::PingPong;
@@ -145,14 +157,17 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
         if !closed {
             put(Metric::ScheduleRelative, r.in_hand.max(r.copied).saturating_sub(s.scheduled));
             put(Metric::WakeToHand, r.in_hand.saturating_sub(r.woken));
-            if let Some(before) = previous.insert((*link, sample.subscriber), r.in_hand).filter(|before| *before < r.in_hand) {
-                put(Metric::BetweenArrivals, r.in_hand - before);
-            }
+            arrivals.entry((*link, sample.subscriber)).or_default().push(r.in_hand);
             if spec.subscribers > 1 {
                 let entry = last.entry((*link, s.sequence)).or_default();
                 *entry = (entry.0 + 1, entry.1.max(sample.transport_ns));
             }
         }
+    }
+    for mut at in arrivals.into_values() {
+        // In the order in which they came: samples stand in the order in which they were sent.
+        at.sort_unstable();
+        of.entry(Metric::BetweenArrivals).or_default().extend(at.windows(2).map(|pair| pair[1] - pair[0]));
     }
     // Of a sample that somebody missed there is no last subscriber.
     let whole = |link: usize| case.links.get(link).map_or(0, |l| l.subscribers);

@@ -241,12 +241,22 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         "{}",
         says()
     );
+    // As many, and from another time.
+    let later = Run { started_ns: 1_000_000_000, ..run(vec![account(3)]) };
+    archive.add("X", &a, &later, &Observations::default()).unwrap();
+    let text = format!("{:#}", archive.samples("X", &a, &archive.runs(&experiment, &a).unwrap()[0]).unwrap_err());
+    assert!(text.contains("a stamp of 1 ns, and its run went from 1000000000 to 1501000000 ns: it is of another run"), "{text}");
+    archive.add("X", &a, &run(vec![account(3)]), &Observations::default()).unwrap();
     fs::remove_file(at(1, ".stamps.arrow")).unwrap();
     assert!(says().contains("there are 0 and 0"), "{}", says());
     // The account of another run.
     fs::copy(at(0, ".json"), at(1, ".json")).unwrap();
     let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
     assert!(text.contains("1.json is damaged: it is the account of round 0"), "{text}");
+    // A run that is said to count, and in which payloads were torn.
+    archive.add("X", &a, &Run { round: 1, ..run(vec![Account { torn: 1, ..account(4) }]) }, &Observations::default()).unwrap();
+    let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
+    assert!(text.contains("1 payloads were torn, and no reason says that the run does not count"), "{text}");
 
     // Names that lead elsewhere, or to the same place.
     let good = experiment.clone();

@@ -7,9 +7,14 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 /// Probability of finding any difference where there is none.
 pub const SIGNIFICANCE: f64 = 0.05;
 
+/// Whether a corrected probability by chance is so small that there is a difference.
+pub(super) fn is_real(p: Option<f64>) -> bool {
+    p.is_some_and(|p| p < SIGNIFICANCE)
+}
+
 /// Whether B is greater, where a difference is real: `same` is what no change is.
 pub(super) fn holm_verdict(change: Option<&Interval>, p: Option<f64>, same: f64) -> Option<bool> {
-    let i = change.filter(|_| p.is_some_and(|p| p < SIGNIFICANCE))?;
+    let i = change.filter(|_| is_real(p))?;
     (i.low > same || i.high < same).then_some(i.low > same)
 }
 

@@ -63,13 +63,14 @@ pub enum CostVerdict {
 }
 
 impl CostVerdict {
-    fn label(self) -> &'static str {
+    /// For the table; nothing where no verdict was possible.
+    fn label(self) -> Option<&'static str> {
         match self {
-            Self::Less => "less",
-            Self::More => "MORE",
-            Self::MachineChanged => "as the floor did",
-            Self::NoDifferenceShown => "no difference shown",
-            Self::TooFewRounds => "too few rounds",
+            Self::Less => Some("less"),
+            Self::More => Some("MORE"),
+            Self::MachineChanged => Some(super::MACHINE_CHANGED),
+            Self::NoDifferenceShown => Some("no difference shown"),
+            Self::TooFewRounds => None,
         }
     }
 }
@@ -205,7 +206,7 @@ pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Cas
 pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
     let mut table = Columns::new(&["processor time, and what did not arrive", "A", "B", "B ÷ A, or B − A", "p, corrected", "verdict"]);
     let mut last = String::new();
-    for c in costs {
+    for (c, verdict) in costs.iter().filter_map(|c| Some((c, c.verdict.label()?))) {
         let place = format!("{} · {}", c.experiment, c.cell);
         if place != last {
             table.heading(place.clone());
@@ -217,7 +218,7 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
             c.what.told(c.b),
             c.change.as_ref().map_or_else(String::new, |i| c.what.change(i)),
             c.p_corrected.map_or_else(String::new, |p| format!("{p:.3}")),
-            c.verdict.label().into(),
+            verdict.into(),
         ]);
     }
     let of = |what: What, v: CostVerdict| costs.iter().filter(|c| c.what == what && c.verdict == v && c.role == Role::Measured).count();
@@ -229,7 +230,7 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
         format!("{} {}", said(What::CpuPerMessage, "Processor time per message"), said(What::ShareLost, "Samples that did not arrive"));
     let mut text = String::new();
     table.write(&mut text);
-    (!costs.is_empty()).then_some((text, line))
+    (!table.is_empty()).then_some((text, line))
 }
 
 /// How they are compared, beside how percentiles are.

@@ -2,7 +2,7 @@
 //! What transmission costs beside the work that stages of a chain do, here and in papers.
 
 use super::experiment::{cell_of, ratio_of, small};
-use super::html::{Table, escape};
+use super::html::{Table, escape, sentence};
 use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
 use crate::chain::OUTPUT;
 use crate::table::output_hz;
@@ -83,6 +83,6 @@ fn share(c: &CaseResult, stage: &str) -> String {
 /// What the stages did, and where they ran.
 fn works(e: &ExperimentResult) -> String {
     let told = crate::chain::works(e).into_iter();
-    let items: String = told.map(|(stage, what)| format!("<li><b>{}</b>: {}</li>", escape(stage), escape(&what))).collect();
+    let items: String = told.map(|(stage, what)| format!("<li><b>{}</b>: {}</li>", escape(stage), sentence(&what))).collect();
     format!("<details><summary>What the stages do</summary><ul>{items}</ul></details>\n")
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The section of one experiment: answer, tables, plots.
 
-use super::html::{Table, escape, json};
+use super::html::{Table, escape, json, sentence};
 use super::look::Looks;
 use super::views;
-use crate::analysis::{CaseResult, Column, Compared, ExperimentResult, LinkResult, Totals, columns, ratio_columns, total};
-use crate::beside;
-use crate::published::{TO_KNOW, Told};
+use crate::analysis::{
+    CaseResult, Compared, Criterion, ExperimentResult, LinkResult, Measure, Totals, columns, compared_columns, ratio_columns, total,
+};
+use crate::further;
+use crate::literature::{Literature, TO_KNOW};
 use crate::rows::Rows;
-use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, goodput, is_rate, label, not_confirmed, quantity, ratio};
+use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed, quantity, ratio};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
@@ -35,6 +37,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     out.push_str(&links(e));
     out.push_str(&subscribers(e));
     out.push_str(&since_due(e));
+    out.push_str(&between_arrivals(e));
     out.push_str(&road(e));
     out.push_str(&published(e));
     out.push_str(&accounts(e));
@@ -43,7 +46,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
     out.push_str(&invalid(e));
     out.push_str(&left_out_of(e, shared));
     if !e.notes.is_empty() {
-        let items: String = e.notes.iter().map(|n| format!("<li>{}</li>", escape(n))).collect();
+        let items: String = e.notes.iter().map(|n| format!("<li>{}</li>", sentence(n))).collect();
         let _ = write!(out, "<h3>To know</h3><ul>{items}</ul>");
     }
     out
@@ -52,7 +55,7 @@ pub(super) fn experiment(e: &ExperimentResult, looks: &Looks, shared: &[LeftOut]
 /// What is indented belongs to the line above.
 fn answer_line(line: &str) -> String {
     let class = if line.starts_with(' ') { " class=part" } else { "" };
-    format!("<p{class}>{}</p>", escape(line.trim_start()))
+    format!("<p{class}>{}</p>", sentence(line.trim_start()))
 }
 
 pub(super) fn small(text: &str) -> String {
@@ -78,12 +81,15 @@ fn torn(t: &Totals) -> String {
 }
 
 fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
-    if let Some(plot) = views::overview(e, looks) {
+    for (by, title, what) in [(Criterion::Latency, "Ratios at a glance", "medians"), (Criterion::Goodput, "Goodput at a glance", "goodput")]
+    {
+        let Some(plot) = views::overview(e, by, looks) else { continue };
         let _ = write!(
             out,
-            "<h3>Ratios at a glance</h3><div class=plot data-plot role=img aria-label=\"Ratios of medians to Driveline's, by cell; the numbers stand in the table above\">\
-             <script type=application/json>{}</script></div><p class=legend>Medians, with 95 % intervals. Left of the dotted line is faster than Driveline.</p>",
-            json(&views::figure(&plot).to_string())
+            "<h3>{title}</h3><div class=plot data-plot role=img aria-label=\"Ratios of {what} to Driveline's, by cell; the numbers stand in the table above\">\
+             <script type=application/json>{}</script></div><p class=legend>By {what}. {}</p>",
+            json(&views::figure(&plot).to_string()),
+            views::ratios_note(by)
         );
     }
     let views = views::views(e, looks);
@@ -101,17 +107,17 @@ fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
 
 /// What graphs are judged by, what processes use, and what latencies consist of.
 fn key_figures(e: &ExperimentResult) -> String {
-    let (figures, parts) = (rows(&beside::key_figures(e)), rows(&beside::split(e)));
+    let (figures, parts) = (rows(&further::key_figures(e)), rows(&further::split(e)));
     let figures = match figures.as_str() {
         "" => figures,
-        table => format!("<h3>Key figures</h3>{table}<p class=legend>{}</p>\n", escape(beside::KEY_FIGURES)),
+        table => format!("<h3>Key figures</h3>{table}<p class=legend>{}</p>\n", escape(further::KEY_FIGURES)),
     };
     figures + &parts
 }
 
 /// The numbers of the plot of layers.
 fn layers(e: &ExperimentResult) -> String {
-    let table = rows(&beside::layers(e));
+    let table = rows(&further::layers(e));
     if table.is_empty() {
         table
     } else {
@@ -182,7 +188,7 @@ fn links(e: &ExperimentResult) -> String {
     head.extend(ranks.iter().map(|c| c.label()));
     let due = |l: &'_ LinkResult| l.schedule_relative.as_ref().map(|f| f.percentiles);
     let of_due: Vec<_> = all().flat_map(|c| &c.by_link).filter_map(due).collect();
-    let due_ranks: Vec<Column> = columns(&of_due).into_iter().filter(|c| [Column::P50, Column::P95, Column::P99].contains(c)).collect();
+    let due_ranks: Vec<Measure> = columns(&of_due).into_iter().filter(|c| [Measure::P50, Measure::P95, Measure::P99].contains(c)).collect();
     let due_ranks = if of_due.is_empty() { Vec::new() } else { due_ranks };
     let due_head: Vec<String> = due_ranks.iter().map(|c| format!("{} since due", c.label())).collect();
     head.extend(due_head.iter().map(String::as_str));
@@ -212,7 +218,7 @@ fn links(e: &ExperimentResult) -> String {
 /// Whether all subscribers are served alike, and who is the last.
 fn subscribers(e: &ExperimentResult) -> String {
     let ranks = columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));
-    let greatest = !ranks.contains(&Column::Greatest);
+    let greatest = !ranks.contains(&Measure::Greatest);
     let mut head = vec!["subscriber", "n"];
     head.extend(ranks.iter().map(|c| c.label()));
     head.extend(Some("greatest").filter(|_| greatest).into_iter().chain(["was the last"]));
@@ -256,13 +262,24 @@ fn rows(of: &Rows) -> String {
 
 /// How late samples were for whoever waits for them when they are due.
 fn since_due(e: &ExperimentResult) -> String {
-    let table = rows(&beside::since_due(e));
+    let table = rows(&further::since_due(e));
     if table.is_empty() {
         return table;
     }
     format!(
         "<h3>From when samples were due</h3>{table}<p class=legend>Transport is from publish() until the sample is in hand, since due from when the schedule had it published: \
          what the sender was late is in that. Of all subscribers together.</p>\n"
+    )
+}
+
+/// How long streams stall.
+fn between_arrivals(e: &ExperimentResult) -> String {
+    let table = rows(&further::between_arrivals(e));
+    if table.is_empty() {
+        return table;
+    }
+    format!(
+        "<h3>Between arrivals</h3>{table}<p class=legend>From one sample in hand to the next: a stall is in the tail, and what was lost makes it longer.</p>\n"
     )
 }
 
@@ -282,8 +299,8 @@ fn road(e: &ExperimentResult) -> String {
         }
         table.group(cell, head.len());
         for (c, p) in rows {
-            let tail = [Column::P99, Column::P95, Column::Greatest].into_iter().find_map(|c| Some((c.of(&p)?, c)));
-            let Some((ns, which)) = tail.map(|(ns, c)| (ns, if c == Column::Greatest { "greatest of the few" } else { c.label() })) else {
+            let tail = [Measure::P99, Measure::P95, Measure::Greatest].into_iter().find_map(|c| Some((c.of(&p)?, c)));
+            let Some((ns, which)) = tail.map(|(ns, c)| (ns, if c == Measure::Greatest { "greatest of the few" } else { c.label() })) else {
                 continue;
             };
             let mut cells = vec![format!("{} {}", escape(&duration_ns(ns as f64)), small(which))];
@@ -311,7 +328,7 @@ fn distance(metres: f64) -> String {
 
 /// The papers' figures beside those of this machine.
 fn published(e: &ExperimentResult) -> String {
-    let table = rows(&Told::of(e, false).rows);
+    let table = rows(&Literature::of(e, false).rows);
     if table.is_empty() {
         return table;
     }
@@ -340,8 +357,6 @@ fn accounts(e: &ExperimentResult) -> String {
         "wake calls",
     ];
     head.extend(Some("context switches").filter(|_| is_watched));
-    let streams = e.measured().any(|c| c.goodput().is_some());
-    head.extend(Some("goodput").filter(|_| streams));
     let mut table = Table::new("", &head, true);
     for c in e.cases.iter().filter(|c| c.has_deliveries()) {
         let t = &c.totals;
@@ -350,7 +365,7 @@ fn accounts(e: &ExperimentResult) -> String {
             format!("{} of {}", c.valid_runs(), c.runs.len()),
             t.scheduled.to_string(),
             t.sent.to_string(),
-            if reasons.is_empty() { "0".into() } else { format!("<span class=bad>{}</span>", escape(&reasons.join("; "))) },
+            if reasons.is_empty() { "0".into() } else { format!("<span class=bad>{}</span>", sentence(&reasons.join("; "))) },
             t.deliveries.to_string(),
             t.received.to_string(),
             count(t.late),
@@ -359,7 +374,6 @@ fn accounts(e: &ExperimentResult) -> String {
             t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
         ];
         cells.extend(Some(c.switches_per_sample().map_or_else(String::new, digits)).filter(|_| is_watched));
-        cells.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
         table.row(&escape(&c.case.id), &cells);
     }
     if table.is_empty() {
@@ -379,7 +393,7 @@ fn accounts(e: &ExperimentResult) -> String {
 
 fn control(e: &ExperimentResult) -> String {
     let floors = || floors_and_doubles(e);
-    let ranks = columns(floors().filter_map(|c| c.headline()).map(|(_, f)| &f.percentiles));
+    let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
     let mut head = vec!["floor".to_owned(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
@@ -389,8 +403,12 @@ fn control(e: &ExperimentResult) -> String {
         let Some((_, f)) = c.headline() else { continue };
         let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
         let mut cells = vec![f.percentiles.n.to_string()];
-        cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
-        cells.extend(again.iter().map(|column| control.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
+        cells.extend(ranks.iter().map(|column| column.cell(c, cell_of)));
+        cells.extend(
+            again.iter().map(|column| {
+                control.filter(|_| column.criterion() == c.criterion()).map_or_else(String::new, |r| ratio_of(column.ratio(r)))
+            }),
+        );
         table.row(&format!("{}{}", escape(&c.case.cell), small(&c.case.system_title)), &cells);
     }
     if table.is_empty() {
@@ -431,7 +449,7 @@ fn own_tools(e: &ExperimentResult) -> String {
         "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples. A tool that measures in its own way is compared with a variant that does so, too; if it contradicts that, the row with the usual settings is not confirmed.{}</p>",
         table.finish(),
         driveline_bench::TOLERANCE * 100.0,
-        not_confirmed(e).map(|line| format!(" <span class=bad>Not confirmed</span> is {}.", escape(&line))).collect::<String>()
+        not_confirmed(e).map(|line| format!(" <span class=bad>Not confirmed</span> is {}.", sentence(&line))).collect::<String>()
     )
 }
 
@@ -439,7 +457,7 @@ fn invalid(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &["run", "why it does not count"], false);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
-            table.row(&format!("{}, round {}", escape(&c.case.id), r.round + 1), &[escape(&r.reasons.join("; "))]);
+            table.row(&format!("{}, round {}", escape(&c.case.id), r.round + 1), &[sentence(&r.reasons.join("; "))]);
         }
     }
     if table.is_empty() { String::new() } else { format!("<h3>Invalid runs</h3>{}", table.finish()) }
@@ -462,12 +480,12 @@ pub(super) fn left_out<'a>(list: impl IntoIterator<Item = &'a LeftOut>) -> Strin
     let mut table = Table::new("", &["what", "why, and how to add it"], false);
     let mut place = "";
     for l in list {
-        table.row(&escape(&l.what), &[escape(&l.told())]);
+        table.row(&escape(&l.what), &[sentence(&l.told())]);
         if l.reason.contains("not installed") {
             place = driveline_bench::peers::PLACE;
         }
     }
-    if table.is_empty() { String::new() } else { format!("{}<p class=legend>{}</p>", table.finish(), escape(place)) }
+    if table.is_empty() { String::new() } else { format!("{}<p class=legend>{}</p>", table.finish(), sentence(place)) }
 }
 
 #[cfg(test)]

@@ -2,11 +2,11 @@
 //! The headline table of an experiment: every system in every cell, loan-only and filled beside each other.
 
 use super::experiment::{cell_of, count, ratio_of, small};
-use super::html::{Table, escape};
+use super::html::{Table, escape, sentence};
 use super::views;
-use crate::analysis::{CaseResult, Compared, ExperimentResult, Standing, columns, standing, too_few, total};
+use crate::analysis::{CaseResult, Compared, Criterion, ExperimentResult, Measure, Standing, compared_columns, too_few, total};
 use crate::chain;
-use crate::table::{BesideWhat, LOSSES, Loss, Nowhere, beside_copy, bounds, few_rounds, nowhere, ratio, with_unseen};
+use crate::table::{LOSSES, Loss, Nowhere, Reference, about_goodput, beside_copy, bounds, few_rounds, nowhere, ratio, with_unseen};
 use crate::words::{cell_without, spaced};
 use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
@@ -33,9 +33,9 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
     let deliveries = e.measured().any(CaseResult::has_deliveries);
-    let of_rows = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles);
-    let ranks = columns(of_rows());
-    let beside = BesideWhat::of(e);
+    let of_rows = || e.measured().filter_map(CaseResult::latencies);
+    let ranks = compared_columns(e.measured(), of_rows());
+    let beside = Reference::of(e);
     let mut each: Vec<String> = ranks.iter().map(|c| c.label().to_owned()).collect();
     each.extend(beside.columns.iter().map(|c| format!("{} ÷ {}", c.label(), beside.to)));
     let copy = beside_copy(e);
@@ -84,12 +84,12 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             let mut cells = Vec::new();
             for kind in &kinds {
                 let case = own.iter().find(|c| is_filled(c) == *kind);
-                match case.and_then(|c| c.headline().map(|(_, f)| (c, f))) {
-                    Some((c, f)) => {
-                        cells.extend(ranks.iter().map(|column| cell_of(column.of(&f.percentiles))));
+                match case.filter(|c| c.headline().is_some()) {
+                    Some(c) => {
+                        cells.extend(ranks.iter().map(|column| column.cell(c, cell_of)));
                         cells.extend(beside.columns.iter().map(|column| match beside.ratio(c, *column) {
                             Some(i) if beside.is_floor() => format!("{}× {}", ratio(i.estimate), interval(i)),
-                            i => ratio_cell(i),
+                            i => ratio_cell(column.criterion(), i),
                         }));
                     }
                     None => {
@@ -106,7 +106,7 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             let copied = own.iter().find_map(|c| c.to_memcpy());
             cells.extend(copy.iter().map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
             if links {
-                let cpu: Vec<String> = own.iter().map(|c| c.totals.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), duration_ns)).collect();
+                let cpu: Vec<String> = own.iter().map(|c| c.cpu_per_message(duration_ns).unwrap_or_else(|| "–".to_owned())).collect();
                 cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
             }
             cells.extend(lossy.iter().map(|loss| match total(own.iter().map(|c| (loss.1)(&c.totals))) {
@@ -119,22 +119,33 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
             table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
         }
     }
-    let figures: Vec<String> = e.measured().filter_map(|c| c.headline().map(|(of, _)| explained(&of))).fold(Vec::new(), |mut all, l| {
+    let explained = |c: &CaseResult| {
+        c.headline().map(|(of, _)| match c.criterion() {
+            Criterion::Goodput => about_goodput(),
+            Criterion::Latency => explained(&of),
+        })
+    };
+    let figures: Vec<String> = e.measured().filter_map(explained).fold(Vec::new(), |mut all, l| {
         if !all.contains(&l) {
             all.push(l);
         }
         all
     });
+    let title = match ranks.as_slice() {
+        [Measure::Goodput] => "Goodput",
+        _ if ranks.contains(&Measure::Goodput) => "Latency and goodput",
+        _ => "Latency",
+    };
     format!(
-        "<h3>Latency</h3>{}<p class=legend>{}{}{}{}{}{}{}</p>\n",
+        "<h3>{title}</h3>{}<p class=legend>{}{}{}{}{}{}{}</p>\n",
         table.finish(),
-        if figures.is_empty() { String::new() } else { format!("Figures are of {}.", escape(&figures.join("; "))) },
-        chain::end_to_end(e).iter().map(|line| format!(" {}", escape(line))).collect::<String>(),
+        if figures.is_empty() { String::new() } else { format!("Figures are of {}.", sentence(&figures.join("; "))) },
+        chain::end_to_end(e).iter().map(|line| format!(" {}", sentence(line))).collect::<String>(),
         too_few(of_rows()).map_or_else(String::new, |line| format!(" {line}.")),
         match (beside.columns.is_empty(), beside.is_floor()) {
             (true, _) => "",
             (false, false) =>
-                " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 and rests on five rounds or more.",
+                " Ratios with 95 % interval by rounds; coloured where the interval excludes 1 (of goodput, what counts as equal) and rests on five rounds or more.",
             (false, true) => {
                 " ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors; with 95 % interval by rounds."
             }
@@ -171,11 +182,11 @@ fn without_handling(cell: &str) -> String {
 }
 
 /// Of Driveline itself nothing: it stands beside itself.
-fn ratio_cell(r: Option<&Interval>) -> String {
+fn ratio_cell(by: Criterion, r: Option<&Interval>) -> String {
     match r {
         None => String::new(),
         Some(i) => {
-            let class = match standing(i) {
+            let class = match by.standing(i) {
                 Standing::Slower => "slower",
                 Standing::Faster => "faster",
                 Standing::NotShown | Standing::TooFewRounds => "unsure",

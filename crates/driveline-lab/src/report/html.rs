@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Text as HTML.
 
-pub(super) use driveline_analyze::escape;
+pub(super) use driveline_analyze::{escape, sentence};
 use std::fmt::Write as _;
 
 /// JSON that may stand in a script element: nothing in it can end the element.

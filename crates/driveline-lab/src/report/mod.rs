@@ -17,7 +17,7 @@ use crate::analysis::Analysis;
 use crate::archive::Manifest;
 use crate::table::remarks;
 use driveline_bench::LeftOut;
-use html::{escape, section};
+use html::{escape, section, sentence};
 use look::Looks;
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     let mut body = format!("<header><h1>{}</h1>{}</header>\n", escape(&title), setting::lead(m));
     let lines = remarks(m, a, None);
     if !lines.is_empty() {
-        let items: String = lines.iter().map(|l| format!("<li>{}</li>", escape(l))).collect();
+        let items: String = lines.iter().map(|l| format!("<li>{}</li>", sentence(l))).collect();
         let _ = write!(body, "<aside class=warn role=note aria-label=Caution><ul>{items}</ul></aside>");
     }
     body.push_str(

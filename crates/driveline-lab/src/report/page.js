@@ -36,6 +36,14 @@
     return name.slice(0, most - 1 - tail.length) + "…" + tail;
   };
 
+  // One that is too long for a line goes on in a second one, from the last part that fits on.
+  const inLines = (name, most) => {
+    if (name.length <= most) return name;
+    const fits = (sign) => name.lastIndexOf(sign, most);
+    const at = Math.max(fits(" · ") > 0 ? fits(" · ") : fits(" "), 0);
+    return at ? name.slice(0, at) + "<br>" + shortened(name.slice(at + 1), most) : shortened(name, most);
+  };
+
   // What the figure says, in the page's colours and as wide as the page allows.
   const layoutOf = (figure, element) => {
     const narrow = element.clientWidth < 600;
@@ -45,13 +53,17 @@
     const perRow = Math.max(1, Math.floor((element.clientWidth - 60) / (longest * 6.6 + 50)));
     const rows = Math.ceil(shown.length / perRow);
     const categories = new Set(figure.data.flatMap((t) => (t.orientation === "h" || t.error_x ? t.y : [])));
+    // Long names take half the plot at most.
+    const mostOfName = narrow ? 18 : 44;
+    const row = [...categories].some((n) => n.length > mostOfName) ? 42 : 34;
     // Rows of a few names need no more room than rows of many; curves need all they can get.
-    const body = categories.size ? Math.max(110, categories.size * 34) : narrow ? 300 : 360;
+    const body = categories.size ? Math.max(110, categories.size * row) : narrow ? 300 : 360;
     layout.height = body + 88 + rows * 20;
     layout.autosize = true;
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { color: colour("--ink"), family: "system-ui, sans-serif", size: narrow ? 11 : 13 };
-    layout.margin = { l: narrow ? 48 : 64, r: 16, t: 32 + rows * 20, b: 52 };
+    // On the right there is half of what stands below the last tick.
+    layout.margin = { l: narrow ? 48 : 64, r: narrow ? 24 : 36, t: 32 + rows * 20, b: 52 };
     layout.legend = { orientation: "h", traceorder: "normal", x: 0, xanchor: "left", y: 1, yanchor: "bottom", font: { size: narrow ? 10 : 12 } };
     // One alone has a name, too.
     layout.showlegend = true;
@@ -82,13 +94,11 @@
         axis.tickvals = Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => i * step);
         axis.ticktext = axis.tickvals.map((v) => (v === 0 ? "0" : prefixed(v)));
       }
-      // Long names take half the plot at most.
       if (axis.type === "category" && key.startsWith("y")) {
-        const most = narrow ? 18 : 44;
         const names = [...categories];
         axis.tickmode = "array";
         axis.tickvals = names;
-        axis.ticktext = names.map((n) => shortened(n, most));
+        axis.ticktext = names.map((n) => inLines(n, mostOfName));
       }
     }
     return layout;

@@ -2,8 +2,8 @@
 //! Single plots. Times are in seconds, so that axes label them with the right prefix.
 
 use super::look::{Look, Looks};
-use crate::analysis::{CaseResult, Figure};
-use crate::beside::layers_of;
+use crate::analysis::{CaseResult, Criterion, Figure, Measure};
+use crate::further::layers_of;
 use driveline_bench::harness::Pace;
 use driveline_bench::observations::Quantity;
 use driveline_runtime::graph::ByteSize;
@@ -36,8 +36,8 @@ fn plot(layout: Layout) -> Plot {
     p
 }
 
-/// Latency at each share of samples, the tail stretched.
-pub(super) fn percentiles(lines: &[(String, Look, &Figure)]) -> Plot {
+/// Times at each share of samples, the tail stretched.
+pub(super) fn percentiles(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     let ticks = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
     let text = ["0", "50 %", "90 %", "99 %", "99.9 %", "99.99 %", "99.999 %"];
     let x = Axis::new()
@@ -46,7 +46,7 @@ pub(super) fn percentiles(lines: &[(String, Look, &Figure)]) -> Plot {
         .tick_mode(TickMode::Array)
         .tick_values(ticks.iter().map(|q| 1.0 / (1.0 - q)).collect())
         .tick_text(text.to_vec());
-    let mut p = plot(Layout::new().x_axis(x).y_axis(time_axis("latency")));
+    let mut p = plot(Layout::new().x_axis(x).y_axis(time_axis(times)));
     for (name, look, f) in lines {
         let n = f.percentiles.n as f64;
         let at = |q: f64| if q < 1.0 { (1.0 / (1.0 - q)).min(n) } else { n };
@@ -66,9 +66,9 @@ fn trim(x: f64) -> String {
 }
 
 /// Share of samples in each bin.
-pub(super) fn histogram(lines: &[(String, Look, &Figure)]) -> Plot {
+pub(super) fn histogram(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     let y = Axis::new().title(Title::with_text("share of samples in bin")).tick_suffix(" %");
-    let mut p = plot(Layout::new().x_axis(time_axis("latency")).y_axis(y));
+    let mut p = plot(Layout::new().x_axis(time_axis(times)).y_axis(y));
     for (name, look, f) in lines {
         let n = f.percentiles.n as f64;
         let (mut x, mut y) = (Vec::new(), Vec::new());
@@ -87,9 +87,9 @@ pub(super) fn histogram(lines: &[(String, Look, &Figure)]) -> Plot {
 }
 
 /// Share of samples that a latency is not below.
-pub(super) fn ecdf(lines: &[(String, Look, &Figure)]) -> Plot {
+pub(super) fn ecdf(times: &str, lines: &[(String, Look, &Figure)]) -> Plot {
     let y = Axis::new().title(Title::with_text("share of samples that are not later")).tick_suffix(" %");
-    let mut p = plot(Layout::new().x_axis(time_axis("latency")).y_axis(y));
+    let mut p = plot(Layout::new().x_axis(time_axis(times)).y_axis(y));
     for (name, look, f) in lines {
         let x: Vec<f64> = f.curve.iter().map(|(_, ns)| s(*ns as f64)).collect();
         let y: Vec<f64> = f.curve.iter().map(|(q, _)| (q * 1e6).round() / 1e4).collect();
@@ -118,8 +118,8 @@ pub(super) fn boxes(cases: &[&CaseResult], looks: &Looks) -> Plot {
     p
 }
 
-/// A line for each system: sizes in bytes, median and 99th percentile.
-pub(super) fn sizes(lines: &[(&CaseResult, Vec<(usize, &Figure)>)], looks: &Looks) -> Plot {
+/// A line for each system, with a case for each size in bytes: median and 99th percentile, or goodput.
+pub(super) fn sizes(by: Criterion, lines: &[(&CaseResult, Vec<(usize, &CaseResult)>)], looks: &Looks) -> Plot {
     let mut all: Vec<usize> = lines.iter().flat_map(|(_, points)| points.iter().map(|(size, _)| *size)).collect();
     all.sort_unstable();
     all.dedup();
@@ -129,16 +129,25 @@ pub(super) fn sizes(lines: &[(&CaseResult, Vec<(usize, &Figure)>)], looks: &Look
         .tick_mode(TickMode::Array)
         .tick_values(all.iter().map(|b| *b as f64).collect())
         .tick_text(all.iter().map(|b| ByteSize(*b as u64).to_string()).collect());
-    let mut p = plot(Layout::new().x_axis(x).y_axis(time_axis("latency: median, thin p99")));
+    let y = match by {
+        Criterion::Goodput => Axis::new().title(Title::with_text("goodput")).type_(AxisType::Log).tick_suffix(" MB/s").auto_margin(true),
+        Criterion::Latency => time_axis("latency: median, thin p99"),
+    };
+    let mut p = plot(Layout::new().x_axis(x).y_axis(y));
     for (c, points) in lines {
         let look = looks.look(c);
         let x = || points.iter().map(|(size, _)| *size as f64).collect::<Vec<_>>();
-        let y = points.iter().map(|(_, f)| f.percentiles.p50.map(|ns| s(ns as f64))).collect::<Vec<_>>();
+        let of = |measure: Measure| move |c: &CaseResult| c.latencies().and_then(|p| measure.of(p)).map(|ns| s(ns as f64));
+        let value = |c: &CaseResult| match by {
+            Criterion::Goodput => c.goodput_bytes_per_s.map(|b| b / 1e6),
+            Criterion::Latency => of(Measure::P50)(c),
+        };
+        let y = points.iter().map(|(_, c)| value(c)).collect::<Vec<_>>();
         let group = c.name();
         p.add_trace(
             Scatter::new(x(), y).name(&group).legend_group(&group).mode(Mode::LinesMarkers).line(look.line()).marker(look.marker()),
         );
-        let y = points.iter().map(|(_, f)| f.percentiles.p99.map(|ns| s(ns as f64))).collect::<Vec<_>>();
+        let y = points.iter().map(|(_, c)| of(Measure::P99)(c)).collect::<Vec<_>>();
         if y.iter().any(Option::is_some) {
             let line = look.line().width(1.0);
             p.add_trace(
@@ -233,8 +242,12 @@ pub(super) fn stages(rows: &[(String, [f64; 3])]) -> Plot {
 pub(super) type Dot = (String, f64, f64, f64);
 
 /// Ratios with their intervals, on a logarithmic axis: half and double are as far from one.
-pub(super) fn dots(series: &[(String, Look, Option<MarkerSymbol>, Vec<Dot>)], rows: &[String]) -> Plot {
-    let x = Axis::new().title(Title::with_text("times as long as Driveline")).type_(AxisType::Log).hover_format(".3f").tick_suffix("×");
+pub(super) fn dots(by: Criterion, series: &[(String, Look, Option<MarkerSymbol>, Vec<Dot>)], rows: &[String]) -> Plot {
+    let title = match by {
+        Criterion::Goodput => "times Driveline's goodput",
+        Criterion::Latency => "times as long as Driveline",
+    };
+    let x = Axis::new().title(Title::with_text(title)).type_(AxisType::Log).hover_format(".3f").tick_suffix("×");
     let y =
         names_axis().category_order(plotly::layout::CategoryOrder::Array).category_array(rows.iter().rev().cloned().collect::<Vec<_>>());
     let one = plotly::layout::Shape::new()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Under which conditions the figures arose: machine, settings, rules.
 
-use super::html::{Table, escape, section};
+use super::html::{Table, escape, section, sentence};
 use crate::analysis::Analysis;
 use crate::archive::Manifest;
 use crate::table::date;
@@ -52,7 +52,7 @@ fn rules(m: &Manifest) -> String {
          <li>Percentiles are exact, of all samples of all valid runs; none is an average of percentiles. p95 needs 60 samples, p99 300, p99.9 3 000, p99.99 30 000.</li>\
          <li>Intervals: 95 %, bootstrap (expanded percentiles) that draws whole rounds, of both systems together, of those rounds in which the runs of both count.</li></ul>\
          <h3>Validity, declared beforehand</h3><p>{}</p>\n",
-        escape(&m.validity_rule)
+        sentence(&m.validity_rule)
     )
 }
 
@@ -96,7 +96,7 @@ fn machine(m: &Manifest, a: &Analysis) -> String {
         }
     }
     if !unset.is_empty() {
-        let items: String = unset.iter().map(|u| format!("<li>{}</li>", escape(u))).collect();
+        let items: String = unset.iter().map(|u| format!("<li>{}</li>", sentence(u))).collect();
         let _ = write!(out, "<h3>What could not be set</h3><ul>{items}</ul>");
     }
     out
@@ -117,10 +117,10 @@ fn settings(m: &Manifest) -> String {
             }
             let mut table = Table::new(&format!("{}/{}: {}", d.name, v.name, v.title), &["setting", "value", "why"], false);
             for s in &v.settings {
-                table.row(&escape(&s.name), &[escape(&s.value), escape(&s.why)]);
+                table.row(&escape(&s.name), &[escape(&s.value), sentence(&s.why)]);
             }
             if !v.note.is_empty() {
-                table.row("note", &[String::new(), escape(&v.note)]);
+                table.row("note", &[String::new(), sentence(&v.note)]);
             }
             out.push_str(&table.finish());
         }

@@ -3,9 +3,9 @@
 
 use super::look::{Look, Looks};
 use super::plots;
-use crate::analysis::{CaseResult, ExperimentResult, Figure, Ratio};
+use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, Ratio};
 use crate::archive::Role;
-use crate::beside;
+use crate::further;
 use crate::words::cell_without;
 use driveline_bench::Metric;
 use driveline_bench::harness::Payload;
@@ -50,19 +50,21 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         "percentiles",
         "Percentiles",
         "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and beside payloads that are filled or copied one copy of them.",
-        &|cell| lines(e, cell, looks).map(|l| plots::percentiles(&l)),
+        &|cell| lines(e, cell, looks).map(|l| plots::percentiles(named_times(e, cell), &l)),
     );
     add("histogram", "Histogram", "Share of samples in bins of equal ratio, 20 for each power of ten.", &|cell| {
-        lines(e, cell, looks).map(|l| plots::histogram(&l))
+        lines(e, cell, looks).map(|l| plots::histogram(named_times(e, cell), &l))
     });
-    add("ecdf", "ECDF", "Share of samples that were not later than this.", &|cell| lines(e, cell, looks).map(|l| plots::ecdf(&l)));
+    add("ecdf", "ECDF", "Share of samples that were not later than this.", &|cell| {
+        lines(e, cell, looks).map(|l| plots::ecdf(named_times(e, cell), &l))
+    });
     add(
         "due",
         "Since due",
         "How late samples are from when they were due: what the sender was late is in it, and a stall hides nothing. Right of 99 % every step is ten times rarer.",
         &|cell| {
-            let lines: Vec<_> = e.in_cell(cell).filter_map(|c| Some((c.name(), looks.look(c), beside::open_loop(c)?.1))).collect();
-            (!lines.is_empty()).then(|| plots::percentiles(&lines))
+            let lines: Vec<_> = e.in_cell(cell).filter_map(|c| Some((c.name(), looks.look(c), further::open_loop(c)?.1))).collect();
+            (!lines.is_empty()).then(|| plots::percentiles("latency", &lines))
         },
     );
     add(
@@ -74,7 +76,9 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             (!cases.is_empty()).then(|| plots::boxes(&cases, looks))
         },
     );
-    add("ratios", "Ratios", RATIOS, &|cell| ratios(e, cell, looks));
+    // Only the one cell of an experiment with no other has such a view where it has nothing but its goodput.
+    let by = if e.measured().all(|c| c.criterion() == Criterion::Goodput) { Criterion::Goodput } else { Criterion::Latency };
+    add("ratios", "Ratios", ratios_note(by), &|cell| ratios(e, cell, looks));
     add("layers", "Layers", LAYERS, &|cell| {
         let cases: Vec<_> = e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
         (!cases.is_empty()).then(|| plots::layers(&cases))
@@ -122,16 +126,28 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     for (quantity, id, title, note) in timelines {
         add(id, title, note, &|cell| over_time(e, cell, quantity, looks));
     }
-    if let Some(view) = sizes(e, looks) {
-        all.push(view.json());
-    }
+    all.extend(Criterion::ALL.into_iter().filter_map(|by| sizes(e, by, looks)).map(|view| view.json()));
     json!({"cells": e.cells(), "views": all})
 }
 
 pub(super) const LAYERS: &str = "Median of each part of a sample's way, from stamps. 'On its way' is what remains of the transport's median; where publish() returns after the sample has arrived, its call is cut at the arrival.";
 
-const RATIOS: &str =
-    "How many times as long as Driveline, with the 95 % interval by rounds. Left of the dotted line is faster than Driveline.";
+/// How ratios are to be read.
+pub(super) fn ratios_note(by: Criterion) -> &'static str {
+    match by {
+        Criterion::Goodput => {
+            "How many times Driveline's goodput, with the 95 % interval by rounds. Right of the dotted line more gets through than with Driveline; what did not arrive is not in it, and stands in the table."
+        }
+        Criterion::Latency => {
+            "How many times as long as Driveline, with the 95 % interval by rounds. Left of the dotted line is faster than Driveline."
+        }
+    }
+}
+
+/// Of what the distributions of a cell are.
+fn named_times(e: &ExperimentResult, cell: &str) -> &'static str {
+    if e.in_cell(cell).any(|c| c.criterion() == Criterion::Goodput) { "time between arrivals" } else { "latency" }
+}
 
 /// The distributions of a cell that count most, and of its floor.
 fn lines<'a>(e: &'a ExperimentResult, cell: &str, looks: &Looks) -> Option<Vec<(String, Look, &'a Figure)>> {
@@ -158,38 +174,40 @@ fn dot(at: String, i: &Interval) -> plots::Dot {
     (at, round(i.estimate), round(i.low), round(i.high))
 }
 
-/// p50, p95, p99 and p99.9 of every system of a cell.
+/// p50, p95, p99 and p99.9 of every system of a cell, or goodput.
 fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     let of: Vec<(&CaseResult, &Ratio)> =
         e.measured().filter(|c| c.case.cell == cell).filter_map(|c| c.to_driveline().map(|r| (c, r))).collect();
     let ours = e.measured().find(|c| c.is_driveline())?;
     let mut series = Vec::new();
-    type Rank = fn(&Ratio) -> Option<&Interval>;
-    let ranks: [(&str, MarkerSymbol, Rank); 4] = [
-        ("p50", MarkerSymbol::Circle, |r| r.p50.as_ref()),
-        ("p95", MarkerSymbol::Square, |r| r.p95.as_ref()),
-        ("p99", MarkerSymbol::Diamond, |r| r.p99.as_ref()),
-        ("p99.9", MarkerSymbol::TriangleUp, |r| r.p999.as_ref()),
+    let columns = [
+        (Measure::Goodput, MarkerSymbol::Circle),
+        (Measure::P50, MarkerSymbol::Circle),
+        (Measure::P95, MarkerSymbol::Square),
+        (Measure::P99, MarkerSymbol::Diamond),
+        (Measure::P999, MarkerSymbol::TriangleUp),
     ];
-    for (label, symbol, pick) in ranks {
-        let dots: Vec<_> = of.iter().filter_map(|(c, r)| pick(r).map(|i| dot(c.name(), i))).collect();
+    for (column, symbol) in columns {
+        let dots: Vec<_> = of.iter().filter_map(|(c, r)| column.ratio(r).map(|i| dot(c.name(), i))).collect();
         if !dots.is_empty() {
-            series.push((label.to_owned(), looks.look(ours).nth(series.len()), Some(symbol), dots));
+            series.push((column.label().to_owned(), looks.look(ours).nth(series.len()), Some(symbol), dots));
         }
     }
+    let (by, _) = of.iter().find_map(|(_, r)| r.deciding())?;
     let rows: Vec<String> = of.iter().map(|(c, _)| c.name()).collect();
-    // Medians alone stand in the overview of all cells.
+    // What decides stands alone in the overview of all cells.
     let told = series.len() == 1 && e.cells().len() > 1;
-    (!series.is_empty() && !told).then(|| plots::dots(&series, &rows))
+    (!series.is_empty() && !told).then(|| plots::dots(by, &series, &rows))
 }
 
-/// Medians of all cells at a glance; nothing if there is nothing to compare, or a single cell, whose view of ratios says it all.
-pub(super) fn overview(e: &ExperimentResult, looks: &Looks) -> Option<Plot> {
+/// Medians, or goodput, of all cells at a glance; nothing if there is nothing to compare, or a single cell, whose view of ratios says it all.
+pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<Plot> {
     if e.cells().len() < 2 {
         return None;
     }
+    let decided = |c: &CaseResult| c.to_driveline()?.deciding().filter(|(of, _)| *of == by).map(|(_, i)| i);
     let mut systems: Vec<&CaseResult> = Vec::new();
-    for c in e.measured().filter(|c| c.to_driveline().is_some_and(|r| r.p50.is_some())) {
+    for c in e.measured().filter(|c| decided(c).is_some()) {
         if systems.iter().all(|s| s.case.system != c.case.system) {
             systems.push(c);
         }
@@ -198,17 +216,18 @@ pub(super) fn overview(e: &ExperimentResult, looks: &Looks) -> Option<Plot> {
         .iter()
         .map(|system| {
             let of = e.measured().filter(|c| c.case.system == system.case.system);
-            let dots = of.filter_map(|c| Some(dot(c.case.cell.clone(), c.to_driveline()?.p50.as_ref()?))).collect();
+            let dots = of.filter_map(|c| Some(dot(c.case.cell.clone(), &decided(c)?))).collect();
             (system.name(), looks.look(system), None, dots)
         })
         .collect();
-    let rows: Vec<String> = e.cells().into_iter().map(str::to_owned).collect();
-    (!series.is_empty()).then(|| plots::dots(&series, &rows))
+    let of_it = |cell: &&str| e.in_cell(cell).any(|c| c.criterion() == by);
+    let rows: Vec<String> = e.cells().into_iter().filter(of_it).map(str::to_owned).collect();
+    (!series.is_empty()).then(|| plots::dots(by, &series, &rows))
 }
 
 fn stage_rows(c: &CaseResult) -> Vec<(String, [f64; 3])> {
     let row = |(subject, parts): (&str, [Option<f64>; 3])| (format!("{} · {subject}", c.name()), parts.map(|p| p.unwrap_or(0.0)));
-    beside::parts(c).into_iter().map(row).collect()
+    further::parts(c).into_iter().map(row).collect()
 }
 
 /// Subjects of one plot: more make no picture, and stand in the table.
@@ -226,7 +245,7 @@ fn observed(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
         }
     }
     lines.truncate(MAX_SUBJECTS);
-    (lines.len() > 1).then(|| plots::ecdf(&lines))
+    (lines.len() > 1).then(|| plots::ecdf("latency", &lines))
 }
 
 fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks) -> Option<Plot> {
@@ -244,13 +263,13 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
     (!lines.is_empty() && !nothing).then(|| plots::timeline(&lines, quantity))
 }
 
-/// Latency against size: a plot for each group of cells that differ by size only.
-fn sizes(e: &ExperimentResult, looks: &Looks) -> Option<View> {
+/// Latency, or goodput, against size: a plot for each group of cells that differ by size only.
+fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
     let rest = |c: &CaseResult| -> String {
         let size = c.case.links.first().map(|l| ByteSize(l.size as u64).to_string()).unwrap_or_default();
         cell_without(&c.case.cell, |word| word == size || (word == c.case.scenario_case && names_a_size(e, word)))
     };
-    let single = |c: &&CaseResult| c.case.links.len() == 1 && c.headline().is_some();
+    let single = |c: &&CaseResult| c.case.links.len() == 1 && c.headline().is_some() && c.criterion() == by;
     let mut groups: Vec<String> = Vec::new();
     for c in e.measured().filter(single) {
         if !groups.contains(&rest(c)) {
@@ -259,12 +278,12 @@ fn sizes(e: &ExperimentResult, looks: &Looks) -> Option<View> {
     }
     let mut all = Vec::new();
     for group in groups {
-        let mut lines: Vec<(&CaseResult, Vec<(usize, &Figure)>)> = Vec::new();
+        let mut lines: Vec<(&CaseResult, Vec<(usize, &CaseResult)>)> = Vec::new();
         for c in e.measured().filter(single).filter(|c| rest(c) == group) {
-            let (Some(link), Some((_, f))) = (c.case.links.first(), c.headline()) else { continue };
+            let Some(link) = c.case.links.first() else { continue };
             match lines.iter_mut().find(|(first, _)| first.case.system == c.case.system) {
-                Some((_, points)) => points.push((link.size, f)),
-                None => lines.push((c, vec![(link.size, f)])),
+                Some((_, points)) => points.push((link.size, c)),
+                None => lines.push((c, vec![(link.size, c)])),
             }
         }
         for (_, points) in &mut lines {
@@ -272,11 +291,22 @@ fn sizes(e: &ExperimentResult, looks: &Looks) -> Option<View> {
             points.dedup_by_key(|(size, _)| *size);
         }
         if lines.iter().any(|(_, points)| points.len() > 1) {
-            all.push((group, plots::sizes(&lines, looks)));
+            all.push((group, plots::sizes(by, &lines, looks)));
         }
     }
-    let note = "Median latency by size of the payload, thin lines p99. Cases may differ in rate as well; the table says which.";
-    (!all.is_empty()).then_some(View { id: "sizes", title: "By size", note, plots: all })
+    let (id, title, note) = match by {
+        Criterion::Goodput => (
+            "goodput",
+            "Goodput by size",
+            "Goodput by size of the payload. Cases may differ in rate as well, and what did not arrive is not in it; the table says which.",
+        ),
+        Criterion::Latency => (
+            "sizes",
+            "By size",
+            "Median latency by size of the payload, thin lines p99. Cases may differ in rate as well; the table says which.",
+        ),
+    };
+    (!all.is_empty()).then_some(View { id, title, note, plots: all })
 }
 
 /// Whether cases of that name always have the same size, so that the name stands for it.

@@ -8,7 +8,7 @@ use super::{CaseSpec, ReachSpec, Scenario, WorkloadSpec};
 use driveline_bench::child::unreadable;
 use driveline_bench::harness::Wait;
 use driveline_bench::peers::{Peer, misnamed};
-use driveline_runtime::graph::{Document, suggest};
+use driveline_runtime::graph::{Diagnostics, Document, suggest};
 use driveline_types::TopicName;
 use driveline_workloads::workloads;
 use serde_json::{Map, Value};
@@ -16,9 +16,66 @@ use serde_json::{Map, Value};
 /// The names of Driveline among systems.
 pub(crate) const OWN_SYSTEMS: [&str; 1] = ["driveline"];
 
+/// What is wrong with a scenario, as it is found.
+struct Mistakes<'a> {
+    document: &'a Document<Scenario>,
+    found: Diagnostics,
+}
+
+impl Mistakes<'_> {
+    /// Something that should not be there, or lacks something.
+    fn wrong(&mut self, path: &[&str], message: String, help: &str) {
+        self.found.merge(self.document.mistake(path, message, (!help.is_empty()).then(|| help.to_owned())));
+    }
+
+    /// A value that cannot be.
+    fn bad(&mut self, path: &[&str], message: String, help: &str) {
+        self.found.merge(self.document.bad_value(path, message, (!help.is_empty()).then(|| help.to_owned())));
+    }
+}
+
+/// A scenario that makes sense, with systems that are Driveline or among these peers, if those are looked at.
+///
+/// # Errors
+/// All mistakes that are found, of each kind the first one in each case or part.
+pub(super) fn check(document: Document<Scenario>, peers: Option<&[Peer]>) -> Result<Scenario, LoadError> {
+    let mut mistakes = Mistakes { document: &document, found: Diagnostics::default() };
+    check_head(&mut mistakes);
+    if let Some(peers) = peers {
+        check_systems(&mut mistakes, peers);
+    }
+    check_runs(&mut mistakes);
+    document.value.cases.iter().for_each(|(name, case)| check_case(&mut mistakes, name, case));
+    check_whole(&mut mistakes);
+    let found = mistakes.found;
+    if found.is_empty() { Ok(document.value) } else { Err(found.into()) }
+}
+
+/// Its id, and whether there is anything in it.
+fn check_head(mistakes: &mut Mistakes<'_>) {
+    let s = &mistakes.document.value;
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if s.id.is_empty() || s.id.len() > 40 || !s.id.chars().all(plain) {
+        mistakes.bad(&["id"], format!("'{}' is no id", s.id), "use letters, digits and dashes, at most 40");
+    }
+    if let Some(text) = serde_json::to_value(s).ok().as_ref().and_then(unreadable) {
+        mistakes.wrong(
+            &[],
+            format!("'{text}' has control characters, or such as are not seen"),
+            "they would move the cursor of whoever reads it, or hide what it is: leave them out",
+        );
+    }
+    if s.cases.is_empty() {
+        mistakes.wrong(&["cases"], "there is nothing to measure".into(), "add a case, for example `camera: {size: 1 MiB, rate_hz: 30}`");
+    }
+    if s.cases.len() > 64 {
+        mistakes.wrong(&["cases"], format!("there are {} cases; at most 64 are possible", s.cases.len()), "make several scenarios");
+    }
+}
+
 /// Whether the systems are Driveline or among these peers.
-pub(super) fn check_systems(document: &Document<Scenario>, peers: &[Peer]) -> Result<(), LoadError> {
-    let s = &document.value;
+fn check_systems(mistakes: &mut Mistakes<'_>, peers: &[Peer]) {
+    let s = &mistakes.document.value;
     let runs = [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)];
     let of_runs = runs.into_iter().filter_map(|(part, run)| Some((vec![part, "systems"], run.systems.as_ref()?)));
     let of_cases = s.cases.iter().filter_map(|(name, case)| Some((vec!["cases", name, "systems"], case.systems.as_ref()?)));
@@ -27,129 +84,118 @@ pub(super) fn check_systems(document: &Document<Scenario>, peers: &[Peer]) -> Re
         for (i, name) in systems.iter().enumerate() {
             if let Some((message, help)) = misnamed(peers, name, &OWN_SYSTEMS) {
                 let place = i.to_string();
-                return Err(document.bad_value(&[path.as_slice(), &[&place]].concat(), message, Some(help)).into());
+                mistakes.bad(&[path.as_slice(), &[&place]].concat(), message, &help);
             }
         }
     }
-    Ok(())
 }
 
-/// Everything else.
-pub(super) fn check(document: Document<Scenario>) -> Result<Scenario, LoadError> {
-    let s = &document.value;
-    let wrong = |path: &[&str], message: String, help: &str| {
-        Err(LoadError::from(document.mistake(path, message, (!help.is_empty()).then(|| help.to_owned()))))
-    };
-    let bad = |path: &[&str], message: String, help: &str| {
-        Err(LoadError::from(document.bad_value(path, message, (!help.is_empty()).then(|| help.to_owned()))))
-    };
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    if s.id.is_empty() || s.id.len() > 40 || !s.id.chars().all(plain) {
-        return bad(&["id"], format!("'{}' is no id", s.id), "use letters, digits and dashes, at most 40");
-    }
-    if let Some(text) = serde_json::to_value(s).ok().as_ref().and_then(unreadable) {
-        return wrong(&[], format!("'{text}' has control characters"), "they would move the cursor of whoever reads it: leave them out");
-    }
-    if s.cases.is_empty() {
-        return wrong(&["cases"], "there is nothing to measure".into(), "add a case, for example `camera: {size: 1 MiB, rate_hz: 30}`");
-    }
-    if s.cases.len() > 64 {
-        return wrong(&["cases"], format!("there are {} cases; at most 64 are possible", s.cases.len()), "make several scenarios");
-    }
+/// What is said of all cases, or names one.
+fn check_runs(mistakes: &mut Mistakes<'_>) {
+    let s = &mistakes.document.value;
+    let cases = || s.cases.keys().map(String::as_str);
     for (part, run) in [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)] {
-        if let Some((i, unknown)) = run.cases.iter().flatten().enumerate().find(|(_, c)| !s.cases.contains_key(*c)) {
-            let help = suggest(unknown, "there are", s.cases.keys().map(String::as_str));
-            return bad(&[part, "cases", &i.to_string()], format!("there is no case '{unknown}'"), &help);
+        for (i, unknown) in run.cases.iter().flatten().enumerate().filter(|(_, c)| !s.cases.contains_key(*c)) {
+            let help = suggest(unknown, "there are", cases());
+            mistakes.bad(&[part, "cases", &i.to_string()], format!("there is no case '{unknown}'"), &help);
         }
         if run.messages.is_some() && run.seconds.is_some() {
-            return wrong(&[part, "seconds"], "a run has a number of messages or of seconds, not both".into(), "leave one of them out");
+            mistakes.wrong(&[part, "seconds"], "a run has a number of messages or of seconds, not both".into(), "leave one of them out");
         }
         if let Some((i, message)) = bad_wait(&run.vary.wait) {
-            return bad(&[part, "vary", "wait", &i.to_string()], message, "");
+            mistakes.bad(&[part, "vary", "wait", &i.to_string()], message, "");
         }
     }
     let published = s.published.iter().enumerate().filter_map(|(i, p)| Some((i, p.case.as_ref()?)));
-    if let Some((i, unknown)) = published.into_iter().find(|(_, c)| !s.cases.contains_key(*c)) {
-        let help = suggest(unknown, "there are", s.cases.keys().map(String::as_str));
+    for (i, unknown) in published.filter(|(_, c)| !s.cases.contains_key(*c)) {
+        let help = suggest(unknown, "there are", cases());
         let message = format!("a published figure belongs to the case '{unknown}', which there is not");
-        return bad(&["published", &i.to_string(), "case"], message, &help);
+        mistakes.bad(&["published", &i.to_string(), "case"], message, &help);
     }
     if let Some((i, message)) = bad_wait(&s.vary.wait) {
-        return bad(&["vary", "wait", &i.to_string()], message, "");
+        mistakes.bad(&["vary", "wait", &i.to_string()], message, "");
     }
     if let Some((_, message)) = bad_wait(s.link.wait.as_slice()) {
-        return bad(&["link", "wait"], message, "");
+        mistakes.bad(&["link", "wait"], message, "");
     }
     if let Some(path) = cable_without_hosts(s) {
         let path = borrowed(&path);
         let message = format!("`{}` is about the cable between two hosts, and there is one host", path.last().copied().unwrap_or_default());
-        return wrong(&path, message, "add `reach: network` beside it, or leave it out");
+        mistakes.wrong(&path, message, "add `reach: network` beside it, or leave it out");
     }
-    for (name, case) in &s.cases {
-        if let Some((_, message)) = bad_wait(case.wait.as_slice()) {
-            return bad(&["cases", name, "wait"], message, "");
+}
+
+/// One case, and its links.
+fn check_case(mistakes: &mut Mistakes<'_>, name: &str, case: &CaseSpec) {
+    let s = &mistakes.document.value;
+    if let Some((_, message)) = bad_wait(case.wait.as_slice()) {
+        mistakes.bad(&["cases", name, "wait"], message, "");
+    }
+    let topics = || s.chain.iter().flat_map(|c| c.edges.keys()).map(String::as_str);
+    if let Some((i, topic)) = case.driveline_edges.iter().enumerate().find(|(_, t)| topics().all(|known| known != *t)) {
+        let help = suggest(topic, "topics", topics().collect::<Vec<_>>());
+        mistakes.bad(&["cases", name, "driveline_edges", &i.to_string()], format!("the chain has no topic '{topic}'"), &help);
+    }
+    if let Some(w) = &case.workload {
+        check_workload(mistakes, name, w);
+    }
+    if s.chain.is_some() && (case.workload.is_some() || !case.links.is_empty()) {
+        mistakes.wrong(&["cases", name], format!("the scenario is a chain, the case '{name}' something else"), "make two scenarios");
+        return;
+    }
+    if case.workload.is_some()
+        && case.links.is_empty()
+        && let Some(field) = unheeded(case, &OF_WORKLOADS)
+    {
+        let message = format!("the case '{name}' is a workload, which has no `{field}`");
+        mistakes.wrong(&["cases", name, &field], message, "a workload has its own parameters (docs/workloads.md): leave it out");
+    }
+    if !case.links.is_empty() && (case.workload.is_some() || case.copies.is_some()) {
+        let message = format!("the case '{name}' has `links` and something else");
+        mistakes.wrong(&["cases", name], message, "put `copies` into single links; a workload has none");
+    }
+    for (topic, link) in &case.links {
+        if let Err(e) = topic.parse::<TopicName>() {
+            mistakes.wrong(&["cases", name, "links", topic], format!("the link '{topic}' cannot be a topic: {e}"), "");
         }
-        let topics = || s.chain.iter().flat_map(|c| c.edges.keys()).map(String::as_str);
-        if let Some((i, topic)) = case.driveline_edges.iter().enumerate().find(|(_, t)| topics().all(|known| known != *t)) {
-            let help = suggest(topic, "topics", topics().collect::<Vec<_>>());
-            return bad(&["cases", name, "driveline_edges", &i.to_string()], format!("the chain has no topic '{topic}'"), &help);
+        if let Some(key) = unheeded(link, &OF_LINKS) {
+            let message = format!("`{key}` belongs to the case as a whole, and not to its link '{topic}'");
+            mistakes.wrong(&["cases", name, "links", topic, &key], message, &format!("move it up, beside `links` in `cases.{name}`"));
         }
-        if let Some(w) = &case.workload
-            && let Some(error) = bad_workload(&document, name, w)
-        {
-            return Err(error);
-        }
-        if s.chain.is_some() && (case.workload.is_some() || !case.links.is_empty()) {
-            return wrong(&["cases", name], format!("the scenario is a chain, the case '{name}' something else"), "make two scenarios");
-        }
-        if case.workload.is_some()
-            && case.links.is_empty()
-            && let Some(field) = unheeded(case, &OF_WORKLOADS)
-        {
-            let message = format!("the case '{name}' is a workload, which has no `{field}`");
-            return wrong(&["cases", name, &field], message, "a workload has its own parameters (docs/workloads.md): leave it out");
-        }
-        if !case.links.is_empty() && (case.workload.is_some() || case.copies.is_some()) {
-            let message = format!("the case '{name}' has `links` and something else");
-            return wrong(&["cases", name], message, "put `copies` into single links; a workload has none");
-        }
-        for (topic, link) in &case.links {
-            if let Err(e) = topic.parse::<TopicName>() {
-                return wrong(&["cases", name, "links", topic], format!("the link '{topic}' cannot be a topic: {e}"), "");
-            }
-            if let Some(key) = unheeded(link, &OF_LINKS) {
-                let message = format!("`{key}` belongs to the case as a whole, and not to its link '{topic}'");
-                return wrong(&["cases", name, "links", topic, &key], message, &format!("move it up, beside `links` in `cases.{name}`"));
-            }
-            if let Some((_, message)) = bad_wait(link.wait.as_slice()) {
-                return bad(&["cases", name, "links", topic, "wait"], message, "");
-            }
+        if let Some((_, message)) = bad_wait(link.wait.as_slice()) {
+            mistakes.bad(&["cases", name, "links", topic, "wait"], message, "");
         }
     }
+}
+
+/// What goes with what.
+fn check_whole(mistakes: &mut Mistakes<'_>) {
+    let s = &mistakes.document.value;
     if let Some(path) = without_size(s) {
         let path = borrowed(&path);
         let message = format!("'{}' says no size", path.last().copied().unwrap_or_default());
-        return wrong(&path, message, "add for example `size: 1 MiB`, there or under `link`");
+        mistakes.wrong(&path, message, "add for example `size: 1 MiB`, there or under `link`");
     }
     if s.chain.is_some()
         && let Some(path) = unheeded_by_chain(s)
     {
         let path = borrowed(&path);
         let message = format!("a chain does not heed `{}`", path.last().copied().unwrap_or_default());
-        return wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
+        mistakes.wrong(&path, message, "leave it out, or measure links: a scenario without `chain`");
     }
-    let stages = || s.chain.iter().flat_map(|c| &c.stages);
-    if let Some((stage, spec, parameter)) =
-        stages().find_map(|(name, spec)| Some((name, spec, spec.reads.keys().find(|p| !spec.environment.contains_key(*p))?)))
-    {
-        let message = format!("`reads` names '{parameter}', which no variable of the environment gives");
-        let help = suggest(parameter, "the environment gives", spec.environment.keys().map(String::as_str));
-        return wrong(&["chain", "stages", stage, "reads", parameter], message, &help);
+    for (stage, spec) in s.chain.iter().flat_map(|c| &c.stages) {
+        for parameter in spec.reads.keys().filter(|p| !spec.environment.contains_key(*p)) {
+            let message = format!("`reads` names '{parameter}', which no variable of the environment gives");
+            let help = suggest(parameter, "the environment gives", spec.environment.keys().map(String::as_str));
+            mistakes.wrong(&["chain", "stages", stage, "reads", parameter], message, &help);
+        }
     }
-    if let Some(u) = unheeded_by_links(s).or_else(|| unheeded_of_runs(s)).or_else(|| without_effect(s)) {
-        return wrong(&borrowed(&u.path), u.message, &u.help);
+    // Of a part that names a case which there is not, nobody knows what it heeds.
+    let are_known = [&s.run, &s.quick, &s.paper].into_iter().flat_map(|run| run.cases.iter().flatten()).all(|c| s.cases.contains_key(c));
+    let of_parts = if are_known { [unheeded_of_runs(s), without_effect(s)] } else { [None, None] };
+    for u in unheeded_by_links(s).into_iter().chain(of_parts.into_iter().flatten()) {
+        mistakes.wrong(&borrowed(&u.path), u.message, &u.help);
     }
-    Ok(document.value)
 }
 
 /// Where a cable is described, although no case reaches another host.
@@ -183,29 +229,33 @@ fn bad_wait(words: &[String]) -> Option<(usize, String)> {
     words.iter().enumerate().find_map(|(i, w)| Some((i, w.parse::<Wait>().err()?)))
 }
 
-/// What is wrong with the workload of a case.
-fn bad_workload(document: &Document<Scenario>, case: &str, w: &WorkloadSpec) -> Option<LoadError> {
-    let at = |place: &[&'static str]| ["cases", case, "workload"].into_iter().chain(place.iter().copied()).collect::<Vec<_>>();
+/// The workload of a case.
+fn check_workload(mistakes: &mut Mistakes<'_>, case: &str, w: &WorkloadSpec) {
     let known = workloads();
     let Some(workload) = known.iter().find(|k| k.name == w.name) else {
         let help = suggest(&w.name, "there are", known.iter().map(|k| k.name));
-        return Some(document.bad_value(&at(&["name"]), format!("there is no workload '{}'", w.name), Some(help)).into());
+        return mistakes.bad(&["cases", case, "workload", "name"], format!("there is no workload '{}'", w.name), &help);
     };
     let parameters: Vec<&str> = workload.defaults.as_object().into_iter().flat_map(|p| p.keys()).map(String::as_str).collect();
-    let path = at(&["parameters"]);
-    let of = |key: &'_ str| -> Vec<String> { path.iter().map(|p| (*p).to_owned()).chain([key.to_owned()]).collect() };
-    if let Some(unknown) = w.parameters.keys().find(|k| !parameters.contains(&k.as_str())) {
-        let help = suggest(unknown, "parameters", parameters);
-        let message = format!("the workload '{}' has no parameter '{unknown}'", w.name);
-        return Some(document.mistake(&borrowed(&of(unknown)), message, Some(help)).into());
-    }
+    let path = ["cases", case, "workload", "parameters"];
     let fault = |given: Map<String, Value>| driveline_workloads::check(&w.name, &Value::Object(given)).err().map(|e| format!("{e:#}"));
-    // One that is wrong without the others is marked.
-    let alone = |(key, value): (&String, &Value)| Some((of(key), fault(Map::from_iter([(key.clone(), value.clone())]))?));
-    if let Some((path, message)) = w.parameters.iter().find_map(alone) {
-        return Some(document.bad_value(&borrowed(&path), message, None).into());
+    let mut is_known_and_right = true;
+    for (key, value) in &w.parameters {
+        let of = [path.as_slice(), &[key]].concat();
+        if !parameters.contains(&key.as_str()) {
+            let message = format!("the workload '{}' has no parameter '{key}'", w.name);
+            mistakes.wrong(&of, message, &suggest(key, "parameters", parameters.clone()));
+        } else if let Some(message) = fault(Map::from_iter([(key.clone(), value.clone())])) {
+            // One that is wrong without the others is marked.
+            mistakes.bad(&of, message, "");
+        } else {
+            continue;
+        }
+        is_known_and_right = false;
     }
-    fault(w.parameters.clone()).map(|message| document.mistake(&path, message, None).into())
+    if let Some(message) = fault(w.parameters.clone()).filter(|_| is_known_and_right) {
+        mistakes.wrong(&path, message, "");
+    }
 }
 
 fn borrowed(path: &[String]) -> Vec<&str> {
@@ -235,7 +285,10 @@ mod tests {
     use std::path::Path;
 
     fn parse(text: &str) -> Result<Scenario, String> {
-        parse_document(Path::new("mine.yaml"), text.to_owned()).map_err(LoadError::from).and_then(check).map_err(|e| e.to_string())
+        parse_document(Path::new("mine.yaml"), text.to_owned())
+            .map_err(LoadError::from)
+            .and_then(|d| check(d, None))
+            .map_err(|e| e.to_string())
     }
 
     const HEAD: &str = "scenario: 1\nid: X\ntitle: t\nsource: s\nquestion: q\n";
@@ -360,8 +413,46 @@ mod tests {
             let text = parse(&format!("{HEAD}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}")), "{rest}: {text}");
         }
+        let text = parse(&format!("{HEAD}cases: {{a: {{size: 64}}}}\nvary: {{rate_hz: [1e-300, 1e300]}}\n")).unwrap_err();
+        assert!(text.contains("out of range: 1e-300\n") && text.contains("out of range: 1e300\n"), "{text}");
         assert!(parse(&format!("{HEAD}cases: {{a: {{}}}}\n").replace("id: X", "id: a b")).unwrap_err().contains("letters, digits"));
         assert!(parse(&HEAD.replace("scenario: 1", "scenario: 2")).unwrap_err().contains("this release reads format 1"));
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_told_at_once_in_the_order_of_its_lines() {
+        let peers = driveline_bench::peers::discover(None).unwrap();
+        let text = HEAD.replace("id: X", "id: a b")
+            + "systems: [drivline]
+cases:
+  a: {size: 64, wait: poll}
+  b: {links: {x: {size: 1, hogs: 2}, y: {}}}
+  c: {workload: {name: refsys, parameters: {thread: 5, threads: many}}, hogs: 1}
+quick: {cases: [d], messages: 1, seconds: 1}
+";
+        let document = parse_document(Path::new("mine.yaml"), text).unwrap();
+        let LoadError::File(found) = check(document, Some(&peers)).unwrap_err() else { panic!("it is a file") };
+        let told: Vec<(u32, &str)> = found.iter().map(|d| (d.place.as_ref().unwrap().span.line, d.message.as_str())).collect();
+        let expected = [
+            (2, "'a b' is no id"),
+            (6, "'drivline'"),
+            (8, "'poll'"),
+            (9, "`hogs` belongs to the case as a whole"),
+            (9, "'y' says no size"),
+            (10, "no parameter 'thread'"),
+            (10, "parameter 'threads'"),
+            (10, "which has no `hogs`"),
+            (11, "there is no case 'd'"),
+            (11, "not both"),
+        ];
+        assert_eq!(told.len(), expected.len(), "{told:#?}");
+        for ((line, said), (at, says)) in told.iter().zip(expected) {
+            assert!(*line == at && said.contains(says), "{at}: {says} in {told:#?}");
+        }
+        let text = parse(&format!("{HEAD}cases: {{a: {{size: 64, wait: poll}}}}\nrun: {{seconds: 5}}\nanswer: fairness\n")).unwrap_err();
+        for told in ["'poll'", "no case of `run` heeds `seconds`", "`fairness` is about several subscribers"] {
+            assert!(text.contains(told), "{told}: {text}");
+        }
     }
 
     /// What is marked with carets, and the whole.
@@ -402,7 +493,7 @@ mod tests {
             ("cases: {near: {size: 64}}\npublished: [{system: a, case: nera}]\n", "nera", "did you mean `near`?"),
         ] {
             let document = parse_document(Path::new("mine.yaml"), format!("{HEAD}{rest}")).map_err(LoadError::from);
-            let checked = document.and_then(|d| check_systems(&d, &peers).and_then(|()| check(d)));
+            let checked = document.and_then(|d| check(d, Some(&peers)));
             let text = checked.unwrap_err().to_string();
             let (marked, text) = marked(&text);
             assert!(marked == mark && text.contains(says), "{rest}: {text}");

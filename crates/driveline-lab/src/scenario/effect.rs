@@ -37,12 +37,12 @@ impl Links<'_> {
         self.each(|c| c.subscribers, &self.vary.subscribers, 1)
     }
 
-    /// How many run at the same time, in the cell that has most.
-    fn at_once(&self) -> usize {
+    /// How many run at the same time, cell by cell.
+    fn at_once(&self) -> Vec<usize> {
         if self.case.links.is_empty() {
-            return self.each(|c| c.copies, &self.vary.copies, 1).concat().into_iter().max().unwrap_or(1);
+            return self.each(|c| c.copies, &self.vary.copies, 1).concat();
         }
-        self.case.links.values().map(|l| l.copies.unwrap_or(1)).fold(0, usize::saturating_add)
+        vec![self.case.links.values().map(|l| l.copies.unwrap_or(1)).fold(0, usize::saturating_add)]
     }
 
     /// Where a key of the case is said: there, or of all of them.
@@ -71,10 +71,14 @@ impl Links<'_> {
         })
     }
 
+    fn figure(&self) -> Option<Figure> {
+        self.case.figure.or(self.scenario.link.figure).or(self.scenario.figure)
+    }
+
     /// A figure that some cell cannot have.
     fn missing_figure(&self) -> Option<Unheeded> {
         let (own, common) = (self.case.figure, self.scenario.link.figure);
-        let figure = own.or(common).or(self.scenario.figure)?;
+        let figure = self.figure()?;
         let ping_pong = self.have_rates().contains(&false);
         let (message, help) = match figure {
             Figure::FillAndTransport => {
@@ -101,6 +105,19 @@ impl Links<'_> {
     }
 }
 
+/// A figure of links in a scenario that has none of them. One that a case names is refused with everything else that a workload or a chain does not heed.
+fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
+    let path: &[&str] = match (s.figure, s.link.figure) {
+        _ if !all.is_empty() || s.cases.is_empty() => return None,
+        (Some(_), _) => &["figure"],
+        (None, Some(_)) => &["link", "figure"],
+        (None, None) => return None,
+    };
+    let what = if s.chain.is_some() { "chains are" } else { "workloads are" };
+    let message = format!("`figure` names what links are compared by, and there is no link: {what} compared by the latency of the whole");
+    Some(Unheeded::at(path, message, "leave it out".into()))
+}
+
 /// Where something is asked for that has no effect.
 pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
     let parts = Part::of(s);
@@ -111,15 +128,19 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
             part.cases(s).filter(|(_, case)| is_links(case)).map(|(name, case)| Links { scenario: s, vary: &part.vary, name, case })
         })
         .collect();
+    if let Some(found) = figure_of_nobody(s, &all) {
+        return Some(found);
+    }
     if let Some(found) = all.iter().find_map(|links| links.idle_favour().or_else(|| links.missing_figure())) {
         return Some(found);
     }
-    if s.own_tools && !all.iter().any(|links| links.at_once() == 1 && links.have_rates() == [false]) {
+    if s.own_tools && !all.iter().any(|links| links.at_once().iter().all(|n| *n == 1) && links.have_rates() == [false]) {
         let message = "`own_tools` run beside ping-pongs, and no case is one".to_owned();
         return Some(Unheeded::at(&["own_tools"], message, "leave it out, or add a case of one link without a `rate_hz`".into()));
     }
+    let is_stream = |links: &Links<'_>| links.figure() == Some(Figure::BetweenArrivals);
     let (message, help) = match s.answer? {
-        AnswerSpec::CarriedLinks if all.iter().all(|links| links.at_once() < 2) => (
+        AnswerSpec::CarriedLinks if all.iter().all(|links| links.at_once().iter().all(|n| *n < 2)) => (
             "`carried_links` asks how many links at the same time are carried, and there is but one",
             "let `copies` vary, or give a case several `links`",
         ),
@@ -129,6 +150,14 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
         AnswerSpec::Preferred if all.iter().all(|links| links.favour().is_none()) => {
             ("`preferred` asks what a preference does, and nobody is preferred", "give a case a `favour`, and leave another one as it is")
         }
+        AnswerSpec::Throughput if all.iter().all(|links| links.at_once().iter().all(|n| *n > 1)) => (
+            "`throughput` divides the size of a payload by the latency of its link, and there is no case of one link alone",
+            "leave it out, or add a case of one link",
+        ),
+        AnswerSpec::Throughput if all.iter().filter(|links| links.at_once().contains(&1)).all(is_stream) => (
+            "`throughput` asks how latencies grow with the size, and all cases of one link are streams, which are compared by goodput",
+            "leave it out",
+        ),
         _ => return None,
     };
     Some(Unheeded::at(&["answer"], message.into(), help.into()))
@@ -144,7 +173,7 @@ mod tests {
     fn parse(rest: &str) -> Result<(), String> {
         let text = format!("scenario: 1\nid: X\ntitle: t\nsource: s\nquestion: q\n{rest}\n");
         let document = parse_document(Path::new("mine.yaml"), text).map_err(LoadError::from);
-        document.and_then(check).map(drop).map_err(|e| e.to_string())
+        document.and_then(|d| check(d, None)).map(drop).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -167,10 +196,22 @@ mod tests {
             ("cases: {a: {links: {x: {}}}}\nanswer: carried_links", 8, "there is but one"),
             ("cases: {a: {}}\nanswer: fairness", 8, "give `subscribers`"),
             ("cases: {a: {subscribers: 2}}\nanswer: preferred", 8, "give a case a `favour`"),
+            ("cases: {a: {figure: between_arrivals}}\nanswer: throughput", 8, "all cases of one link are streams"),
+            ("cases: {a: {figure: between_arrivals}, b: {copies: 4}}\nanswer: throughput", 8, "all cases of one link are streams"),
+            ("cases: {a: {links: {x: {}, y: {}}}}\nanswer: throughput", 8, "there is no case of one link alone"),
+            ("cases: {a: {copies: 4, figure: between_arrivals}}\nanswer: throughput", 8, "there is no case of one link alone"),
+            ("cases: {a: {}}\nvary: {copies: [2, 4]}\nanswer: throughput", 9, "add a case of one link"),
+            ("cases: {a: {workload: {name: refsys}}}\nanswer: throughput", 8, "there is no case of one link alone"),
+            ("cases: {a: {workload: {name: refsys}}}\nfigure: between_arrivals", 8, "workloads are compared by the latency of the whole"),
         ] {
             let text = parse(&format!("{open}{rest}")).unwrap_err();
             assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}:")), "{rest}: {text}");
         }
+        let text = parse("cases: {a: {workload: {name: refsys}}}\nlink: {figure: between_arrivals}").unwrap_err();
+        assert!(text.contains("there is no link") && text.contains("mine.yaml:7:"), "{text}");
+        let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, edges: {x: 1 MiB}}\ncases: {a: {}}";
+        let text = parse(&format!("{chain}\nfigure: between_arrivals")).unwrap_err();
+        assert!(text.contains("chains are compared by the latency of the whole") && text.contains("mine.yaml:8:"), "{text}");
         let text = parse("link: {size: 64}\ncases:\n  a: {figure: between_arrivals}").unwrap_err();
         assert!(text.contains("a ping-pong has no times") && text.contains("mine.yaml:8:"), "{text}");
         let text = parse("link: {size: 64, favour: {}}\ncases: {a: {rate_hz: 10}}").unwrap_err();
@@ -186,6 +227,9 @@ mod tests {
             "cases: {a: {}, b: {workload: {name: refsys}}}\nvary: {payload: [filled]}\nfigure: fill_and_transport",
             "cases: {a: {links: {x: {copies: 4}}}}\nanswer: carried_links",
             "cases: {a: {rate_hz: 10}}\nquick: {vary: {copies: [1, 2]}}\nanswer: carried_links",
+            "cases: {a: {rate_hz: 10, figure: between_arrivals}, b: {}}\nanswer: throughput",
+            "cases: {a: {}}\nvary: {copies: [1, 4]}\nanswer: throughput",
+            "cases: {a: {workload: {name: refsys}}, b: {rate_hz: 10}}\nfigure: between_arrivals",
         ] {
             parse(&format!("link: {{size: 64}}\n{rest}")).unwrap_or_else(|e| panic!("{rest}: {e}"));
         }

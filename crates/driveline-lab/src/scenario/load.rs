@@ -3,7 +3,7 @@
 
 use super::Scenario;
 use super::builtin::{Builtin, builtin};
-use super::check::{check, check_systems};
+use super::check::check;
 use driveline_bench::UsageError;
 use driveline_bench::peers::Peer;
 use driveline_runtime::graph::{Colour, Diagnostics, Document, parse_document, read_document};
@@ -15,7 +15,7 @@ use std::path::Path;
 pub enum LoadError {
     /// The word is no experiment's, and no file's.
     NoSuchExperiment(String),
-    /// The file cannot be read, or has mistakes.
+    /// The file cannot be read, or has mistakes: all that were found.
     File(Diagnostics),
 }
 
@@ -65,7 +65,7 @@ impl From<Diagnostics> for LoadError {
 /// # Errors
 /// If there is none, or the file has mistakes; each is explained with its line.
 pub fn load(word: &str) -> Result<Scenario, LoadError> {
-    check(document(word)?)
+    check(document(word)?, None)
 }
 
 /// Likewise, and whether its systems are Driveline or among these peers.
@@ -73,9 +73,7 @@ pub fn load(word: &str) -> Result<Scenario, LoadError> {
 /// # Errors
 /// As [`load`], and if a system is none.
 pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
-    let document = document(word)?;
-    check_systems(&document, peers)?;
-    check(document)
+    check(document(word)?, Some(peers))
 }
 
 /// Whether two words mean the same experiment: the same built-in one, or the same file.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An analysis as text for a terminal: for each experiment its answer, latencies, what stands beside them, and what is missing.
 
-mod beside;
+mod further;
 
-use crate::analysis::{Analysis, CaseResult, Column, ExperimentResult, Figure, columns, too_few};
+use crate::analysis::{Analysis, CaseResult, ExperimentResult, Figure, Measure, compared_columns, too_few};
 use crate::archive::Manifest;
 use crate::chain;
-use crate::left_out::Told;
-use crate::table::{BesideWhat, LOSSES, beside_copy, goodput, interval, not_confirmed, nowhere, percentile, remarks, with_unseen};
+use crate::left_out::LeftOutLines;
+use crate::table::{LOSSES, Reference, about_goodput, beside_copy, interval, not_confirmed, nowhere, percentile, remarks, with_unseen};
 use driveline_analyze::prose::wrapped;
 use driveline_analyze::text::{Columns, digits, duration_ns};
 use std::path::Path;
@@ -20,7 +20,7 @@ const MOST_LINKS: usize = 8;
 pub(crate) fn summary(m: &Manifest, a: &Analysis, directory: &Path, width: usize) -> String {
     let mut text = String::new();
     let lists = || a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice()));
-    let left_out = Told::of(lists());
+    let left_out = LeftOutLines::of(lists());
     for e in &a.experiments {
         experiment(&mut text, e, &left_out, width);
     }
@@ -36,20 +36,21 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis, directory: &Path, width: usize
     text
 }
 
-fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: usize) {
+fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, width: usize) {
     text.push_str(&wrapped(&format!("{} · {}", e.id, e.title), width));
     text.push_str(&wrapped(&e.question, width));
     for line in e.answer.lines() {
         text.push_str(&wrapped(line, width));
     }
     text.push('\n');
-    latencies(text, e, width);
-    beside::own_edges(text, e);
-    beside::transmission(text, e);
-    beside::key_figures(text, e, width);
-    beside::observed(text, e, width);
-    beside::floors(text, e);
-    beside::published(text, e, width);
+    compared(text, e, width);
+    further::between_arrivals(text, e);
+    further::own_edges(text, e);
+    further::transmission(text, e);
+    further::key_figures(text, e, width);
+    further::observed(text, e, width);
+    further::floors(text, e);
+    further::published(text, e, width);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
             let reasons = r.reasons.join("; ").replace('\n', "\n    ");
@@ -70,25 +71,23 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &Told, width: u
 }
 
 /// Every system in every cell, and every link of those that have several.
-fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
-    let figures = || e.measured().filter_map(CaseResult::headline).map(|(_, f)| f);
-    let of_rows = || figures().chain(e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure)).map(|f| &f.percentiles);
-    let ranks = columns(of_rows());
-    let beside = BesideWhat::of(e);
+fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
+    let of_links = || e.measured().flat_map(|c| &c.by_link).map(|l| &l.figure.percentiles);
+    let of_rows = || e.measured().filter_map(CaseResult::latencies).chain(of_links());
+    let ranks = compared_columns(e.measured(), of_rows());
+    let beside = Reference::of(e);
     let lossy: Vec<_> = LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     let mut head = vec![String::new(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(beside.columns.iter().map(|c| format!("÷ {}, {}", beside.to, c.label())));
     let copy = beside_copy(e);
     head.extend(copy.iter().map(|c| format!("÷ memcpy, {}", c.label())));
-    let streams = e.measured().any(|c| c.goodput().is_some());
-    head.extend(streams.then(|| "goodput".to_owned()));
     head.extend(["CPU/message".into(), "switches/message".into()]);
     head.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     head.extend(["sent".into(), "lost".into()]);
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     for cell in e.cells() {
-        let of = e.in_cell(cell).find_map(CaseResult::headline).map(|(of, _)| of.label().to_owned());
+        let of = e.in_cell(cell).find_map(CaseResult::compared_label);
         table.heading(of.map_or_else(|| cell.to_owned(), |of| format!("{cell} ({of})")));
         for c in e.in_cell(cell) {
             let name = format!("  {}", c.name_with_doubt());
@@ -97,15 +96,15 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
                 continue;
             };
             let mut row = vec![name];
-            row.extend(percentiles(figure, &ranks));
+            row.push(figure.percentiles.n.to_string());
+            row.extend(ranks.iter().map(|column| column.cell(c, percentile)));
             row.extend(beside.columns.iter().map(|column| interval(beside.ratio(c, *column))));
             row.extend(copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))));
-            row.extend(streams.then(|| c.goodput().map_or_else(String::new, goodput)));
             if !c.has_deliveries() {
                 row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
                 row.extend(c.lost().into_iter().flat_map(|(lost, due)| [due.to_string(), lost.to_string()]));
             } else {
-                row.push(c.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns));
+                row.push(c.cpu_per_message(duration_ns).unwrap_or_default());
                 row.push(c.switches_per_sample().map_or_else(String::new, digits));
                 row.extend(lossy.iter().map(|loss| with_unseen(loss, &c.totals)));
             }
@@ -114,7 +113,6 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
                 let mut row = vec![format!("    {}", l.topic)];
                 row.extend(percentiles(&l.figure, &ranks));
                 row.extend(beside.columns.iter().chain(&copy).map(|_| String::new()));
-                row.extend(streams.then(String::new));
                 row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns), String::new()]);
                 row.extend(lossy.iter().map(|loss| with_unseen(loss, &l.totals)));
                 table.row(row);
@@ -131,6 +129,9 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
     let mut say = |line: &str| text.push_str(&wrapped(line, width));
     for line in too_few(of_rows()).into_iter().chain(chain::end_to_end(e)) {
         say(&format!("  {line}"));
+    }
+    if ranks.contains(&Measure::Goodput) {
+        say(&format!("  {}", about_goodput()));
     }
     if beside.is_floor() && !beside.columns.is_empty() {
         say("  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors");
@@ -152,8 +153,8 @@ fn latencies(text: &mut String, e: &ExperimentResult, width: usize) {
 }
 
 /// Number of samples and percentiles; of no samples nothing.
-fn percentiles(f: &Figure, ranks: &[Column]) -> Vec<String> {
+fn percentiles(f: &Figure, ranks: &[Measure]) -> Vec<String> {
     let p = &f.percentiles;
-    let of = |column: &Column| if p.n == 0 { String::new() } else { percentile(column.of(p)) };
+    let of = |column: &Measure| if p.n == 0 || *column == Measure::Goodput { String::new() } else { percentile(column.of(p)) };
     std::iter::once(p.n.to_string()).chain(ranks.iter().map(of)).collect()
 }

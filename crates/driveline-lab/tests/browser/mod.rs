@@ -8,6 +8,7 @@
 
 pub(crate) mod devtools;
 
+use crate::skipped::skipped;
 use devtools::Browser;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -15,11 +16,15 @@ use std::path::{Path, PathBuf};
 /// Programs that are the same browser under other names.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-fn program() -> PathBuf {
+/// Nothing, told, where no browser of this family is installed: Ubuntu has it as a snap only.
+fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let all = std::env::split_paths(&path).flat_map(|d| BROWSERS.map(|b| d.join(b)));
-    let found = all.into_iter().find(|p| p.is_file());
-    found.unwrap_or_else(|| panic!("no browser ({}) is in PATH: `make setup`, or `apt install chromium`; on Ubuntu, where that is a snap, Google's package of Chrome", BROWSERS.join(", ")))
+    let found = std::env::split_paths(&path).flat_map(|d| BROWSERS.map(|b| d.join(b))).find(|p| p.is_file());
+    if found.is_none() {
+        let why = format!("no browser ({}) is in PATH", BROWSERS.join(", "));
+        skipped("a report in a browser", &why, "`apt install chromium`, or on Ubuntu, where that is a snap, Google's package of Chrome");
+    }
+    found
 }
 
 /// What the page told after everything in it was opened.
@@ -32,6 +37,8 @@ pub(crate) struct Told {
     pub(crate) overview_height: f64,
     pub(crate) views: Vec<String>,
     pub(crate) empty: Vec<String>,
+    /// Words of plots that reach beyond their plot, with its view.
+    pub(crate) words_cut: Vec<String>,
     pub(crate) dark: bool,
     pub(crate) width: f64,
     pub(crate) page_width: f64,
@@ -49,12 +56,21 @@ pub(crate) struct Told {
 
 /// Clicks through everything and notes what it sees; its value is a [`Told`].
 const PROBE: &str = r#"(async () => {
-  const told = { errors: [], views: [], empty: [], fetched: [] };
+  const told = { errors: [], views: [], empty: [], words_cut: [], fetched: [] };
   const frame = () => new Promise(requestAnimationFrame);
   // Until the page says that it is done with everything in there.
   const drawn = async (element) => { while (element.matches("[aria-busy=true]") || element.querySelector("[aria-busy=true]")) await frame(); };
+  const beyond = (plot, view) => {
+    const edge = plot.getBoundingClientRect();
+    for (const word of plot.querySelectorAll("svg text")) {
+      const at = word.getBoundingClientRect();
+      const cut = at.left < edge.left - 1 || at.right > edge.right + 1 || at.top < edge.top - 1 || at.bottom > edge.bottom + 1;
+      if (at.width > 0 && cut) told.words_cut.push(`${view}: ${word.textContent}`);
+    }
+  };
   for (const d of document.querySelectorAll("details")) d.open = true;
   for (const p of document.querySelectorAll("[data-plot], .explorer")) { p.scrollIntoView({ behavior: "instant" }); await drawn(p); }
+  for (const p of document.querySelectorAll("[data-plot]")) beyond(p, "at a glance");
   for (const box of document.querySelectorAll(".explorer")) {
     const tabs = [...box.querySelectorAll("[role=tab]")];
     if (tabs.length === 0) { told.errors.push("an explorer came to nothing"); continue; }
@@ -71,6 +87,7 @@ const PROBE: &str = r#"(async () => {
         const shapes = box.querySelectorAll(".plot .trace, .plot .point, .plot .points path, .plot .box").length;
         told.views.push(`${tab.textContent} | ${cell}`);
         if (shapes === 0) told.empty.push(`${tab.textContent} | ${cell}`);
+        beyond(box.querySelector(".plot"), `${tab.textContent} | ${cell}`);
       }
     }
     // What is chosen stays chosen, whatever other views have; and each says of what it is, where there is more than that.
@@ -113,10 +130,10 @@ const PROBE: &str = r#"(async () => {
   return told;
 })()"#;
 
-/// Opens a page in each of these ways (dark or light, and how wide), and returns what it told, and what the browser complained of.
-pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> [Told; N] {
-    let mut browser = Browser::start(&program());
-    looks.map(|(dark, width)| look(&mut browser, page, dark, width))
+/// Opens a page in each of these ways (dark or light, and how wide), and returns what it told, and what the browser complained of; nothing without a browser.
+pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> Option<[Told; N]> {
+    let mut browser = Browser::start(&program()?);
+    Some(looks.map(|(dark, width)| look(&mut browser, page, dark, width)))
 }
 
 fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {

@@ -12,6 +12,7 @@ mod writer;
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
 
+use driveline::service::{ServiceCalls, ServiceEnd};
 use driveline::{CallbackStats, SubscriptionStats};
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId};
@@ -64,6 +65,15 @@ pub enum Record {
         #[serde(flatten)]
         stats: CallbackCounters,
     },
+    /// A port and somebody else's on the same topic cannot be connected.
+    Refused {
+        /// Component.
+        component: String,
+        /// Its input or output port.
+        port: String,
+        /// The other end, why, and what to do.
+        text: String,
+    },
     /// Something that whoever reads the run's figures must know.
     Fact {
         /// Component.
@@ -97,6 +107,18 @@ pub enum Record {
         /// Samples published.
         published: u64,
     },
+    /// Calls of one service that a component makes or answers, once a second if they changed, and at the end. From the start of the process.
+    Service {
+        /// Component.
+        component: String,
+        /// The service.
+        service: String,
+        /// Whether the component asks or answers.
+        end: CallEnd,
+        /// Since the start.
+        #[serde(flatten)]
+        calls: CallCounters,
+    },
     /// A component asks for the end of the run: its work is done.
     Finished {
         /// Component.
@@ -118,6 +140,8 @@ pub enum Record {
         /// How long so far.
         for_ms: u64,
     },
+    /// A signal (SIGTERM or SIGINT) has asked the process to end.
+    Asked,
     /// The process is about to end because of this.
     Failed {
         /// The call that failed, if it was one.
@@ -328,6 +352,71 @@ pub struct InputCounters {
     pub missed: u64,
     /// Samples dropped for their age (lifespan).
     pub expired: u64,
+}
+
+/// Which end of a service a component is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallEnd {
+    /// It asks.
+    Client,
+    /// It answers.
+    Server,
+}
+
+/// Calls of one service at one end. Each is in one of the further counts, or under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallCounters {
+    /// Calls made, or requests taken.
+    pub calls: u64,
+    /// Those with a response.
+    pub answered: u64,
+    /// Those that the server refused, by its callback or for lack of room.
+    pub refused: u64,
+    /// Those whose time was over; only clients know it.
+    pub timed_out: u64,
+    /// Those whose other end had gone.
+    pub peer_gone: u64,
+    /// Those that were not sent, since there was no server or no room; only clients know it.
+    pub not_sent: u64,
+}
+
+impl CallCounters {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            calls: self.calls.saturating_add(other.calls),
+            answered: self.answered.saturating_add(other.answered),
+            refused: self.refused.saturating_add(other.refused),
+            timed_out: self.timed_out.saturating_add(other.timed_out),
+            peer_gone: self.peer_gone.saturating_add(other.peer_gone),
+            not_sent: self.not_sent.saturating_add(other.not_sent),
+        }
+    }
+}
+
+impl From<ServiceEnd> for CallEnd {
+    fn from(end: ServiceEnd) -> Self {
+        match end {
+            ServiceEnd::Client => Self::Client,
+            ServiceEnd::Server => Self::Server,
+        }
+    }
+}
+
+impl From<&ServiceCalls> for CallCounters {
+    fn from(c: &ServiceCalls) -> Self {
+        Self {
+            calls: c.calls,
+            answered: c.answered,
+            refused: c.refused,
+            timed_out: c.timed_out,
+            peer_gone: c.peer_gone,
+            not_sent: c.not_sent,
+        }
+    }
 }
 
 impl From<SubscriptionStats> for InputCounters {

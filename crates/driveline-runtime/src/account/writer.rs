@@ -3,7 +3,7 @@
 
 use super::{CallbackAccount, InputAccount, OriginAccount, Record};
 use crossbeam_queue::ArrayQueue;
-use driveline::{CallbackRecord, Conversions, Observer};
+use driveline::{CallbackRecord, Conversions, EndpointEvent, Observer};
 use driveline_types::header::Arrival;
 use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
@@ -152,6 +152,13 @@ impl Writer {
         self.shared.wake();
     }
 
+    /// What happened to a port, where somebody must know of it when the run is over.
+    pub(crate) fn endpoint(&self, component: &str, port: &str, event: &EndpointEvent) {
+        if let EndpointEvent::Refused { text } = event {
+            self.send(Record::Refused { component: component.to_owned(), port: port.to_owned(), text: text.clone() });
+        }
+    }
+
     /// Writes what is left and ends the thread; nothing is written after it. Blocks until then: [`CLOSE_WITHIN`] and a
     /// single write at most, if the reader does not read.
     pub fn close(&self) {
@@ -197,6 +204,10 @@ impl Observer for Writer {
         // There are as many places as slots.
         let _ = self.shared.full.push(slot);
         self.shared.wake();
+    }
+
+    fn event(&self, callback: &str, input: &str, event: &EndpointEvent) {
+        self.endpoint(callback, input, event);
     }
 }
 

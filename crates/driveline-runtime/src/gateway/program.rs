@@ -35,7 +35,7 @@ const NOTICES: u32 = 512;
 
 /// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
 /// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
-/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network.md`, section 7). There is no setting for any of that but this.
+/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
 pub const ZENOH_THREADS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
 /// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
@@ -83,7 +83,12 @@ pub trait Gateway: Sized {
 
 /// The program named `name`: reads its arguments, and returns when the gateway has ended.
 pub fn serve<G: Gateway>(name: &str) -> ExitCode {
-    let usage = || format!("usage: {name} CONFIG.json\n       {name} --version\n\n{}", G::ABOUT);
+    let usage = || {
+        format!(
+            "usage: {name} CONFIG.json\n       {name} --version\n\n{} While it runs, `driveline gateway list --explain` says what it carries, and why not.",
+            G::ABOUT
+        )
+    };
     let arguments: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let result = match arguments.as_slice() {
         [flag] if flag == "--help" || flag == "-h" => {

@@ -153,6 +153,18 @@ impl Diagnostics {
         });
     }
 
+    /// Takes in what another look at the same files found.
+    pub fn merge(&mut self, other: Self) {
+        other.list.into_iter().for_each(|d| self.push(d));
+        self.sort();
+    }
+
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// The findings.
     pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
         self.list.iter()

@@ -4,8 +4,8 @@
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
 use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
-use super::shape;
 use super::yaml::{self, Fault, Node, Value};
+use super::{shape, sound};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use indexmap::IndexMap;
@@ -24,6 +24,9 @@ pub(super) const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
 const MAX_COMPONENTS: usize = 1000;
 const MAX_PORTS: usize = 10_000;
 const MAX_TOPICS: usize = 4000;
+
+/// Most values that only reading them tells to be none.
+const MOST_REFUSED: usize = 16;
 
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| model::json_schema().to_value());
 
@@ -124,8 +127,8 @@ impl Files {
         files
     }
 
-    /// Reports a graph that is too large to be looked at any closer.
-    pub(super) fn check_size(&mut self) {
+    /// Whether the graph is too large to be looked at any closer, which is told.
+    pub(super) fn is_too_large(&mut self) -> bool {
         let components = || self.modules.values().flat_map(|m| m.spec.components.values());
         let ports = components().map(|c| c.inputs.len() + c.outputs.len()).sum();
         let sizes = [
@@ -134,11 +137,13 @@ impl Files {
             ("connected ports", ports, MAX_PORTS),
             ("entries under `topics:`", self.topics.len(), MAX_TOPICS),
         ];
-        for (what, n, most) in sizes.into_iter().filter(|(_, n, most)| n > most) {
+        let too_large: Vec<_> = sizes.into_iter().filter(|(_, n, most)| n > most).collect();
+        for (what, n, most) in &too_large {
             self.error(
                 Diagnostic::error(format!("the graph has {n} {what}; at most {most} are possible")).help("make several graphs of it"),
             );
         }
+        !too_large.is_empty()
     }
 
     pub(super) fn error(&mut self, d: Diagnostic) {
@@ -221,24 +226,7 @@ impl Files {
             let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
             return self.error(d);
         }
-        let findings = shape::check(&root, &SCHEMA);
-        let sound = findings.is_empty();
-        for f in findings {
-            let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
-            self.error(d);
-        }
-        let spec = match de::typed::<GraphFile>(&root) {
-            Ok(spec) => Some(spec),
-            Err(e) => {
-                // What the check against the schema has said already is not repeated in serde's words.
-                if sound {
-                    let span = e.span.unwrap_or_default();
-                    let d = Diagnostic::error(e.message).at(self.sources.place(Site { file, span }));
-                    self.error(d);
-                }
-                None
-            }
-        };
+        let spec = self.sound(file, &root);
         let document = self.documents.len();
         self.documents.push(Document { file, root });
         let Some(spec) = spec else { return };
@@ -261,6 +249,38 @@ impl Files {
             let place = self.item_place(document, "params_files", i);
             self.params(&directory.join(params), &place);
         }
+    }
+
+    /// A file without what has mistakes, which are told. `None`: nothing is left that could be looked at by itself.
+    fn sound(&mut self, file: usize, root: &Node) -> Option<GraphFile> {
+        let mut mistakes = Vec::new();
+        for f in shape::check(root, &SCHEMA) {
+            let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            self.error(d);
+            mistakes.push(f.span);
+        }
+        if mistakes.len() >= Diagnostics::MOST {
+            return None;
+        }
+        let by_schema = !mistakes.is_empty();
+        // What the schema does not know is refused one after the other: each time, what was is taken out.
+        for _ in 0..MOST_REFUSED {
+            let part = if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
+            let e = match de::typed(&part) {
+                Ok(spec) => return Some(spec),
+                // What the check against the schema has said already, which an alias repeats elsewhere, is not said again in serde's words.
+                Err(_) if by_schema => return None,
+                Err(e) => e,
+            };
+            let span = e.span.unwrap_or_default();
+            if mistakes.contains(&span) {
+                break;
+            }
+            let d = Diagnostic::error(e.message).at(self.sources.place(Site { file, span }));
+            self.error(d);
+            mistakes.push(span);
+        }
+        None
     }
 
     fn item_place(&self, document: usize, key: &str, index: usize) -> Place {

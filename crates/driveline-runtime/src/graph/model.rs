@@ -31,7 +31,7 @@ pub struct GraphFile {
     pub name: Option<String>,
     /// Name of the domain; processes of one user in one domain see each other's host topics. Default: `default`.
     #[serde(default)]
-    #[schemars(extend("format" = "name"))]
+    #[schemars(extend("format" = "domain"))]
     pub domain: Option<String>,
     /// How this host takes part in the network, for topics with `reach: network`.
     #[serde(default)]

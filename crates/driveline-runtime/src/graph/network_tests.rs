@@ -45,6 +45,15 @@ fn what_other_hosts_publish_or_read_is_not_missing_here() {
 }
 
 #[test]
+fn of_an_endpoint_that_is_refused_nothing_else_is_said() {
+    for endpoint in ["tcp/192.0.2.1:75000", "tcp/192.0.2.1", "tcp/192.0.2.1:7450#iface=nosuch;dscp=x"] {
+        let text = CAR.replace("connect: [\"tcp/10.0.0.2:7450\"]", &format!("listen: [\"{endpoint}\"]"));
+        let found = graph(&text).diagnostics;
+        assert_eq!((found.iter().count(), found.errors()), (1, 1), "{}", found.render(Colour::No));
+    }
+}
+
+#[test]
 fn a_graph_without_network_topics_has_no_gateway() {
     let text = CAR.replace("reach: network", "reach: host, external: true");
     let loaded = graph(&text);

@@ -57,12 +57,20 @@ pub struct Loaded {
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
     let mut files = Files::read(path);
-    files.check_size();
+    // What is missing because it could not be read must not be reported as missing from the graph.
+    let is_whole = files.found.errors() == 0;
+    let is_too_large = files.is_too_large();
     for argument in &options.set {
         files.set(argument);
     }
-    // What is missing because a file could not be read must not be reported as missing from the graph.
-    let graph = if files.found.errors() == 0 { Some(Resolver::new(&mut files, options).run(path)) } else { None };
+    let graph = match Resolver::new(&mut files, options) {
+        _ if is_too_large => None,
+        resolver if is_whole => Some(resolver.run(path)),
+        resolver => {
+            resolver.each_by_itself();
+            None
+        }
+    };
     files.found.sort();
     let graph = graph.filter(|_| files.found.errors() == 0);
     Loaded { graph, diagnostics: files.found }
@@ -117,9 +125,23 @@ impl<'a> Resolver<'a> {
         self.files.place(at.document, &at.path(rest), part)
     }
 
+    fn specs(&self) -> Vec<(String, usize, ModuleSpec)> {
+        self.files.modules.iter().map(|(name, m)| (name.clone(), m.document, m.spec.clone())).collect()
+    }
+
+    /// Checks modules, network and rules of a graph of which not all is known, without what they need of each other.
+    fn each_by_itself(mut self) {
+        let specs = self.specs();
+        self.component_names(&specs);
+        for (name, document, spec) in &specs {
+            self.module(name, *document, spec);
+        }
+        topology::network_by_itself(self.files);
+        super::ros2::by_itself(self.files);
+    }
+
     fn run(mut self, path: &Path) -> ResolvedGraph {
-        let specs: Vec<(String, usize, ModuleSpec)> =
-            self.files.modules.iter().map(|(name, m)| (name.clone(), m.document, m.spec.clone())).collect();
+        let specs = self.specs();
         if let Some(wanted) = &self.options.modules {
             for name in wanted.iter().filter(|w| !specs.iter().any(|(n, ..)| n == *w)) {
                 let help = suggest(name, "modules", specs.iter().map(|(n, ..)| n.as_str()));
@@ -127,7 +149,32 @@ impl<'a> Resolver<'a> {
             }
         }
         // Parameters of unknown components can only be told once all components are known.
-        for (module, document, spec) in &specs {
+        self.component_names(&specs);
+        self.unknown_assignments();
+        let modules = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
+        let (topics, misspelt) = topology::check(self.files, &self.ends);
+        let network = topology::network(self.files, &topics);
+        let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
+        let to_hosts =
+            topics.values().any(|t| t.reach == Reach::Network) || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
+        let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);
+        if specs.is_empty() && !bridge {
+            let place = self.files.place(0, &["modules"], Part::Key);
+            let d = Diagnostic::error("the graph has no modules, so there is nothing to run").at(place);
+            self.files.error(
+                d.help("add `modules:`; a file that others include is checked with them; gateways alone run for rules under `ros2:`, for topics with `reach: network, external: true`, and as routers"),
+            );
+        }
+        let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+        let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
+        let graph = ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
+        topology::cycles(self.files, &graph, &self.components);
+        graph
+    }
+
+    /// Notes the components; those of a name that another one has are told.
+    fn component_names(&mut self, specs: &[(String, usize, ModuleSpec)]) {
+        for (module, document, spec) in specs {
             for component in spec.components.keys() {
                 if let Some((other_module, other)) = self.components.get(component) {
                     let d = Diagnostic::error(format!("the component `{component}` exists twice; names are unique in a graph"))
@@ -140,26 +187,6 @@ impl<'a> Resolver<'a> {
                 }
             }
         }
-        self.unknown_assignments();
-        let modules = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
-        let (topics, misspelt) = topology::check(self.files, &self.ends);
-        let network = topology::network(self.files, &topics);
-        let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
-        let to_hosts =
-            topics.values().any(|t| t.reach == Reach::Network) || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
-        let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);
-        if specs.is_empty() && !bridge {
-            let place = self.files.place(0, &["modules"], Part::Key);
-            let d = Diagnostic::warning("the graph has no modules, so there is nothing to run").at(place);
-            self.files.error(
-                d.help("add `modules:`; gateways alone run for rules under `ros2:`, for topics with `reach: network, external: true`, and as routers"),
-            );
-        }
-        let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
-        let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
-        let graph = ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
-        topology::cycles(self.files, &graph, &self.components);
-        graph
     }
 
     fn looked_at(&self, module: &str) -> bool {

@@ -21,15 +21,7 @@ pub(super) fn check(
     ends: &[End],
 ) -> Option<Ros2Spec> {
     let (document, spec) = files.ros2.as_ref().map(|r| (r.document, r.spec.clone()))?;
-    let mistakes = spec.mistakes();
-    let wrong: Vec<_> = mistakes.iter().filter_map(|m| Some((m.key, m.index?))).collect();
-    for m in mistakes {
-        let index = m.index.map(|i| i.to_string());
-        let path: Vec<&str> = ["ros2", m.key].into_iter().chain(index.as_deref()).collect();
-        let place = files.place(document, &path, Part::Value);
-        let number = m.index.map_or(String::new(), |i| format!("entry {} of `{}`: ", i + 1, m.key));
-        files.error(Diagnostic::error(format!("{number}{}", m.message)).at(place).help(m.help));
-    }
+    let wrong = wrong(&spec);
     let place = files.place(document, &["ros2"], Part::Key);
     if spec.topics.is_empty() && spec.services.is_empty() {
         let d = Diagnostic::warning("`ros2:` has no rules, so nothing is exchanged with ROS 2").at(place.clone());
@@ -45,6 +37,26 @@ pub(super) fn check(
             files.error(Diagnostic::warning(format!("entry {} of `topics`: {message}", i + 1)).at(place).help(help));
         }
     }
+    by_itself(files)
+}
+
+/// Entries with mistakes: their list, and their number in it.
+fn wrong(spec: &Ros2Spec) -> Vec<(&'static str, usize)> {
+    spec.mistakes().iter().filter_map(|m| Some((m.key, m.index?))).collect()
+}
+
+/// Checks what stands there without the topics' ends, and resolves it.
+pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
+    let (document, spec) = files.ros2.as_ref().map(|r| (r.document, r.spec.clone()))?;
+    for m in spec.mistakes() {
+        let index = m.index.map(|i| i.to_string());
+        let path: Vec<&str> = ["ros2", m.key].into_iter().chain(index.as_deref()).collect();
+        let place = files.place(document, &path, Part::Value);
+        let number = m.index.map_or(String::new(), |i| format!("entry {} of `{}`: ", i + 1, m.key));
+        files.error(Diagnostic::error(format!("{number}{}", m.message)).at(place).help(m.help));
+    }
+    let wrong = wrong(&spec);
+    let place = files.place(document, &["ros2"], Part::Key);
     let base = place.file.parent().unwrap_or(Path::new("")).to_owned();
     let spec = spec.relative_to(&base);
     let definitions = Definitions::read(&spec.types, &base);

@@ -5,7 +5,7 @@
 //! JSON Schema that schemars generates for the graph types; whatever else there were would still be caught by serde.
 
 use super::diagnostic::{Diagnostics, Span, closest, suggest};
-use super::units::ByteSize;
+use super::units::{self, ByteSize};
 use super::yaml::{Node, Value, shorten};
 use driveline_types::TopicName;
 use serde_json::Value as Json;
@@ -317,18 +317,20 @@ impl<'a> Checker<'a> {
                 (Some(a), None) => format!("it must be at least {a}"),
                 (None, b) => format!("it must be at most {}", b.unwrap_or(f64::MAX)),
             };
-            self.report(node.span, format!("{} is out of range: {value}", self.name()), Some(help));
+            self.report(node.span, format!("{} is out of range: {}", self.name(), number(value)), Some(help));
         }
     }
 
     fn text(&mut self, node: &Node, text: &str, schema: &Json) {
         let fault = match schema["format"].as_str() {
             Some("byte-size") => text.parse::<ByteSize>().err().map(|e| e.to_string()),
+            Some("domain") => driveline_shm::domain::check_name(text).err().map(|e| e.to_string()),
             Some("name") => text.parse::<TopicName>().err().map(|e| e.to_string()),
             _ => None,
         };
         if let Some(message) = fault {
-            self.report(node.span, message, None);
+            let meant = if schema["format"] == "byte-size" { units::meant(text) } else { None };
+            self.report(node.span, message, meant.map(|meant| format!("did you mean `{meant}`?")));
         }
     }
 
@@ -391,6 +393,12 @@ fn plain_number(key: &str, text: &str) -> Option<String> {
     // Without the digits that binary fractions add.
     let value = (number * factor / of_key * 1e6).round() / 1e6;
     Some(format!("Write a plain number, which is in {what}: `{key}: {value}`"))
+}
+
+/// As people write it: one that would have dozens of digits with an exponent.
+fn number(value: f64) -> String {
+    let plain = value == 0.0 || (1e-6..1e15).contains(&value.abs());
+    if plain { value.to_string() } else { format!("{value:e}") }
 }
 
 fn one_line(text: &str) -> String {

@@ -200,7 +200,7 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (1, "the file has format 2", "this release reads format 1"),
             (2, "unknown key `module` at the top", "did you mean `modules`?"),
             (4, "`reach` cannot be `hosst`", "did you mean `host`?"),
-            (4, "\"2 MiBs\" is not a size", ""),
+            (4, "\"2 MiBs\" is not a size", "did you mean `2 MiB`?"),
             (4, "unknown key `dept` in `topics.a/b.qos`", "did you mean `depth`?"),
             (4, "`depth` needs an integer, and this is the text \"x\"", ""),
             (4, "`pins` is out of range: 0", "between 1 and 8192"),
@@ -219,6 +219,46 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (17, "`p` needs true or false or an integer or a number or text, and this is a mapping", ""),
             (18, "`n` needs a mapping, and this is nothing", "remove the key"),
         ],
+    );
+}
+
+#[test]
+fn a_graph_that_nothing_can_run_of_is_refused_as_it_is_by_a_run() {
+    finds(&graph("driveline: 1\n"), &[(1, "the graph has no modules, so there is nothing to run", "add `modules:`")]);
+}
+
+#[test]
+fn a_domain_that_no_run_could_join_is_refused() {
+    for domain in ["a/b", "my car", "''"] {
+        finds(&replaced(&[("domain: comp", &format!("domain: {domain}"))]), &[(3, "at most 64 letters, digits, '_' and '-'", "")]);
+    }
+}
+
+#[test]
+fn a_mistake_hides_none_of_what_stands_beside_it() {
+    let text = SOUND
+        .replace("domain: comp\n", "domain: comp\nnetwork: {interface: \"eth0 \"}\n")
+        .replace("reach: host, max_payload", "reach: hosst, max_payload")
+        .replace("gain: 2", "gian: 2")
+        .replace("class: Camera", "class: Camra")
+        + "  more:\n    components:\n      lane: {library: libdemo.so, clas: Lane}\n  most:\n    components:\n      lane: {library: libdemo.so, class: Lan}\n";
+    finds(
+        &graph(&text),
+        &[
+            (4, "cannot be the name of a network interface", "ip link"),
+            (6, "`reach` cannot be `hosst`", "did you mean `host`?"),
+            (13, "has no component class `Camra`", "did you mean `Camera`?"),
+            (24, "the class `Lane` has no parameter `gian`", "did you mean `gain`?"),
+            (29, "the key `class` is missing", ""),
+            (29, "unknown key `clas`", "did you mean `class`?"),
+            (32, "the component `lane` exists twice", "most_lane"),
+            (32, "has no component class `Lan`", "did you mean `Lane`?"),
+        ],
+    );
+    // Of what may stand where nothing could be read, nothing is said: `camera/image` would leave its process without an entry.
+    finds(
+        &replaced(&[("driveline: 1\n", ""), ("topics:", "topcs:")]),
+        &[(1, "the key `driveline` is missing", ""), (3, "`topcs`", "topics")],
     );
 }
 
@@ -285,6 +325,16 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
 fn a_topic_that_is_declared_itself_is_not_what_another_declared_one_means() {
     let text = "driveline: 1\ntopics:\n  f: {max_payload: 9}\n  g: {max_payload: 9}\nmodules:\n  m:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: f}}\n      lane: {library: libdemo.so, class: Lane, inputs: {image: f}}\n";
     finds(&graph(text), &[(4, "no component uses the topic `g`", "remove it, or connect a port to it")]);
+}
+
+#[test]
+fn a_declared_name_that_no_topic_can_have_is_refused_and_never_suggested() {
+    let loaded = graph(&SOUND.replace("  camera/image: {", "  camera image: {"));
+    let all: Vec<&Diagnostic> = loaded.diagnostics.iter().collect();
+    let refused = all.iter().find(|d| d.place.as_ref().is_some_and(|p| p.span.line == 5)).unwrap();
+    assert!(refused.message.contains("\"camera image\"") && refused.help.as_deref() == Some("did you mean `camera/image`?"), "{all:?}");
+    let suggests = |d: &&Diagnostic| d.help.as_deref().unwrap_or_default().contains("`camera image`");
+    assert!(!all.iter().any(suggests), "{all:?}");
 }
 
 #[test]
@@ -495,18 +545,21 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
 
     finds(
         &f.load_with(&["lane", "lain.gain=1", "lane.gian=1", "lane.draw=[x"], None),
-        &[(0, "`--set lane` is not an assignment", "component.parameter=value")],
-    );
-    finds(
-        &f.load_with(&["lain.gain=1", "lane.gian=1", "lane.draw=[x"], None),
         &[
+            (0, "`--set lane` is not an assignment", "component.parameter=value"),
             (0, "no component `lain`", "did you mean `lane`?"),
             (0, "no parameter `gian` (from `--set lane.gian=1`)", "did you mean `gain`?"),
             (0, "is a boolean, and this is text", "draw: false"),
         ],
     );
     let f = Fixture::new(&[("g.yaml", &main), ("a.yaml", "lane: 5\n"), ("b.yaml", "lame:\n  canny_low: 2\nlane: {gain: [1]}\n")]);
-    finds(&f.load(), &[(1, "`lane` needs parameters, and this is the integer 5", "parameter: value")]);
+    finds(
+        &f.load(),
+        &[
+            (1, "`lane` needs parameters, and this is the integer 5", "parameter: value"),
+            (3, "a parameter is a boolean, a number or text, and `gain` is a list", ""),
+        ],
+    );
     std::fs::write(f.dir.path().join("a.yaml"), "").unwrap();
     finds(&f.load(), &[(1, "no component `lame`", "`lane`"), (3, "a parameter is a boolean, a number or text, and `gain` is a list", "")]);
 }

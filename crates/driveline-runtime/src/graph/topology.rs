@@ -85,7 +85,8 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> (BTreeMap<TopicName, Res
         declared.iter().filter(|(n, _, t)| is_carried(files, n, t)).filter_map(|(n, ..)| n.parse().ok()).collect();
     let used = by_topic.clone();
     by_topic.extend(carried.iter().filter(|name| !used.contains_key(name)).map(|name| (name, Vec::new())));
-    let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(|n| !used.keys().any(|u| u.as_str() == *n)).collect();
+    let possible = |n: &&str| n.parse::<TopicName>().is_ok() && !used.keys().any(|u| u.as_str() == *n);
+    let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(possible).collect();
     let (mut told, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
     let none = TopicSpec::default();
     let mut topics = BTreeMap::new();
@@ -157,7 +158,8 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
     let place = files.place(document, &["topics", name], Part::Key);
     let Ok(parsed) = name.parse::<TopicName>() else {
         if let Err(e) = name.parse::<TopicName>() {
-            files.error(Diagnostic::error(e.to_string()).at(place));
+            let help = closest(name, undeclared(files, used)).map(|near| format!("did you mean `{near}`?"));
+            files.error(Diagnostic::error(e.to_string()).at(place).maybe_help(help));
         }
         return;
     };
@@ -171,9 +173,7 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
     if !used.contains_key(&parsed) && !alone {
         let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
         let rule = misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
-        // One with an entry of its own is what it is called.
-        let undeclared: Vec<&str> = used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect();
-        d = match (closest(name, undeclared), rule) {
+        d = match (closest(name, undeclared(files, used)), rule) {
             (Some(near), _) => d.help(format!("did you mean `{near}`?")),
             (None, Some((rule, place, meant))) => {
                 d.related("no rule covers it", place).help(format!("the rule for `{rule}` nearly does: did you mean `{meant}` there?"))
@@ -186,6 +186,11 @@ fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec,
         };
         files.error(d);
     }
+}
+
+/// Topics that components use and that have no entry. One with an entry of its own is what it is called.
+fn undeclared<'a>(files: &Files, used: &BTreeMap<&'a TopicName, Vec<&End>>) -> Vec<&'a str> {
+    used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect()
 }
 
 struct Topic<'a> {
@@ -532,12 +537,6 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         }
         return None;
     };
-    for m in spec.mistakes() {
-        let index = m.index.map(|i| i.to_string());
-        let path: Vec<&str> = ["network", m.key].into_iter().chain(index.as_deref()).collect();
-        let place = files.place(document, &path, Part::Value);
-        files.error(Diagnostic::error(m.message).at(place).help(m.help));
-    }
     let place = files.place(document, &["network"], Part::Key);
     // Of one that is declared and has no end, its declaration is told.
     if reaching.is_none() && !spec.may_be_router() && !files.topics.values().any(|t| t.spec.reach == Reach::Network) {
@@ -549,15 +548,33 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
         let d = Diagnostic::warning("`network:` names no interface and no endpoint, so no other host is reached").at(place.clone());
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
     }
+    network_by_itself(files)
+}
+
+/// Checks what stands under `network:` without the rest of the graph, and resolves it.
+pub(super) fn network_by_itself(files: &mut Files) -> Option<NetworkSpec> {
+    let (document, spec) = files.network.as_ref().map(|n| (n.document, n.spec.clone()))?;
+    let mut refused = BTreeSet::new();
+    for m in spec.mistakes() {
+        refused.extend(m.index.filter(|_| m.key == "listen"));
+        let index = m.index.map(|i| i.to_string());
+        let path: Vec<&str> = ["network", m.key].into_iter().chain(index.as_deref()).collect();
+        let place = files.place(document, &path, Part::Value);
+        files.error(Diagnostic::error(m.message).at(place).help(m.help));
+    }
+    let place = files.place(document, &["network"], Part::Key);
     let in_listen = |i: usize| vec!["network".to_owned(), "listen".to_owned(), i.to_string()];
     let whole = spec.missing_interface().map(|name| (vec!["network".to_owned(), "interface".to_owned()], name));
-    for (path, name) in whole.into_iter().chain(spec.missing_listen_interfaces().into_iter().map(|(i, name)| (in_listen(i), name))) {
+    // Of an endpoint that is refused, that is enough.
+    let of_listen =
+        spec.missing_listen_interfaces().into_iter().filter(|(i, _)| !refused.contains(i)).map(|(i, name)| (in_listen(i), name));
+    for (path, name) in whole.into_iter().chain(of_listen) {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let d =
             Diagnostic::warning(format!("this computer has no network interface `{name}`")).at(files.place(document, &path, Part::Value));
         files.error(d.help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"));
     }
-    for (i, address) in spec.missing_addresses() {
+    for (i, address) in spec.missing_addresses().into_iter().filter(|(i, _)| !refused.contains(i)) {
         let d = Diagnostic::warning(format!("`{address}` is no address of this computer now")).at(files.place(
             document,
             &["network", "listen", &i.to_string()],

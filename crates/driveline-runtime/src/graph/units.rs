@@ -57,6 +57,20 @@ impl FromStr for ByteSize {
     }
 }
 
+/// What a text that is no size because of its unit is taken to mean: `1 mib` is `1 MiB`.
+pub(super) fn meant(text: &str) -> Option<String> {
+    const LONG: [(&str, &str); 6] =
+        [("kilobyte", "kB"), ("megabyte", "MB"), ("gigabyte", "GB"), ("kibibyte", "KiB"), ("mebibyte", "MiB"), ("gibibyte", "GiB")];
+    let t = text.trim();
+    let (number, unit) = t.split_at(t.find(|c: char| !(c.is_ascii_digit() || c == '.'))?);
+    let unit = unit.trim().to_lowercase();
+    let unit = unit.strip_suffix('s').unwrap_or(&unit);
+    let short = UNITS.iter().map(|(u, _)| *u).find(|u| u.to_lowercase() == unit);
+    let known = short.or_else(|| LONG.iter().find(|(long, _)| *long == unit).map(|(_, u)| *u))?;
+    let meant = format!("{number} {known}");
+    meant.parse::<ByteSize>().ok().map(|_| meant)
+}
+
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (unit, factor) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
@@ -152,6 +166,18 @@ mod tests {
         let refused = |text: &str| text.parse::<ByteSize>().unwrap_err().to_string();
         assert_eq!(refused("99999999999 GiB"), "99999999999 GiB is too large; at most 1024 GiB are possible");
         assert!(refused("many").contains("\"many\" is not a size; write a number"));
+    }
+
+    #[test]
+    fn of_a_size_with_another_spelling_is_known_what_it_means() {
+        for (text, size) in
+            [("1 mib", "1 MiB"), ("1 MegaByte", "1 MB"), ("2 MiBs", "2 MiB"), ("1.5kib", "1.5 KiB"), ("3 gibibytes", "3 GiB")]
+        {
+            assert_eq!(meant(text).as_deref(), Some(size), "{text}");
+        }
+        for text in ["many", "1 parsec", "1.2.3 mib", "9999 gib", ""] {
+            assert_eq!(meant(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -169,7 +169,12 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
             Ok(e) => e,
             Err(e) => {
                 let span = Span::at(e.marker().line(), e.marker().col() + 1, 1);
-                b.faults.push(broken(text, span, e.info()));
+                let fault = broken(text, span, e.info());
+                let fault = match b.unclosed(text, span) {
+                    Some(help) if fault.help.is_none() => fault.help(help),
+                    _ => fault,
+                };
+                b.faults.push(fault);
                 return (None, b.faults);
             }
         };
@@ -187,6 +192,18 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
 }
 
 impl Builder {
+    /// Where text stops to make sense within brackets of an earlier line: that one of them may not have been closed there.
+    fn unclosed(&self, text: &str, at: Span) -> Option<String> {
+        let bracket =
+            |span: Span| text.lines().nth((span.line as usize).checked_sub(1)?)?.chars().nth((span.column as usize).checked_sub(1)?);
+        let (line, open, close) = self.open.iter().rev().filter(|o| o.span.line < at.line).find_map(|o| match bracket(o.span)? {
+            '{' => Some((o.span.line, '{', '}')),
+            '[' => Some((o.span.line, '[', ']')),
+            _ => None,
+        })?;
+        Some(format!("the `{open}` in line {line} is not closed before this: is a `{close}` missing there?"))
+    }
+
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
@@ -450,6 +467,18 @@ mod tests {
             let told = (faults[0].message.contains("a tab"), faults[0].help.as_deref());
             assert_eq!(told, (true, Some("use spaces")), "{text:?} {faults:?}");
         }
+    }
+
+    #[test]
+    fn a_bracket_that_is_not_closed_is_told_with_its_line() {
+        for (text, help) in [
+            ("a:\n  b: {c: 1\n  d: {e: 2}\n", "the `{` in line 2 is not closed before this: is a `}` missing there?"),
+            ("a: [x,\n  y\nb: 1\n", "the `[` in line 1 is not closed before this: is a `]` missing there?"),
+        ] {
+            let faults = parse(text).1;
+            assert_eq!(faults[0].help.as_deref(), Some(help), "{text:?} {faults:?}");
+        }
+        assert_eq!(parse("a: {b: 1}\nc: }\n").1[0].help, None);
     }
 
     #[test]

@@ -8,9 +8,10 @@ use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, PublishedCounter, PublisherEvents, PublisherOptions,
-    RawSubscription, Severity, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, Node, PublishedCounter, PublisherEvents,
+    PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
@@ -22,8 +23,10 @@ pub(super) struct Instance {
     callback: Option<CallbackHandle>,
     timers: Timers,
     outputs: Vec<Output>,
+    node: Node,
     reported: CallbackCounters,
     reported_inputs: Vec<InputCounters>,
+    reported_calls: Vec<ServiceCalls>,
 }
 
 /// What an output has published, and how much of that was reported.
@@ -91,7 +94,7 @@ impl Instance {
         let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone()));
         let timers = Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
         let io = ComponentIo {
-            node,
+            node: node.clone(),
             outputs,
             parameters: spec.parameters.clone(),
             facts: Facts::new(name, with.account.clone()),
@@ -113,8 +116,10 @@ impl Instance {
             callback,
             timers,
             outputs: counted,
+            node,
             reported: CallbackCounters::default(),
             reported_inputs: Vec::new(),
+            reported_calls: Vec::new(),
         })
     }
 
@@ -128,6 +133,12 @@ impl Instance {
                 changed.push(Record::Output { component, output, topic, published });
             }
         }
+        let services = self.node.calls();
+        for calls in services.iter().filter(|calls| !self.reported_calls.contains(calls)) {
+            let (component, service) = (self.name.clone(), calls.service.to_string());
+            changed.push(Record::Service { component, service, end: calls.end.into(), calls: calls.into() });
+        }
+        self.reported_calls = services;
         let calls = self.timers.added();
         let stats = calls.iter().chain(&self.callback).fold(CallbackCounters::default(), |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
@@ -147,11 +158,14 @@ impl Instance {
         changed
     }
 
-    /// Logs what happened to the outputs besides samples, as the executor does for inputs.
-    pub(super) fn log_events(&self) {
+    /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
+    pub(super) fn log_events(&self, account: Option<&Writer>) {
         for output in &self.outputs {
             while let Some(event) = output.events.poll() {
                 let (component, output) = (self.name.as_str(), output.port.as_str());
+                if let Some(account) = account {
+                    account.endpoint(component, output, &event);
+                }
                 match event.severity() {
                     Severity::Error => tracing::error!(component, output, "{event}"),
                     Severity::Warning => tracing::warn!(component, output, "{event}"),

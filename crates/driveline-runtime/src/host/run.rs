@@ -183,7 +183,7 @@ impl Module<'_> {
             executor.stop();
         }
         for instance in instances.iter_mut().rev() {
-            instance.log_events();
+            instance.log_events(self.account.as_deref());
             instance.shutdown();
             if let Some(account) = self.account {
                 instance.counters().into_iter().for_each(|c| account.send(c));
@@ -328,7 +328,7 @@ impl Running<'_> {
                 Woken::Word => {}
                 Woken::Time if Instant::now() >= counters_at => {
                     for i in 0..self.instances.len() {
-                        self.instances[i].log_events();
+                        self.instances[i].log_events(self.account);
                         for record in self.instances[i].counters() {
                             self.send(record);
                         }

@@ -161,7 +161,12 @@ impl Thread {
     fn asked_for_the_end(&mut self, signals: usize) {
         let alone = self.subject.socket.is_none() || self.launcher_gone.load(Ordering::Relaxed);
         match self.asked {
-            None if signals > 0 => self.asked = Some(Instant::now()),
+            None if signals > 0 => {
+                self.asked = Some(Instant::now());
+                if let Some(account) = &self.subject.account {
+                    account.send_vital(Record::Asked);
+                }
+            }
             Some(at) if signals > 0 && alone && at.elapsed() >= ONE_INTERRUPT => self.impatient = true,
             _ => {}
         }

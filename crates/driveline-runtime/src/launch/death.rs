@@ -59,6 +59,8 @@ impl fmt::Display for Death {
 pub(super) struct LastWords {
     /// Why it ends, and in which call if it was one.
     pub(super) failed: Option<(Option<CallPlace>, String)>,
+    /// A signal asked it to end.
+    pub(super) asked: bool,
     /// A fatal signal and the call that it came in.
     pub(super) crash: Option<(i32, Option<CallPlace>)>,
 }
@@ -73,12 +75,13 @@ impl LastWords {
             }),
             (Some((Some(call), text)), _) => Some(format!("it {text}, with {call}")),
             (Some((None, text)), _) => Some(text.clone()),
+            (None, _) if status.code().is_some() && !told && self.asked => Some(
+                "somebody told its process to end (SIGTERM or SIGINT); Ctrl-C or a signal to `driveline run` ends the whole run".to_owned(),
+            ),
             (None, _) if status.code().is_some() && !told && gateway => {
                 Some("it did not say why; what it printed last may tell, unless the program is no gateway of Driveline".to_owned())
             }
-            (None, _) if status.code().is_some() && !told => {
-                Some("it did not say why; a component or a library called exit(), or somebody told the process to end".to_owned())
-            }
+            (None, _) if status.code().is_some() && !told => Some("it did not say why; a component or a library called exit()".to_owned()),
             _ => None,
         }
     }
@@ -155,6 +158,9 @@ mod tests {
         assert_eq!(said.cause(ExitStatus::from_raw(11), false, false).unwrap(), "in component 'bad' in on_trigger on sample 30 of 'image'");
         assert_eq!(said.cause(ExitStatus::from_raw(9), false, false), None, "what was handled is not what ended it");
         assert!(LastWords::default().cause(code, false, false).unwrap().contains("exit()"));
+        let asked = LastWords { asked: true, ..LastWords::default() };
+        assert!(asked.cause(ExitStatus::from_raw(0), false, false).unwrap().contains("SIGTERM"));
+        assert_eq!(asked.cause(ExitStatus::from_raw(0), true, false), None, "the launcher asks all of them");
         let gateway = LastWords::default().cause(code, false, true).unwrap();
         assert!(gateway.starts_with("it did not say why") && !gateway.contains("component"), "{gateway}");
         assert_eq!(LastWords::default().cause(ExitStatus::from_raw(0), true, false), None);

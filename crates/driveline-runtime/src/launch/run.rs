@@ -9,7 +9,7 @@ use super::options::LaunchOptions;
 use super::restarts::Restarts;
 use super::{End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
-use crate::graph::ResolvedGraph;
+use crate::graph::{ResolvedGraph, ResolvedModule};
 use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -107,6 +107,13 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         tick_at: Instant::now(),
     };
     launcher.run()
+}
+
+/// Other modules that publish what a module reads, in the order of the graph.
+fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
+    let read: Vec<_> = graph.module(module).into_iter().flat_map(|m| &m.components).flat_map(|c| &c.inputs).map(|i| &i.topic).collect();
+    let feeds = |m: &ResolvedModule| m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic));
+    graph.modules.iter().filter(|m| m.name.as_str() != module && feeds(m)).map(|m| m.name.as_str()).collect()
 }
 
 /// Where a run stands.
@@ -225,6 +232,7 @@ impl Launcher<'_> {
         let module = self.children[child].module.clone();
         match &record {
             Record::Ready => self.children[child].ready = true,
+            Record::Asked => self.children[child].words.asked = true,
             Record::Failed { call, text } => self.children[child].words.failed = Some((call.clone(), text.clone())),
             Record::Crash { signal, call } => self.children[child].words.crash = Some((*signal, call.clone())),
             Record::Busy { call, for_ms } if self.children[child].busy(call, *for_ms) => {
@@ -275,7 +283,11 @@ impl Launcher<'_> {
         let expected = killed || (c.told || with_the_run) && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
         let set: String = self.options.set.iter().map(|s| format!(" --set '{}'", s.replace('\'', "'\\''"))).collect();
         let (host, file) = (self.options.host.display(), self.graph.file.display());
-        let gdb = format!("gdb --args {host} run --graph {file} --module {}{set}", c.module);
+        let feeders: String = feeders(self.graph, &c.module).into_iter().map(|module| format!(" --module {module}")).collect();
+        let mut gdb = format!("gdb --args {host} run --graph {file} --module {}{set}", c.module);
+        if !feeders.is_empty() {
+            gdb += &format!("; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell");
+        }
         let how = if killed {
             "was killed because it did not stop".to_owned()
         } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {

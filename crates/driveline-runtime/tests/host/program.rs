@@ -4,8 +4,9 @@
 //! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
 //! on, and misbehaves when told to; `Printer` prints.
 
+use driveline::service::RawClient;
 use driveline::types::Schema;
-use driveline::{Invocation, ParameterValue, RawPublisher};
+use driveline::{ClientOptions, Invocation, Node, ParameterValue, RawPublisher, ServiceOptions};
 use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline_runtime::host;
@@ -57,6 +58,7 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
+                    parameter("ask", 0, "Ask about the numbers up to this one, of a service of its own, which refuses even ones."),
                     parameter("spawn", 0, "Start a process that lives long and leave it behind unless 0."),
                 ],
             },
@@ -144,12 +146,36 @@ struct Relay {
     hang_on: AtomicI64,
     overflow_on: AtomicI64,
     take_ms: AtomicU64,
+    ask: AtomicI64,
+    client: OnceLock<Mutex<RawClient>>,
 }
 
 fn hang() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(1));
     }
+}
+
+fn schema() -> Schema {
+    Schema::bytes("demo/Count", "u64-le", "")
+}
+
+/// Answers odd numbers and refuses even ones, as long as the process lives.
+fn serve_odd_numbers(node: &Node) -> Result<(), ComponentFailure> {
+    let mut service = node.raw_service("odd", schema(), schema(), ServiceOptions::default()).map_err(failure)?;
+    std::thread::spawn(move || {
+        while service.wait(None).is_ok() {
+            while let Ok(Some(request)) = service.take() {
+                let number = request.sample.payload().unwrap_or_default().to_vec();
+                if number.first().is_some_and(|n| n % 2 == 1) {
+                    let _ = request.responder.send_bytes(&number);
+                } else {
+                    request.responder.refuse("an even number");
+                }
+            }
+        }
+    });
+    Ok(())
 }
 
 /// Deeper than any stack.
@@ -174,6 +200,12 @@ impl Component for Relay {
         self.take_ms.store(integer(&io, "take_ms").unsigned_abs(), Ordering::Relaxed);
         self.hang_on.store(integer(&io, "hang_on"), Ordering::Relaxed);
         self.overflow_on.store(integer(&io, "overflow_on"), Ordering::Relaxed);
+        self.ask.store(integer(&io, "ask"), Ordering::Relaxed);
+        if integer(&io, "ask") != 0 {
+            serve_odd_numbers(&io.node)?;
+            let client = io.node.raw_client("odd", schema(), schema(), ClientOptions::default()).map_err(failure)?;
+            let _ = self.client.set(Mutex::new(client));
+        }
         self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
         self.abort_on.store(integer(&io, "abort_on"), Ordering::Relaxed);
         if let Some(output) = io.outputs.pop() {
@@ -197,6 +229,14 @@ impl Component for Relay {
         }
         if number.cast_signed() == self.fail_on.load(Ordering::Relaxed) {
             return Err(failure("this number was forbidden"));
+        }
+        if number.cast_signed() <= self.ask.load(Ordering::Relaxed)
+            && let Some(client) = self.client.get()
+        {
+            let mut client = client.lock().map_err(failure)?;
+            client.wait_for_server(Duration::from_secs(60));
+            // Its outcome is for the account.
+            let _ = client.call_bytes(&number.to_le_bytes(), Duration::from_secs(60));
         }
         match self.output.get().and_then(|o| o.lock().ok()) {
             Some(mut output) => publish(&mut output, number),

@@ -78,6 +78,10 @@ pub struct Seen {
     pub kill_at: Option<&'static str>,
     /// All processes are told to end at once, twice, as systemd and scripts do.
     pub all_told_at: Option<&'static str>,
+    /// As `kill_at`, with SIGTERM.
+    pub told_at: Option<&'static str>,
+    /// As `kill_at`, with SIGSEGV.
+    pub crash_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
     pub stop_at: Option<&'static str>,
 }
@@ -97,7 +101,12 @@ impl Seen {
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
             }
         }
-        for (at, signal) in [(&mut self.kill_at, Signal::KILL), (&mut self.stop_at, Signal::STOP)] {
+        for (at, signal) in [
+            (&mut self.kill_at, Signal::KILL),
+            (&mut self.told_at, Signal::TERM),
+            (&mut self.crash_at, Signal::SEGV),
+            (&mut self.stop_at, Signal::STOP),
+        ] {
             if at.is_some_and(|at| line.contains(at)) {
                 *at = None;
                 kill_process(Pid::from_raw(self.pids[0].cast_signed()).unwrap(), signal).unwrap();

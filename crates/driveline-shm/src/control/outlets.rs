@@ -17,6 +17,8 @@ use crate::wire::{Accept, Hello, Message, Refuse};
 use crate::{fault, sys::futex::Scope};
 use driveline_types::{EndpointId, MonotonicNs, Reliability, Schema};
 use rustix::event::epoll::EventFlags;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -149,6 +151,8 @@ impl Control {
             Heard::Shortage => (None, Vec::new()),
             Heard::Nothing | Heard::Ended => return self.drop_peer(key),
         };
+        let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
+        self.drop_ended_peers(peer.outlet);
         let Some(Source::Peer(peer)) = self.sources.get_mut(&key) else { return };
         let Some(outlet) = self.outlets.get_mut(&peer.outlet) else { return };
         fault::point("join.after_hello");
@@ -195,6 +199,24 @@ impl Control {
                 .publication
                 .events
                 .push(PublisherEvent::Unmatched { subscription: m.hello.subscription, node: m.hello.node.to_string() });
+        }
+    }
+
+    /// Drops the matches whose connections have ended. Epoll may report a newcomer before an end that came first, and
+    /// nobody is to be refused for want of pins that were given back before they were asked for.
+    fn drop_ended_peers(&mut self, id: EndpointId) {
+        let matched = self.sources.iter().filter_map(|(key, source)| match source {
+            Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => Some((*key, &p.socket)),
+            _ => None,
+        });
+        let (keys, mut fds): (Vec<u64>, Vec<PollFd<'_>>) = matched.map(|(key, socket)| (key, PollFd::new(socket, PollFlags::IN))).unzip();
+        // Without memory for it those that have ended are dropped a little later, as their events come.
+        if !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
+            return;
+        }
+        let ended: Vec<u64> = keys.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(key, _)| key).collect();
+        for key in ended {
+            self.drop_peer(key);
         }
     }
 

@@ -212,7 +212,7 @@ fn shortages_are_errors_that_name_the_limit() {
     let d = Domain::new();
     let mut p = d.peer("short");
     let e = p.try_ask("publisher p max=40000000000 depth=100").unwrap_err();
-    assert!(e.contains("bytes are available") && e.contains("the limit is"), "{e}");
+    assert!(e.contains("MiB are available") && e.contains("the limit is"), "{e}");
     let e = p.try_ask("publisher p max=99999999999999").unwrap_err();
     assert!(e.contains("lower max_payload"), "{e}");
     p.ask("publisher first");

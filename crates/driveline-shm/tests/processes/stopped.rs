@@ -2,6 +2,7 @@
 //! A process that stands still is not dead: nothing that it uses is freed, and nobody waits for it.
 
 use crate::support::{Domain, eventually, repeat};
+use driveline_shm::PublisherStats;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,28 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
     r.until("progress s", |t| t.split(' ').nth(2) == Some("10"));
     assert_eq!(late.ask("take s"), "10 4");
     r.ask("halt s");
+}
+
+/// The one that comes is reported before the one that went, for it was there first; the pins are the leaver's.
+#[test]
+fn pins_that_were_given_back_while_the_writer_stood_still_are_there_for_others() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p pins=2 loans=1");
+    let mut leaver = d.peer("leaver");
+    leaver.ask("subscription s held=2");
+    w.ask("await p 1");
+    w.signal(Signal::STOP);
+    w.stopped();
+    let mut newcomer = d.peer("newcomer");
+    newcomer.ask("subscription s held=2");
+    newcomer.until("events s", |t| t.contains("has not answered"));
+    leaver.ask("drop s");
+    leaver.quit();
+    w.signal(Signal::CONT);
+    newcomer.ask("await s 1");
+    let stats: PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
+    assert_eq!((stats.matched, stats.refused_pins), (1, 0), "{stats:?}");
 }
 
 /// A writer is stopped and goes on a hundred times at points of chance while readers hold, copy and wait.

@@ -288,8 +288,8 @@ impl Entry {
         self.state().ports.iter().filter_map(|p| p.subscription.silence_deadline()).min()
     }
 
-    /// Logs what happened to the inputs besides samples.
-    pub(super) fn log_events(&self) {
+    /// Logs what happened to the inputs besides samples, and tells the observer.
+    pub(super) fn log_events(&self, observer: Option<&dyn Observer>) {
         let mut events: SmallVec<[(usize, EndpointEvent); 4]> = SmallVec::new();
         // Logging may take long; the inputs are not kept from others meanwhile.
         for (i, port) in self.state().ports.iter_mut().enumerate() {
@@ -299,6 +299,9 @@ impl Entry {
         }
         for (i, event) in events {
             let (callback, input) = (&*self.name, self.input_names.get(i).map_or("", String::as_str));
+            if let Some(observer) = observer {
+                observer.event(callback, input, &event);
+            }
             match event.severity() {
                 Severity::Error => tracing::error!(callback, input, "{event}"),
                 Severity::Warning => tracing::warn!(callback, input, "{event}"),

@@ -2,6 +2,7 @@
 //! What an executor tells about each call.
 
 use crate::conversion::Conversions;
+use crate::event::EndpointEvent;
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, SampleHeader, TopicId};
 
@@ -43,4 +44,7 @@ pub struct InputRecord<'a> {
 pub trait Observer: Send + Sync {
     /// A call has ended.
     fn callback(&self, record: &CallbackRecord<'_>);
+
+    /// Something other than a sample has happened to an input of a callback. An executor that has nothing else to do looks for it now and then.
+    fn event(&self, _callback: &str, _input: &str, _event: &EndpointEvent) {}
 }

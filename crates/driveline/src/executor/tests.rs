@@ -269,6 +269,38 @@ fn the_observer_sees_every_call_and_published_samples_inherit_their_origins() {
     assert_eq!(*log.0.lock().unwrap(), vec!["callback camera#1!"]);
 }
 
+/// Inputs that could not be connected.
+#[derive(Default)]
+struct Refusals(Mutex<Vec<String>>);
+
+impl Observer for Refusals {
+    fn callback(&self, _: &CallbackRecord<'_>) {}
+
+    fn event(&self, callback: &str, input: &str, event: &crate::EndpointEvent) {
+        if let crate::EndpointEvent::Refused { text } = event {
+            self.0.lock().unwrap().push(format!("{callback} {input}: {text}"));
+        }
+    }
+}
+
+#[test]
+fn the_observer_is_told_of_inputs_that_cannot_be_connected() {
+    let r = rig(1);
+    let refusals = Arc::new(Refusals::default());
+    r.executor.set_observer(refusals.clone());
+    let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
+    // An executor that sleeps looks for it only when something wakes it.
+    r.callback(Trigger::Timer { period: Duration::from_millis(5), max_age: None }, vec![r.input("camera", 1)], |_| {});
+    r.executor.start().unwrap();
+    let end = std::time::Instant::now() + PATIENCE;
+    while refusals.0.lock().unwrap().is_empty() && std::time::Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    r.executor.stop();
+    let refusals = refusals.0.lock().unwrap();
+    assert!(refusals.len() == 1 && refusals[0].starts_with("callback camera: topic 'camera'"), "{refusals:?}");
+}
+
 /// Start and conversions of each call.
 #[derive(Default)]
 struct Conversions(Mutex<Vec<(MonotonicNs, crate::Conversions)>>);

@@ -232,7 +232,7 @@ impl Shared {
         }
         for entry in self.entries() {
             if all || entry.silence_deadline().is_some_and(|d| d <= now) {
-                entry.log_events();
+                entry.log_events(self.observer.get().map(Arc::as_ref));
             }
         }
     }

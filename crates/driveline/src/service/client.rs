@@ -118,6 +118,7 @@ impl RawClient {
         }
         let server = self.requester.ready()?;
         if serving::is_ours(server.id) {
+            self.requester.unmade();
             return Err(CallError::WouldDeadlock { service: self.service.to_string() });
         }
         let (number, displaced) = self.requester.send(server, request, timeout, ())?;

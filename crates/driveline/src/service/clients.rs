@@ -4,6 +4,7 @@
 use super::objects::refusal_value;
 use super::options::MAX_PENDING;
 use super::server::RawRequest;
+use super::tally::{Fate, ServiceEnd, Tally};
 use super::{RawResponder, ServiceOptions, ServiceStats, pins_for};
 use crate::context::Node;
 use crate::error::{EndpointError, LoanError, PublishError};
@@ -31,6 +32,7 @@ pub(super) struct Clients {
     matches: Matches,
     table: Mutex<Table>,
     pub(super) counters: Counters,
+    pub(super) tally: Arc<Tally>,
 }
 
 #[derive(Default)]
@@ -56,6 +58,12 @@ pub(super) struct ClientEnd {
     gone: AtomicBool,
 }
 
+/// Why the client of a request is told nothing.
+enum Unheard {
+    ClientGone,
+    NoRoom,
+}
+
 #[derive(Default)]
 pub(super) struct Counters {
     requests: AtomicU64,
@@ -73,7 +81,9 @@ pub(super) fn count(counter: &AtomicU64) {
 
 impl Clients {
     pub(super) fn new(node: &Node, service: ServiceName, id: ShortId, schema: Schema, options: ServiceOptions, matches: Matches) -> Self {
-        Self { node: node.clone(), service, id, schema, options, matches, table: Mutex::default(), counters: Counters::default() }
+        let tally = node.tallies().of(&service, ServiceEnd::Server);
+        let (table, counters) = (Mutex::default(), Counters::default());
+        Self { node: node.clone(), service, id, schema, options, matches, table, counters, tally }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -94,10 +104,17 @@ impl Clients {
             return None;
         }
         count(&self.counters.requests);
+        self.tally.begun();
         let end = match self.end_of(sample.publisher()) {
             Ok(end) => end,
-            Err(counter) => {
-                count(counter);
+            Err(Unheard::ClientGone) => {
+                count(&self.counters.client_gone);
+                self.tally.ended(Fate::PeerGone, 1);
+                return None;
+            }
+            Err(Unheard::NoRoom) => {
+                count(&self.counters.no_room);
+                self.tally.ended(Fate::Refused, 1);
                 return None;
             }
         };
@@ -113,12 +130,13 @@ impl Clients {
             (None, false) => return Some(RawRequest { sample, responder }),
         };
         count(&self.counters.no_room);
+        self.tally.ended(Fate::Refused, 1);
         responder.end(Outcome::NoRoom, &text);
         None
     }
 
-    /// The end of a client, made for its first request. Else what counts the request: the client has gone, or cannot be told anything.
-    fn end_of(&self, client: ShortId) -> Result<Arc<ClientEnd>, &AtomicU64> {
+    /// The end of a client, made for its first request.
+    fn end_of(&self, client: ShortId) -> Result<Arc<ClientEnd>, Unheard> {
         let gone;
         let found = {
             let mut table = self.table();
@@ -137,10 +155,10 @@ impl Clients {
         table.ends.values().filter(|e| e.refusal.is_none()).count() < self.options.max_clients as usize
     }
 
-    fn make_end(&self, table: &mut Table, client: ShortId) -> Result<Arc<ClientEnd>, &AtomicU64> {
+    fn make_end(&self, table: &mut Table, client: ShortId) -> Result<Arc<ClientEnd>, Unheard> {
         let Some(writer) = self.matches.writers().into_iter().find(|w| w.id == client) else {
             table.ends.remove(&client);
-            return Err(&self.counters.client_gone);
+            return Err(Unheard::ClientGone);
         };
         let o = &self.options;
         let (wanted, agreed) = (writer.depth, o.max_pending);
@@ -162,7 +180,7 @@ impl Clients {
                 if !std::mem::replace(&mut table.told, true) {
                     tracing::error!(service = self.service.as_str(), "more than {MAX_PUBLISHERS} clients call; further ones get no answer");
                 }
-                return Err(&self.counters.no_room);
+                return Err(Unheard::NoRoom);
             }
             Some(text) => self.publisher(&writer, 0).map(|p| (p, Some(text))),
         };
@@ -170,7 +188,7 @@ impl Clients {
             Ok(made) => made,
             Err(e) => {
                 tracing::error!(service = self.service.as_str(), client = writer.node, "the client cannot be answered: {e}");
-                return Err(&self.counters.no_room);
+                return Err(Unheard::NoRoom);
             }
         };
         if let Some(text) = &refusal {
@@ -222,6 +240,16 @@ impl Clients {
         gone
     }
 
+    /// Whether a client that is there was told something, and is not matched with where it comes from yet. Locks and allocates.
+    pub(super) fn owes(&self) -> bool {
+        let (gone, ends): (_, Vec<_>) = {
+            let mut table = self.table();
+            (self.prune(&mut table), table.ends.values().cloned().collect())
+        };
+        drop(gone);
+        ends.iter().any(|end| end.owes())
+    }
+
     pub(super) fn stats(&self) -> ServiceStats {
         let c = &self.counters;
         let get = |c: &AtomicU64| c.load(Ordering::Relaxed);
@@ -256,6 +284,12 @@ impl Attention for Clients {
 impl ClientEnd {
     fn publisher(&self) -> MutexGuard<'_, RawPublisher> {
         self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Inside the process matches are there at once.
+    fn owes(&self) -> bool {
+        let mut publisher = self.publisher();
+        publisher.written() > 0 && publisher.readers().is_empty()
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -70,6 +70,7 @@ mod requester;
 mod responder;
 mod server;
 mod serving;
+mod tally;
 mod typed;
 
 pub use caller::RawCaller;
@@ -77,7 +78,9 @@ pub use client::RawClient;
 pub use error::{AnswerError, CallError, Refusal};
 pub use options::{ClientOptions, ClientStats, ServiceCallback, ServiceError, ServiceOptions, ServiceStats};
 pub use responder::RawResponder;
-pub use server::{RawRequest, RawService};
+pub use server::{Outbox, RawRequest, RawService};
+pub(crate) use tally::Tallies;
+pub use tally::{ServiceCalls, ServiceEnd};
 pub use typed::{AnswerLoan, Caller, Client, Payload, Request, Responder, Service};
 
 use options::{check_client, check_service, pins_for};

@@ -4,6 +4,7 @@
 use super::error::CallError;
 use super::objects::refusal_of;
 use super::pending::{Call, Loss, Pending};
+use super::tally::{Fate, ServiceEnd, Tally};
 use super::{ClientOptions, ClientStats, pins_for};
 use crate::context::Node;
 use crate::error::{EndpointError, LoanError, PublishError, ReadError};
@@ -13,6 +14,7 @@ use crate::raw::{DisplacedValues, MatchedReader, Matches, Parcel, Progress, RawL
 use driveline_shm::Kicker;
 use driveline_types::service::{Answer, Outcome, ShortId};
 use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema, ServiceName};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most requests that a server holds at once.
@@ -24,6 +26,7 @@ pub(super) struct Requester<T> {
     publisher: RawPublisher,
     pending: Pending<Sent<T>>,
     stats: ClientStats,
+    tally: Arc<Tally>,
     /// The last reason why a server could not be matched, as long as none is.
     mismatch: Option<String>,
     /// The server as the response topic knows it.
@@ -79,6 +82,7 @@ impl<T> Requester<T> {
             publisher,
             pending: Pending::new(o.pending as usize),
             stats: ClientStats::default(),
+            tally: node.tallies().of(service, ServiceEnd::Client),
             mismatch: None,
             responses: responses.matches(),
             deaf: None,
@@ -89,8 +93,8 @@ impl<T> Requester<T> {
 
     /// The same without calls under way, for other uses of their outcomes.
     pub(super) fn without_calls<U>(self) -> Requester<U> {
-        let Self { service, publisher, pending, stats, mismatch, responses, deaf, closed } = self;
-        Requester { service, publisher, pending: Pending::new(pending.limit()), stats, mismatch, responses, deaf, closed }
+        let Self { service, publisher, pending, stats, tally, mismatch, responses, deaf, closed } = self;
+        Requester { service, publisher, pending: Pending::new(pending.limit()), stats, tally, mismatch, responses, deaf, closed }
     }
 
     pub(super) fn service(&self) -> String {
@@ -151,8 +155,18 @@ impl<T> Requester<T> {
         Err(CallError::SeveralServers { service: service(), servers })
     }
 
-    /// The one server, if a request can be sent to it now.
+    /// A call begins: the one server, if a request can be sent to it now.
     pub(super) fn ready(&mut self) -> Result<Server, CallError> {
+        self.tally.begun();
+        self.reachable().inspect_err(|_| self.tally.ended(Fate::NotSent, 1))
+    }
+
+    /// The call that has begun is not made after all.
+    pub(super) fn unmade(&self) {
+        self.tally.ended(Fate::NotSent, 1);
+    }
+
+    fn reachable(&mut self) -> Result<Server, CallError> {
         if self.closed {
             return Err(CallError::ExecutorGone { service: self.service() });
         }
@@ -172,7 +186,10 @@ impl<T> Requester<T> {
         let sent = MonotonicNs::now();
         let published = self.publisher.publish_for_service(parcel, to.id.0);
         let displaced = self.publisher.take_displaced();
-        let number = published.map_err(|source: PublishError| CallError::Publish { service: self.service(), source })?;
+        let number = published.map_err(|source: PublishError| {
+            self.unmade();
+            CallError::Publish { service: self.service(), source }
+        })?;
         let then = Sent { written: self.publisher.written(), progress: to.progress, then };
         self.pending.add(Call::new(number, to.id, sent, timeout, then));
         self.stats.requests += 1;
@@ -199,9 +216,11 @@ impl<T> Requester<T> {
         };
         let result = if answer.outcome == Outcome::Answered {
             self.stats.answered += 1;
+            self.tally.ended(Fate::Answered, 1);
             Ok(sample)
         } else {
             self.stats.refused += 1;
+            self.tally.ended(Fate::Refused, 1);
             Err(CallError::Refused { service: self.service(), outcome: answer.outcome, text: refusal_of(&sample) })
         };
         Some((call.number, call.then.then, result))
@@ -225,6 +244,7 @@ impl<T> Requester<T> {
     pub(super) fn close(&mut self) -> Vec<impl Sized + use<T>> {
         self.closed = true;
         self.stats.abandoned += self.pending.len() as u64;
+        self.tally.ended(Fate::PeerGone, self.pending.len() as u64);
         self.pending.clear()
     }
 
@@ -236,10 +256,12 @@ impl<T> Requester<T> {
         let error = match loss {
             Loss::TimedOut => {
                 self.stats.timed_out += 1;
+                self.tally.ended(Fate::TimedOut, 1);
                 CallError::TimedOut { service, after: now.since(call.sent), was_taken }
             }
             Loss::ServerGone => {
                 self.stats.server_gone += 1;
+                self.tally.ended(Fate::PeerGone, 1);
                 match &self.deaf {
                     Some(reason) => CallError::Mismatch { service, reason: reason.clone(), was_taken },
                     None => CallError::ServerGone { service, was_taken },
@@ -253,6 +275,7 @@ impl<T> Requester<T> {
     pub(super) fn give_up(&mut self, number: u64, source: ReadError) -> CallError {
         if self.pending.answered(number).is_some() {
             self.stats.abandoned += 1;
+            self.tally.ended(Fate::PeerGone, 1);
         }
         CallError::Read { service: self.service(), source }
     }

@@ -3,6 +3,7 @@
 
 use super::clients::{ClientEnd, Clients, count};
 use super::error::AnswerError;
+use super::tally::Fate;
 use crate::error::LoanError;
 use crate::local::LocalObject;
 use crate::raw::{Parcel, RawLoan};
@@ -122,14 +123,17 @@ impl RawResponder {
         let service = || self.clients.service.to_string();
         if self.end.is_gone() {
             count(&self.clients.counters.undelivered);
+            self.clients.tally.ended(Fate::PeerGone, 1);
             return Err(AnswerError::ClientGone { service: service(), client: self.end.node.clone() });
         }
         match self.publish(response, Outcome::Answered) {
             Ok(()) => {
                 count(&self.clients.counters.answered);
+                self.clients.tally.ended(Fate::Answered, 1);
                 Ok(())
             }
             Err(error) => {
+                self.clients.tally.ended(Fate::Refused, 1);
                 self.tell(Outcome::Unanswered, &error.to_string());
                 Err(error)
             }
@@ -140,6 +144,7 @@ impl RawResponder {
     pub(super) fn fail(self, source: LoanError) -> AnswerError {
         let error = AnswerError::Loan { service: self.clients.service.to_string(), source };
         count(&self.clients.counters.refused);
+        self.clients.tally.ended(Fate::Refused, 1);
         self.end(Outcome::Unanswered, &error.to_string());
         error
     }
@@ -147,6 +152,7 @@ impl RawResponder {
     /// Says no; the client gets the text, cut to 1024 bytes.
     pub fn refuse(self, text: &str) {
         count(&self.clients.counters.refused);
+        self.clients.tally.ended(Fate::Refused, 1);
         self.end(Outcome::Refused, text);
     }
 
@@ -197,6 +203,7 @@ impl Drop for RawResponder {
         }
         self.done = true;
         count(&self.clients.counters.refused);
+        self.clients.tally.ended(Fate::Refused, 1);
         self.end.settle();
         if std::thread::panicking() {
             self.tell(Outcome::Panicked, "it panicked; the server's log tells more");

@@ -12,7 +12,7 @@ use crate::options::{SubscriptionOptions, WaitMode};
 use crate::raw::{RawSample, RawSubscription};
 use crate::trigger::Trigger;
 use driveline_types::{MonotonicNs, Qos, Reliability, Schema, ServiceName};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Most requests that one take passes over because they are not for this server, or of clients that are gone.
@@ -24,6 +24,20 @@ pub struct RawService {
     requests: RawSubscription,
     clients: Arc<Clients>,
     offer: Offer,
+}
+
+/// What a server has answered and its clients cannot read yet, because they are not matched with where their responses come from: so it
+/// can be with the first answer to a client on the same host. A server that ends before that leaves them without it; what they are matched
+/// with they can read also when the server is gone. Also once an executor has the server; keeps nothing of it. Any thread.
+#[derive(Clone)]
+pub struct Outbox(Weak<Clients>);
+
+impl Outbox {
+    /// Nothing is left that a client cannot read; of clients that are gone, and once the server is gone, nothing is. Locks and allocates.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.0.upgrade().is_some_and(|clients| clients.owes())
+    }
 }
 
 /// A request and what answers it.
@@ -98,6 +112,12 @@ impl RawService {
     #[must_use]
     pub fn clients(&self) -> usize {
         self.requests.matched()
+    }
+
+    /// Tells whether clients can read what they were answered.
+    #[must_use]
+    pub fn outbox(&self) -> Outbox {
+        Outbox(Arc::downgrade(&self.clients))
     }
 
     /// Counters since creation.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of calls that bring no response.
 
-use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, at, caller, conformance, until};
+use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, TileService, at, caller, conformance, until};
 use driveline::Payload as _;
 use driveline::service::{ClientStats, ServiceStats};
 use driveline::types::service::{MAX_REFUSAL_LEN, Outcome};
@@ -9,6 +9,16 @@ use driveline::{AnswerError, CallError, ClientOptions, Reach, ServiceError, Serv
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(30);
+
+/// Waits for a request, and answers it.
+fn answer(service: &mut TileService, x: i32) {
+    let mut responder = None;
+    until("taken", || {
+        responder = service.take().unwrap().map(|(_, responder)| responder);
+        responder.is_some()
+    });
+    responder.unwrap().send(Tile { x, y: 1 }).unwrap();
+}
 
 conformance! {
     fn without_a_server_a_call_fails_at_once_and_one_can_be_waited_for(r: &Rig) {
@@ -118,6 +128,42 @@ conformance! {
         responder.refuse("too late");
         assert!(matches!(client.call(at(3, 1), SHORT), Err(CallError::TimedOut { .. })), "there is room again");
         assert_eq!(client.stats().late, 1);
+    }
+
+    /// Whether or not it was matched with where the answer comes from when that was published.
+    fn a_first_answer_is_there_although_its_server_went_if_it_went_with_an_empty_outbox(r: &Rig) {
+        for x in 1..20 {
+            let (mut service, mut client) = r.pair();
+            let outbox = service.raw().outbox();
+            assert!(outbox.is_empty(), "nobody has asked");
+            let outcome = std::thread::scope(|scope| {
+                let calling = scope.spawn(|| client.call(at(x, 1), PATIENCE).map(|tile| tile.view().unwrap().x));
+                answer(&mut service, x);
+                until("readable", || outbox.is_empty());
+                drop(service);
+                calling.join().unwrap()
+            });
+            assert_eq!(outcome.unwrap(), x);
+            until("gone", || !client.wait_for_server(Duration::ZERO));
+        }
+    }
+
+    fn what_a_client_cannot_read_is_in_the_outbox_until_the_client_goes(r: &Rig) {
+        let mut service = r.service();
+        let outbox = service.raw().outbox();
+        let o = ClientOptions { reach: r.reach, ..Default::default() };
+        let mut other_response = r.client.client::<TileRequest, TileRequest>("map/tile", o).unwrap();
+        assert!(other_response.wait_for_server(PATIENCE));
+        std::thread::scope(|scope| {
+            let calling = scope.spawn(|| other_response.call(at(1, 1), PATIENCE).map(drop).unwrap_err());
+            answer(&mut service, 1);
+            let refused = calling.join().unwrap();
+            assert!(matches!(refused, CallError::Mismatch { .. }), "{refused}");
+        });
+        // Inside the process it is known at once that nobody can read it.
+        assert_eq!(outbox.is_empty(), r.reach == Reach::Process);
+        drop(other_response);
+        until("empty", || outbox.is_empty());
     }
 
     fn a_server_that_goes_is_told_at_once_and_whether_it_had_the_request(r: &Rig) {

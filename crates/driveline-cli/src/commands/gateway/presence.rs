@@ -3,14 +3,14 @@
 
 use super::{NAME, short};
 use crate::text::cut;
-use driveline_runtime::gateway::Report;
+use driveline_runtime::gateway::{HostReport, Report};
 
 /// A host to which or from which a topic goes, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     There,
     Gone,
-    /// The gateway of this start is gone, and another one of the same host is there.
+    /// The gateway of this start is gone, and another one of the same host is there, or was there since.
     Restarted,
 }
 
@@ -18,13 +18,9 @@ impl Presence {
     /// One that the report does not name is there: nothing says that it is not.
     pub(super) fn of(host: &str, report: &Report) -> Self {
         let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
-        if report.hosts.iter().find(|h| h.host == host).is_none_or(|h| h.alive) {
-            Self::There
-        } else if report.hosts.iter().any(|h| h.alive && name(&h.host) == name(host)) {
-            Self::Restarted
-        } else {
-            Self::Gone
-        }
+        let Some(this) = report.hosts.iter().find(|h| h.host == host).filter(|h| !h.alive) else { return Self::There };
+        let since = |other: &HostReport| name(&other.host) == name(host) && (other.alive || other.for_ms < this.for_ms);
+        if report.hosts.iter().any(since) { Self::Restarted } else { Self::Gone }
     }
 
     /// The host's name; of one of several starts, with its number.
@@ -39,5 +35,24 @@ impl Presence {
             Self::Gone => "host is gone",
             Self::Restarted => "restarted since",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_starts_of_a_host_that_is_gone_the_last_one_is_gone_and_the_others_have_restarted() {
+        let host = |start: &str, alive, for_ms| HostReport { host: format!("trunk.{start}"), alive, for_ms, ..HostReport::default() };
+        let of = |hosts: Vec<HostReport>| {
+            let report = Report { hosts, ..Report::default() };
+            ["trunk.1", "trunk.2", "roof.9"].map(|name| Presence::of(name, &report))
+        };
+        let roof = HostReport { host: "roof.9".into(), alive: false, for_ms: 1, ..HostReport::default() };
+        let gone = of(vec![host("1", false, 9_000), roof.clone(), host("2", false, 300)]);
+        assert_eq!(gone, [Presence::Restarted, Presence::Gone, Presence::Gone]);
+        let back = of(vec![host("1", false, 300), host("2", true, 100)]);
+        assert_eq!(back, [Presence::Restarted, Presence::There, Presence::There]);
     }
 }

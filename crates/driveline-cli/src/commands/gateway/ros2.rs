@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a gateway carries between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, node, ros2_services as services, seconds};
+use super::{NAME, REASON, dropped, hint, node, ros2_services as services, seconds};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::text::{count, cut};
@@ -94,8 +94,10 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
         let tokens = count(ros2.malformed_tokens, "announcement");
         text += &format!("{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n");
     }
-    let nobody =
-        ros2.nodes == 0 && ros2.to_ros.iter().all(|t| t.readers.is_empty()) && ros2.from_ros.iter().all(|t| t.publishers.is_empty());
+    let nobody = ros2.nodes == 0
+        && ros2.to_ros.iter().all(|t| t.readers.is_empty())
+        && ros2.from_ros.iter().all(|t| t.publishers.is_empty())
+        && ros2.services.iter().all(|s| if s.from_ros { s.servers.is_empty() } else { s.clients.is_empty() });
     if nobody && !network.router_missing {
         text += &format!(
             "nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID={}`, and those on other computers the network that `interface` names under `ros2:`\n",
@@ -112,7 +114,7 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
 }
 
 /// The table.
-pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: &Screen) {
+pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, explained: bool, screen: &Screen) {
     screen.print(&format!(
         "gateway {} (process {}) of domain '{}': ROS 2 domain {}, {}, for {}; {} of ROS 2 seen\n",
         cut(&report.gateway, NAME),
@@ -141,9 +143,9 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, screen: 
         screen.print("\n");
         print_table(&[Left, Left, Left, Right, Right, Left], &rows, screen);
     }
-    services::show(&ros2.services, screen);
+    services::show(&ros2.services, explained, screen);
     if !report.refused.is_empty() {
-        screen.print(&format!("\nnot carried: {} (`--explain` says why)\n", count(report.refused.len() as u64, "end")));
+        screen.print(&format!("\nnot carried: {}{}\n", count(report.refused.len() as u64, "end"), hint(explained)));
     }
 }
 
@@ -216,6 +218,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
     use std::collections::BTreeMap;
 
     fn topic(name: &str, publishers: &[&str], readers: &[&str], carried: u64) -> Ros2TopicReport {
@@ -306,6 +309,22 @@ mod tests {
         assert!(!told(&now).contains("router"), "nodes are reached by their own addresses, or a router may be starting");
         now.network.router_missing = true;
         assert!(told(&now).starts_with("no Zenoh router is reached at tcp/localhost:7447: "), "{}", told(&now));
+    }
+
+    #[test]
+    fn whoever_serves_or_calls_a_service_is_seen() {
+        let mut now = report(Vec::new(), Vec::new(), 2);
+        let seen = |now: &Report| !warnings(now, now.ros2.as_ref().unwrap()).contains("nobody is seen in ROS 2");
+        let server = Ros2Server { node: "?".into(), profile: "DDS".into(), problem: None };
+        for (from_ros, servers, clients, expected) in [
+            (true, vec![server.clone()], vec![], true),
+            (false, vec![server], vec![], false),
+            (false, vec![], vec!["?".to_owned()], true),
+            (true, vec![], vec![], false),
+        ] {
+            now.ros2.as_mut().unwrap().services = vec![Ros2ServiceReport { from_ros, servers, clients, ..Ros2ServiceReport::default() }];
+            assert_eq!(seen(&now), expected, "{:?}", now.ros2);
+        }
     }
 
     #[test]

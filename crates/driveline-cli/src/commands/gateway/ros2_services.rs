@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services that a gateway has between a domain and ROS 2: as a table, and in sentences.
 
-use super::{NAME, REASON, dropped, node};
+use super::{NAME, REASON, dropped, hint, node};
 use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::text::{count, cut};
@@ -28,7 +28,7 @@ fn ended(service: &Ros2ServiceReport) -> String {
 }
 
 /// The table, if there are any.
-pub(super) fn show(services: &[Ros2ServiceReport], screen: &Screen) {
+pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Screen) {
     if services.is_empty() {
         return;
     }
@@ -45,7 +45,7 @@ pub(super) fn show(services: &[Ros2ServiceReport], screen: &Screen) {
     for (what, of) in [("not called", "refused"), ("left out", "left out")] {
         let services = services.iter().filter(|s| state(s) == of).count();
         if services > 0 {
-            screen.print(&format!("\n{what}: {} (`--explain` says why)\n", count(services as u64, "service")));
+            screen.print(&format!("\n{what}: {}{}\n", count(services as u64, "service"), hint(explained)));
         }
     }
 }

@@ -51,6 +51,8 @@ struct State {
     /// Of the last call.
     number: i64,
     calls: HashMap<i64, Call>,
+    /// Calls that are over, and whose outcome is on its way to who waits for it.
+    handed_over: usize,
 }
 
 /// Calls of clients in Driveline and in the other profile. The ends, the executor and the conductor share it.
@@ -93,6 +95,11 @@ impl CallsToRos {
 
     pub(super) fn under_way(&self) -> usize {
         lock(&self.state).calls.len() + self.counts.kept()
+    }
+
+    /// Whether a thread of an end is about to tell somebody here what has become of a call.
+    pub(super) fn hands_over(&self) -> bool {
+        lock(&self.state).handed_over > 0
     }
 
     /// Ends calls whose time is over. When the next one's is.
@@ -200,16 +207,18 @@ impl CallsToRos {
         }
     }
 
-    fn take(&self, call: i64) -> Option<Call> {
-        lock(&self.state).calls.remove(&call)
+    /// Does with a call what ends it; `false` if it is not under way.
+    fn take(&self, call: i64, ends: impl FnOnce(Call)) -> bool {
+        let mut state = lock(&self.state);
+        let Some(call) = state.calls.remove(&call) else { return false };
+        state.handed_over += 1;
+        drop(state);
+        ends(call);
+        lock(&self.state).handed_over -= 1;
+        true
     }
-}
 
-impl Answers for CallsToRos {
-    fn answered(&self, call: i64, response: Cdr<'_>) {
-        let Some(call) = self.take(call) else {
-            return self.counts.stray("late", "a response came when its call was over, or came twice");
-        };
+    fn hand_over(&self, call: Call, response: Cdr<'_>) {
         if let Err((reason, text)) = bounded(response.len(), "response", self.of.max_response) {
             return self.end(call, reason, &text);
         }
@@ -218,18 +227,23 @@ impl Answers for CallsToRos {
             Origin::Across { client, reply, .. } => self.answer_across(client, reply, response),
         }
     }
+}
 
-    fn failed(&self, call: i64, text: &str) {
-        // Zenoh tells of the end of every query.
-        if let Some(call) = self.take(call) {
-            self.end(call, "server_gone", &format!("the server in ROS 2: {text}; it may have executed the request"));
+impl Answers for CallsToRos {
+    fn answered(&self, call: i64, response: Cdr<'_>) {
+        if !self.take(call, |call| self.hand_over(call, response)) {
+            self.counts.stray("late", "a response came when its call was over, or came twice");
         }
     }
 
+    fn failed(&self, call: i64, text: &str) {
+        let ends = |call| self.end(call, "server_gone", &format!("the server in ROS 2: {text}; it may have executed the request"));
+        // Zenoh tells of the end of every query, also when its call is over.
+        let _ = self.take(call, ends);
+    }
+
     fn not_sent(&self, call: i64, text: &str) {
-        if let Some(call) = self.take(call) {
-            self.end(call, "not_sent", &format!("the request could not be sent: {text}"));
-        }
+        let _ = self.take(call, |call| self.end(call, "not_sent", &format!("the request could not be sent: {text}")));
     }
 
     fn stray(&self, reason: &'static str, text: &str) {

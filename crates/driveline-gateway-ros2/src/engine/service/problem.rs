@@ -22,6 +22,11 @@ impl Problem {
         Self { text: text.to_owned(), is_quiet: true }
     }
 
+    /// Nothing has to be done about it.
+    pub(super) fn ends_by_itself(&self) -> bool {
+        self.is_quiet
+    }
+
     /// `what` is not there.
     pub(super) fn missing(what: &str, why: Missing) -> Self {
         match why {
@@ -50,6 +55,7 @@ mod tests {
         let (nobody, several) = (Problem::quiet("nobody offers it"), Problem::from("2 nodes offer it".to_owned()));
         let going = Problem::missing("by DDS", Missing::Going);
         let failed = Problem::missing("by DDS", Missing::Failed("no room".into()));
+        assert!(nobody.ends_by_itself() && going.ends_by_itself() && !several.ends_by_itself() && !failed.ends_by_itself());
         assert_eq!((going.text.as_str(), failed.text.as_str()), ("by DDS: what did it before is still ending", "by DDS: no room"));
         let told = std::cell::RefCell::new(Vec::new());
         let tell = |text: &str| told.borrow_mut().push(text.to_owned());

@@ -5,30 +5,36 @@ use super::calls_to_ros::{CallsToRos, NOBODY, WENT_AWAY};
 use super::counts::Counts;
 use super::problem::Problem;
 use super::services::{EndpointKey, listed, whose, written};
-use super::upkeep::{Upkeep, Wake};
+use super::upkeep::{Upheld, Upkeep, Wake};
 use super::{Asking, Interface, Offered, OwnEnds, ServiceEndpoint, ask, offer};
 use crate::engine::conductor::Common;
 use crate::engine::dds::NAMED_WITHIN;
 use crate::engine::endpoint::Profile;
 use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
+use driveline::service::Outbox;
 use driveline::{Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions};
 use driveline_runtime::gateway::Ros2Server;
 use driveline_runtime::ros2::{Release, ServiceRule};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Clients in Driveline that are served at a time.
 const MAX_CLIENTS: u32 = 8;
 /// Requests of one client that are held while they are sent.
 const MAX_HELD: u32 = 2;
 
+/// So long are clients in Driveline given to connect with where their answers come from.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+/// Until it looks again whether they have.
+const READ_LOOK: Duration = Duration::from_millis(2);
+
 /// A service whose server is in ROS 2.
 pub(super) struct RosServer {
     /// Others see it go before it cannot be asked any more.
     across: Upkeep<Box<dyn Offered>>,
     /// Offers it here, as long as there is a server.
-    offered: Upkeep<Executor>,
+    offered: Upkeep<OfferedHere>,
     asking: Upkeep<Arc<dyn Asking>>,
     /// The server that is asked, or would be.
     current: Option<EndpointKey>,
@@ -74,11 +80,13 @@ impl RosServer {
         let blocked = self.direct(common, now).err();
         self.calls.block(blocked.as_ref().map_or("", |p| &p.text));
         self.blocked = blocked.is_some();
+        let passes = blocked.as_ref().is_some_and(Problem::ends_by_itself);
         problems.extend(blocked);
-        // Who calls is told of what keeps it, so that it is offered if only there is a server.
+        // Who calls is told of what keeps it, so that it is offered if only there is a server. What passes in a moment is waited for: who has waited for a
+        // server is not refused with that.
         if self.servers.is_empty() {
             self.offered.let_go();
-        } else {
+        } else if self.offered.get().is_some() || !passes {
             let (node, calls) = (&self.node, &self.calls);
             let kept = self.offered.keep(now, || offer_here(node, calls));
             problems.extend(kept.err().map(|why| Problem::missing("it cannot be offered here", why)));
@@ -192,8 +200,29 @@ impl RosServer {
     }
 }
 
+/// What offers it to Driveline's clients.
+struct OfferedHere {
+    executor: Executor,
+    outbox: Outbox,
+    calls: Arc<CallsToRos>,
+}
+
+impl Upheld for OfferedHere {}
+
+impl Drop for OfferedHere {
+    /// It goes when clients can read what they were answered: who has called for the first time need not be connected with it yet, and would hear that the
+    /// server went away.
+    fn drop(&mut self) {
+        self.executor.stop();
+        let end = Instant::now() + READ_WITHIN;
+        while (self.calls.hands_over() || !self.outbox.is_empty()) && Instant::now() < end {
+            std::thread::sleep(READ_LOOK);
+        }
+    }
+}
+
 /// Offers it to Driveline's clients.
-fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<Executor, String> {
+fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<OfferedHere, String> {
     let of = &calls.of;
     let options = ServiceOptions {
         reach: Reach::Host,
@@ -207,10 +236,10 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<Executor, String> 
     let service = node.raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
     let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
     let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
-    let calls = calls.clone();
-    executor.add_raw_service(service, callback, move |request| calls.here(request)).map_err(|e| text(&e))?;
+    let (outbox, of_callback) = (service.outbox(), calls.clone());
+    executor.add_raw_service(service, callback, move |request| of_callback.here(request)).map_err(|e| text(&e))?;
     executor.start().map_err(|e| text(&e))?;
-    Ok(executor)
+    Ok(OfferedHere { executor, outbox, calls: calls.clone() })
 }
 
 /// Why a server cannot be called, if it cannot.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the conductor keeps up for a service: ends, and the executor that offers it here. `docs/protocols/ros2-services.md`, section 9.
+//! What the conductor keeps up for a service: ends, and what offers it here. `docs/protocols/ros2-services.md`, section 9.
 
 use super::{Asking, Offered};
-use driveline::Executor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -45,8 +44,6 @@ pub(super) trait Upheld: Send + 'static {
         false
     }
 }
-
-impl Upheld for Executor {}
 
 impl Upheld for Box<dyn Offered> {
     fn broken(&self) -> Option<String> {

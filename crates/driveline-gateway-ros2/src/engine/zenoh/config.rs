@@ -4,18 +4,26 @@
 use super::GatewayError;
 use driveline_runtime::gateway::zenoh_says;
 use driveline_runtime::ros2::Ros2ZenohSpec;
+use std::time::Duration;
 use zenoh::Config;
 
 /// Room of a message beside its payload.
 const MESSAGE_HEAD_BYTES: u64 = 64 * 1024;
 /// Most routers and nodes connected at once.
 const MAX_SESSIONS: u32 = 64;
+/// For how long a reliable sample waits for room; then Zenoh closes the connection.
+const ROOM_WITHIN_MS: u64 = 2_000;
+/// For how long what was sent to a router or node may stay unacknowledged, or find no room, until the kernel breaks the connection: with the first repetition, 0.2 s later, before any
+/// sample has waited in vain for room in it. An error of the socket wakes whoever waits for room at once. Zenoh would have each of them close the connection by the name of the other end, one
+/// after the other, and who comes late closes the next one.
+pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WITHIN_MS * 5 / 8);
 
 /// The configuration of the session. `longest`: the longest payload, in bytes.
 pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, GatewayError> {
     let list = |endpoints: &[String]| serde_json::Value::from(endpoints.to_vec()).to_string();
     let (connect, listen) = (list(&spec.connect), list(&spec.listen));
     let (longest, sessions) = ((longest + MESSAGE_HEAD_BYTES).to_string(), MAX_SESSIONS.to_string());
+    let room_within_us = (ROOM_WITHIN_MS * 1_000).to_string();
     let mut config = Config::default();
     for (key, value) in [
         ("mode", "'peer'"),
@@ -37,7 +45,7 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
         // A large reliable message is in many pieces, and its publisher waits so long until there is room for the last one.
-        ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
+        ("transport/link/tx/queue/congestion_control/block/wait_before_close", room_within_us.as_str()),
         ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
         ("transport/link/rx/max_message_size", longest.as_str()),
     ] {

@@ -10,6 +10,7 @@ use crate::qos::{DurabilityKind, ReaderClass};
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, topic_key};
 use bytes::Bytes;
 use driveline_types::{Durability, Qos, Reliability, TopicName};
+use driveline_zenoh::UnderWay;
 use std::any::Any;
 use std::io::Write;
 use std::sync::Arc;
@@ -29,6 +30,9 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 /// How long history may take.
 const HISTORY_WITHIN: Duration = Duration::from_secs(10);
 
+/// Why a sample is not sent any more.
+const ENDS: &str = "the gateway ends";
+
 /// What a publisher is created with.
 pub(in crate::engine) struct WriterConfig<'a> {
     pub(in crate::engine) topic: &'a TopicName,
@@ -41,6 +45,7 @@ pub(in crate::engine) struct WriterConfig<'a> {
 /// Publishes samples of one topic.
 pub(in crate::engine) struct Writer {
     publisher: AdvancedPublisher<'static>,
+    under_way: UnderWay<()>,
     sequence: AtomicI64,
     /// Zenoh keeps samples for those who come late.
     keeps: bool,
@@ -68,7 +73,7 @@ impl Session {
         };
         let endpoint = TokenEndpoint { topic: format!("/{topic}"), type_name: (*type_name).into(), hash: (*hash).into(), qos: *qos };
         let (publisher, announced) = self.announce(node, Kind::Publisher, endpoint, declare)?;
-        Ok(Writer { publisher, sequence: AtomicI64::new(0), keeps, announced })
+        Ok(Writer { publisher, under_way: self.under_way.clone(), sequence: AtomicI64::new(0), keeps, announced })
     }
 
     /// Subscribes where `of` publishes, with QoS of `class`.
@@ -145,7 +150,8 @@ impl Writer {
         let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let attachment = Attachment { sequence, source_timestamp, gid: self.announced.gid }.encode();
-        self.publisher.put(payload).attachment(&attachment[..]).wait().map_err(text)
+        let put = self.publisher.put(payload).attachment(&attachment[..]);
+        self.under_way.during((), || put.wait()).unwrap_or_else(|| Err(ENDS.into())).map_err(text)
     }
 }
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Zenoh as nodes on rmw_zenoh use it: `docs/protocols/ros2-zenoh.md`.
 
+mod again;
 mod config;
 mod discovery;
 mod endpoint;
 mod inbox;
+mod neighbours;
 mod nodes;
 mod routers;
 pub(super) mod service;
 
+pub(super) use config::UNANSWERED;
 pub(super) use endpoint::{Reader, Writer, WriterConfig};
 pub(super) use inbox::Inbox;
 
@@ -22,6 +25,7 @@ use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use discovery::Discovery;
 use driveline_runtime::gateway::{NetworkReport, zenoh_says};
 use driveline_runtime::ros2::Ros2ZenohSpec;
+use driveline_zenoh::{Opened, OwnRuntime, UnderWay};
 use nodes::{OwnNode, OwnNodes};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,8 +61,12 @@ pub(super) struct Session {
     pub(super) domain: u32,
     connects: Vec<String>,
     routers: Mutex<routers::Routers>,
+    again: again::Again,
+    under_way: UnderWay<()>,
     /// Behind everything that is part of it.
     session: zenoh::Session,
+    /// Behind the session.
+    _runtime: OwnRuntime,
 }
 
 fn text(e: impl ToString) -> String {
@@ -69,7 +77,10 @@ impl Session {
     /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found later, and `waiting` is woken.
     pub(super) fn open(spec: &Ros2ZenohSpec, domain: u32, longest: u64, waiting: Arc<Waiting>) -> Result<Self, GatewayError> {
         let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: spec.listen.join(", "), reason: zenoh_says(&e) };
-        let session = zenoh::open(config::session(spec, longest)?).wait().map_err(refused)?;
+        let opened = Opened::new(config::session(spec, longest)?).map_err(refused)?;
+        let under_way = UnderWay::default();
+        let again = again::Again::new(&opened, &spec.connect, under_way.clone(), waiting.clone()).map_err(refused)?;
+        let Opened { session, runtime } = opened;
         let discovery = Arc::new(Discovery::new(session.zid().to_string(), waiting));
         let found = discovery.clone();
         let tokens = session.liveliness().declare_subscriber(format!("@ros2_lv/{domain}/**")).history(true);
@@ -82,13 +93,26 @@ impl Session {
             domain,
             connects: spec.connect.clone(),
             routers: Mutex::new(routers::Routers::new(Instant::now())),
+            again,
+            under_way,
             session,
+            _runtime: runtime,
         })
     }
 
     /// What has changed.
     pub(super) fn take(&self) -> Changes {
         self.discovery.take()
+    }
+
+    /// Connects again to nodes that are lost. Gives when to look again.
+    pub(super) fn connect_again(&self) -> Option<Instant> {
+        self.again.look(Instant::now())
+    }
+
+    /// What is still being handed to Zenoh is lost, unless it is over soon: the session is about to be closed.
+    pub(super) fn give_up(&self) {
+        self.under_way.give_up(&self.session);
     }
 
     /// What people should know, since this was asked last.

@@ -59,7 +59,17 @@ pub fn report(args: &ReportArgs) -> Result<String> {
         path.display(),
         path.join(PAGE).display()
     );
-    let analysis = publish(&archive, &path)?;
+    let analysis = analyse(&archive)?;
+    // Of an archive that cannot be written to, what was asked for by name is told nevertheless.
+    match keep(&archive, &analysis, args.out.as_deref()) {
+        Err(e) if !(args.markdown || args.json || args.out.is_some()) => return Err(e),
+        Err(e) => eprintln!("driveline: warning: {e:#}"),
+        Ok(()) => {}
+    }
+    if let Some(path) = &args.out {
+        // Where whoever calls wants it, be it a link or a device.
+        fs::write(path, page(&archive.manifest, &analysis)).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     if args.markdown {
         return Ok(markdown::summary(&archive.manifest, &analysis));
     }
@@ -76,17 +86,9 @@ pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> St
     plain(&format!("{told}\nReport: {}\n", page.display()))
 }
 
-/// Writes page, table and summary. An archive may be somebody else's: links that lie in it under these names are replaced, not followed.
-pub(crate) fn publish(archive: &Archive, path: &Path) -> Result<Analysis> {
-    let analysis = analyse(archive)?;
-    archive.put("results.csv", csv::csv(&analysis).as_bytes())?;
-    archive.put("summary.json", serde_json::to_string_pretty(&analysis)?.as_bytes())?;
-    let text = page(&archive.manifest, &analysis);
-    if path == archive.directory().join(PAGE) {
-        archive.put(PAGE, text.as_bytes())?;
-    } else {
-        // Where whoever calls wants it, be it a link or a device.
-        fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(analysis)
+/// Writes table, summary and, unless it goes `elsewhere`, the page into the archive. It may be somebody else's: links that lie in it under these names are replaced, not followed.
+pub(crate) fn keep(archive: &Archive, analysis: &Analysis, elsewhere: Option<&Path>) -> Result<()> {
+    archive.put("results.csv", csv::csv(analysis).as_bytes())?;
+    archive.put("summary.json", serde_json::to_string_pretty(analysis)?.as_bytes())?;
+    elsewhere.map_or_else(|| archive.put(PAGE, page(&archive.manifest, analysis).as_bytes()), |_| Ok(()))
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which percentiles stand in a table: those that any of its rows has enough samples for.
+//! What tables tell of cases; which percentiles stand in a table: those that any of its rows has enough samples for.
 
-use super::Ratio;
-use crate::table::TOO_SMALL;
+use super::{CaseResult, Criterion, Ratio};
+use crate::table::{TOO_SMALL, goodput};
 use driveline_bench::stats::{Interval, Percentiles, Rank};
 
-/// A column of a table of distributions.
+/// What is told of a case, in a column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Column {
+pub(crate) enum Measure {
+    /// Of streams, and of nothing else.
+    Goodput,
     P50,
     P95,
     P99,
@@ -15,9 +17,10 @@ pub(crate) enum Column {
     Greatest,
 }
 
-impl Column {
+impl Measure {
     pub(crate) fn label(self) -> &'static str {
         match self {
+            Self::Goodput => "goodput",
             Self::P50 => "p50",
             Self::P95 => "p95",
             Self::P99 => "p99",
@@ -28,6 +31,7 @@ impl Column {
 
     pub(crate) fn of(self, p: &Percentiles) -> Option<u64> {
         match self {
+            Self::Goodput => None,
             Self::P50 => p.p50,
             Self::P95 => p.p95,
             Self::P99 => p.p99,
@@ -38,6 +42,7 @@ impl Column {
 
     pub(crate) fn ratio(self, r: &Ratio) -> Option<&Interval> {
         match self {
+            Self::Goodput => r.goodput.as_ref(),
             Self::P50 => r.p50.as_ref(),
             Self::P95 => r.p95.as_ref(),
             Self::P99 => r.p99.as_ref(),
@@ -45,19 +50,47 @@ impl Column {
             Self::Greatest => None,
         }
     }
+
+    /// By what those are compared of whom it tells.
+    pub(crate) fn criterion(self) -> Criterion {
+        match self {
+            Self::Goodput => Criterion::Goodput,
+            Self::P50 | Self::P95 | Self::P99 | Self::P999 | Self::Greatest => Criterion::Latency,
+        }
+    }
+
+    /// The cell of a case; empty where it is compared by something else.
+    pub(crate) fn cell(self, c: &CaseResult, time: fn(Option<u64>) -> String) -> String {
+        match self.criterion() {
+            criterion if criterion != c.criterion() => String::new(),
+            Criterion::Goodput => c.goodput_bytes_per_s.map_or_else(|| TOO_SMALL.into(), goodput),
+            Criterion::Latency => c.latencies().map_or_else(String::new, |p| time(self.of(p))),
+        }
+    }
+}
+
+/// Of tables in which streams may stand: their goodput, and of all else percentiles.
+pub(crate) fn compared_columns<'a>(
+    mut cases: impl Iterator<Item = &'a CaseResult>,
+    times: impl IntoIterator<Item = &'a Percentiles>,
+) -> Vec<Measure> {
+    let goodput = cases.any(|c| c.criterion() == Criterion::Goodput).then_some(Measure::Goodput);
+    let mut times = times.into_iter().peekable();
+    let of_times = if goodput.is_some() && times.peek().is_none() { Vec::new() } else { columns(times) };
+    goodput.into_iter().chain(of_times).collect()
 }
 
 /// The median; p95 where some row has too few samples for p99, p99 and p99.9 where some row has enough; the greatest sample where
 /// nothing else tells of the tail.
-pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Column> {
+pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Vec<Measure> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
-    let any = |c: Column| rows.iter().any(|p| c.of(p).is_some());
-    let all = |c: Column| rows.iter().all(|p| c.of(p).is_some());
-    let mut columns = vec![Column::P50];
-    columns.extend(Some(Column::P95).filter(|c| any(*c) && !all(Column::P99)));
-    columns.extend([Column::P99, Column::P999].into_iter().filter(|c| any(*c)));
+    let any = |c: Measure| rows.iter().any(|p| c.of(p).is_some());
+    let all = |c: Measure| rows.iter().all(|p| c.of(p).is_some());
+    let mut columns = vec![Measure::P50];
+    columns.extend(Some(Measure::P95).filter(|c| any(*c) && !all(Measure::P99)));
+    columns.extend([Measure::P99, Measure::P999].into_iter().filter(|c| any(*c)));
     if columns.len() == 1 {
-        columns.push(Column::Greatest);
+        columns.push(Measure::Greatest);
     }
     columns
 }
@@ -66,7 +99,7 @@ pub(crate) fn columns<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Ve
 /// there are none, or no rows.
 pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Option<String> {
     let rows: Vec<&Percentiles> = rows.into_iter().filter(|p| p.n > 0).collect();
-    let all = [(Column::P95, Rank::P95), (Column::P99, Rank::P99), (Column::P999, Rank::P999)];
+    let all = [(Measure::P95, Rank::P95), (Measure::P99, Rank::P99), (Measure::P999, Rank::P999)];
     let (labels, needs): (Vec<&str>, Vec<String>) = all
         .into_iter()
         .filter(|(c, _)| rows.iter().all(|p| c.of(p).is_none()))
@@ -79,12 +112,12 @@ pub(crate) fn too_few<'a>(rows: impl IntoIterator<Item = &'a Percentiles>) -> Op
     told.then(|| format!("{}: {TOO_SMALL} (needs {})", labels.join(", "), needs.join(", ")))
 }
 
-/// Likewise of ratios: the median and one of the tail.
-pub(crate) fn ratio_columns<'a>(rows: impl IntoIterator<Item = &'a Ratio>) -> Vec<Column> {
+/// Likewise of ratios: what decides, and one of the tail.
+pub(crate) fn ratio_columns<'a>(rows: impl IntoIterator<Item = &'a Ratio>) -> Vec<Measure> {
     let rows: Vec<&Ratio> = rows.into_iter().collect();
-    let any = |c: &Column| rows.iter().any(|r| c.ratio(r).is_some());
-    let tail = [Column::P99, Column::P95].into_iter().find(any);
-    Some(Column::P50).filter(any).into_iter().chain(tail).collect()
+    let any = |c: &Measure| rows.iter().any(|r| c.ratio(r).is_some());
+    let tail = [Measure::P99, Measure::P95].into_iter().find(any);
+    [Measure::Goodput, Measure::P50].into_iter().filter(any).chain(tail).collect()
 }
 
 #[cfg(test)]
@@ -97,7 +130,7 @@ mod tests {
         let of = |n: u64| Runs::new(vec![(1..=n).collect()]).percentiles();
         let labels = |rows: &[u64]| {
             let rows: Vec<Percentiles> = rows.iter().map(|n| of(*n)).collect();
-            columns(&rows).into_iter().map(Column::label).collect::<Vec<_>>().join(" ")
+            columns(&rows).into_iter().map(Measure::label).collect::<Vec<_>>().join(" ")
         };
         for (rows, expected) in [
             (&[10, 20][..], "p50 greatest"),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What stands beside the table of latencies in every rendering.
 
-use crate::analysis::{CaseResult, Column, ExperimentResult, Figure, columns};
+use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, columns};
 use crate::rows::{Row, Rows};
 use crate::table::{percentile, quantity};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::Metric;
 use driveline_bench::observations::Quantity;
+use driveline_bench::stats::Percentiles;
 
 /// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none, because it may be due faster than its way can
 /// carry.
@@ -18,9 +19,9 @@ pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
 /// What links with a rate take from publishing, and from when samples were due: the same samples, at all subscribers.
 pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
     let all = || e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).filter_map(|c| Some((c, open_loop(c)?)));
-    let ranks: Vec<Column> = columns(all().flat_map(|(_, (sent, due))| [&sent.percentiles, &due.percentiles]))
+    let ranks: Vec<Measure> = columns(all().flat_map(|(_, (sent, due))| [&sent.percentiles, &due.percentiles]))
         .into_iter()
-        .filter(|c| matches!(c, Column::P50 | Column::P95 | Column::P99))
+        .filter(|c| matches!(c, Measure::P50 | Measure::P95 | Measure::P99))
         .collect();
     let heads = |of: &str| ranks.iter().map(|c| format!("{of}, {}", c.label())).collect::<Vec<_>>();
     let head = [vec!["n".to_owned()], heads("transport"), heads("since due")].concat();
@@ -30,6 +31,22 @@ pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
     Rows::new("from when samples were due", &head.iter().map(String::as_str).collect::<Vec<_>>(), all().map(row).collect())
+}
+
+/// What passes between two arrivals of streams, which are compared by goodput: stalls are in its tail.
+pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
+    let streams = || {
+        let all = e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).filter(|c| c.criterion() == Criterion::Goodput);
+        all.filter_map(|c| c.headline().map(|(_, f)| (c, &f.percentiles)))
+    };
+    let mut ranks = columns(streams().map(|(_, p)| p));
+    ranks.extend((!ranks.contains(&Measure::Greatest)).then_some(Measure::Greatest));
+    let row = |(c, p): (&CaseResult, &Percentiles)| {
+        let cells = std::iter::once(p.n.to_string()).chain(ranks.iter().map(|rank| percentile(rank.of(p))));
+        Row { cell: c.case.cell.clone(), name: c.name(), cells: cells.collect() }
+    };
+    let head: Vec<&str> = std::iter::once("n").chain(ranks.iter().map(|rank| rank.label())).collect();
+    Rows::new("between arrivals", &head, streams().map(row).collect())
 }
 
 /// Mean idle, communication and computation of each subject that tells them.
@@ -58,6 +75,9 @@ pub(crate) fn split(e: &ExperimentResult) -> Rows {
     Rows::new("parts of the latency, means", &["idle", "communication", "computation"], rows.collect())
 }
 
+/// Columns of latencies in [`key_figures`].
+const LATENCIES: usize = 3;
+
 /// What graphs are judged by, and what the processes of watched links use.
 pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
     let row = |c: &CaseResult| {
@@ -70,6 +90,7 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
             of(Quantity::Drops).filter_map(|o| o.figure.percentiles.mean.map(|mean| (mean * o.figure.percentiles.n as f64).round()));
         let memory = of(Quantity::ResidentMemory).filter_map(|o| o.figure.percentiles.p50.map(|bytes| bytes as f64));
         let cells = vec![
+            latency.and_then(|p| p.mean).map_or_else(String::new, duration_ns),
             latency.map_or_else(String::new, |p| percentile(p.p50)),
             latency.map_or_else(String::new, |p| percentile(p.p99)),
             told(Quantity::Drops, sum(drops.collect())),
@@ -81,9 +102,18 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
     // A latency alone stands above.
-    let says = |r: &Row| r.cells.iter().skip(2).any(|c| !c.is_empty());
+    let says = |r: &Row| r.cells.iter().skip(LATENCIES).any(|c| !c.is_empty());
     let rows = e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).map(row).filter(says).collect();
-    let head = ["latency, p50", "latency, p99", "drops", "off the period, p50", "off the period, sd", "CPUs in use", "resident memory"];
+    let head = [
+        "latency, mean",
+        "latency, p50",
+        "latency, p99",
+        "drops",
+        "off the period, p50",
+        "off the period, sd",
+        "CPUs in use",
+        "resident memory",
+    ];
     Rows::new("key figures", &head, rows)
 }
 

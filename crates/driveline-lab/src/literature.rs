@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What was published beside what was measured here, as the terminal, the page and Markdown tell it.
 
-use crate::analysis::{Beside, CaseResult, ExperimentResult, PublishedRow};
+use crate::analysis::{CaseResult, ExperimentResult, Here, PublishedRow};
 use crate::rows::{Row, Rows};
 use crate::scenario::Published;
 use crate::table::{TOO_SMALL, ratio, spread};
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    fn measured(self, here: &Beside) -> Option<Value> {
+    fn measured(self, here: &Here) -> Option<Value> {
         match self {
             Self::Mean => here.mean_us.map(|mean| (mean, here.deviation_us)),
             Self::P50 => here.p50_us.map(|us| (us, None)),
@@ -62,13 +62,13 @@ fn value((us, deviation): Value) -> String {
 }
 
 /// Published figures of distributions, and what was measured beside them, line by line; shares of a chain's stages stand elsewhere.
-pub(crate) struct Told {
+pub(crate) struct Literature {
     pub(crate) rows: Rows,
     /// How many published figures have nothing beside them here.
     pub(crate) alone: usize,
 }
 
-impl Told {
+impl Literature {
     /// In brief without what nothing was measured beside.
     pub(crate) fn of(e: &ExperimentResult, brief: bool) -> Self {
         let all: Vec<&PublishedRow> = e.published.iter().filter(|row| row.published.transmission_percent.is_empty()).collect();
@@ -105,7 +105,7 @@ impl Told {
                     // Nothing stands beside itself.
                     let ratio = row.published_ratio.filter(|_| row.published_reference.as_ref() != Some(&figure.system));
                     let on = if figure.on.is_empty() { String::new() } else { format!(", {}", figure.on) };
-                    let cells = kinds.iter().map(|k| k.published(&figure).map_or_else(String::new, value)).chain([times(ratio)]);
+                    let cells = kinds.iter().map(|k| k.published(&figure).map_or_else(String::new, value)).chain([factor(ratio)]);
                     rows.push(Row { cell: cell.clone(), name: format!("{} (published{on})", figure.system), cells: cells.collect() });
                     for beside in besides() {
                         rows.extend(measured(e, beside, &cell, &kinds, &enough).filter(|_| !brief || beside.here.is_some()));
@@ -141,7 +141,7 @@ fn measured(e: &ExperimentResult, row: &PublishedRow, cell: &str, kinds: &[Kind]
     };
     let none = |k: Kind| if enough(k) { TOO_SMALL.to_owned() } else { String::new() };
     // Beside itself nothing stands; beside its other reach it does.
-    let ratio = times(h.ratio.filter(|r| system != "driveline" || *r != 1.0));
+    let ratio = factor(h.ratio.filter(|r| system != "driveline" || *r != 1.0));
     Some(Row {
         cell: cell.to_owned(),
         name: e.cases.iter().find(|c| c.case.id == h.case).map_or_else(|| h.system.clone(), CaseResult::name),
@@ -149,7 +149,7 @@ fn measured(e: &ExperimentResult, row: &PublishedRow, cell: &str, kinds: &[Kind]
     })
 }
 
-fn times(r: Option<f64>) -> String {
+fn factor(r: Option<f64>) -> String {
     r.map_or_else(String::new, |r| format!("{}×", ratio(r)))
 }
 

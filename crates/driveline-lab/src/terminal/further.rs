@@ -2,10 +2,10 @@
 //! What stands beside the latencies: transmission of chains, what workloads observe, floors, published figures.
 
 use super::percentiles;
-use crate::analysis::{CaseResult, Column, ExperimentResult, Observed, columns, ratio_columns};
-use crate::beside;
+use crate::analysis::{CaseResult, ExperimentResult, Measure, Observed, columns, compared_columns, ratio_columns};
 use crate::chain::{self, TRANSMISSION};
-use crate::published;
+use crate::further;
+use crate::literature::{self, Literature};
 use crate::table::{controls, floors_and_doubles, interval, label, percentile, quantity};
 use driveline_analyze::prose::{listed, wrapped};
 use driveline_analyze::text::Columns;
@@ -19,6 +19,11 @@ fn write(text: &mut String, table: &Columns) {
         table.write(text);
         text.push('\n');
     }
+}
+
+/// Stalls of streams.
+pub(super) fn between_arrivals(text: &mut String, e: &ExperimentResult) {
+    write(text, &further::between_arrivals(e).terminal());
 }
 
 /// Chains with Driveline on some edges beside the same without.
@@ -57,13 +62,13 @@ pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
 
 /// What graphs are judged by, what processes use, and what latencies consist of.
 pub(super) fn key_figures(text: &mut String, e: &ExperimentResult, width: usize) {
-    let figures = beside::key_figures(e);
+    let figures = further::key_figures(e);
     if !figures.is_empty() {
         figures.terminal().write(text);
-        text.push_str(&wrapped(&format!("  {}", beside::KEY_FIGURES), width));
+        text.push_str(&wrapped(&format!("  {}", further::KEY_FIGURES), width));
         text.push('\n');
     }
-    write(text, &beside::split(e).terminal());
+    write(text, &further::split(e).terminal());
 }
 
 /// Durations that a workload observes, without the latency that stands in the first table.
@@ -85,7 +90,7 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     let mut head = vec!["observed", "n"];
     head.extend(ranks.iter().map(|c| c.label()));
     head.extend(["mean", "sd"]);
-    let greatest = !ranks.contains(&Column::Greatest);
+    let greatest = !ranks.contains(&Measure::Greatest);
     head.extend(Some("greatest").filter(|_| greatest));
     let mut table = Columns::new(&head);
     for (c, observed) in &rows {
@@ -120,12 +125,12 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
 
 /// Published figures that something was measured beside.
 pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
-    let published::Told { rows, alone } = published::Told::of(e, true);
+    let Literature { rows, alone } = Literature::of(e, true);
     if rows.is_empty() {
         return;
     }
     rows.terminal().write(text);
-    text.push_str(&wrapped(&format!("  {}", published::TO_KNOW), width));
+    text.push_str(&wrapped(&format!("  {}", literature::TO_KNOW), width));
     if alone > 0 {
         let figures = if alone == 1 { "figure" } else { "figures" };
         text.push_str(&wrapped(&format!("  {alone} published {figures} with nothing measured beside them: on the page"), width));
@@ -136,7 +141,7 @@ pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
 /// What the machine does without middleware, and how much the same floor differs from itself.
 pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
     let floors = || floors_and_doubles(e);
-    let ranks = columns(floors().filter_map(CaseResult::headline).map(|(_, f)| &f.percentiles));
+    let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
     let doubles = floors().any(CaseResult::is_driveline);
     let mut head = vec![if doubles { "floors, and what is measured twice" } else { "floor: no middleware" }.to_owned(), "n".into()];
@@ -151,7 +156,8 @@ pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
         };
         let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
         let mut row = vec![name];
-        row.extend(percentiles(figure, &ranks));
+        row.push(figure.percentiles.n.to_string());
+        row.extend(ranks.iter().map(|column| column.cell(c, percentile)));
         row.extend(again.iter().map(|column| interval(control.and_then(|r| column.ratio(r)))));
         table.row(row);
     }

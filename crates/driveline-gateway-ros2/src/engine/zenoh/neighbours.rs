@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which nodes the session is connected to, and whom it connects to again: `docs/protocols/ros2-zenoh.md` §9. No thread, no network, no clock.
+//!
+//! Zenoh connects again to what stands under `connect`, and once to whoever a router tells of. When nothing but the connection to such a node ends, the router has nothing to tell.
+//! A node does not connect again by itself. So the gateway does, to where it had connected to: that place is known to be right.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use zenoh::config::ZenohId;
+
+/// Most that are connected to again: as many as there may be connections.
+pub(super) const MAX_LOST: usize = 64;
+/// For how long it is tried: nobody tells whether a node has ended.
+pub(super) const TRIED_FOR: Duration = Duration::from_secs(60);
+/// The pause before each attempt, as for what stands under `connect`. Also before the first: each topic that has waited for the connection in vain ends it once more, and Zenoh finds what
+/// to end by the node's id, so that one that is late would take the new connection for the old one …
+pub(super) const AGAIN_EVERY: Duration = Duration::from_millis(200);
+/// … and between those to one that has been gone for longer than so.
+const LATER_EVERY: Duration = Duration::from_secs(1);
+const LATER_AFTER: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+struct Neighbour {
+    /// Where this session has connected to.
+    at: String,
+    /// Since when there is no connection.
+    lost: Option<Instant>,
+    /// Not to be tried before.
+    next: Instant,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours {
+    all: BTreeMap<ZenohId, Neighbour>,
+    routers: BTreeSet<ZenohId>,
+    /// When a router was connected last. Who was lost before is tried as if that had been then: what held up the router's connection has held up theirs.
+    router_came: Option<Instant>,
+}
+
+impl Neighbours {
+    /// This session has connected to one there.
+    pub(super) fn connected(&mut self, id: ZenohId, at: &str, now: Instant) {
+        let neighbour = self.all.entry(id).or_insert_with(|| Neighbour { at: String::new(), lost: None, next: now });
+        (neighbour.at, neighbour.lost) = (at.to_owned(), None);
+    }
+
+    /// There is a connection, whoever made it.
+    pub(super) fn is_connected(&mut self, id: ZenohId) {
+        if let Some(neighbour) = self.all.get_mut(&id) {
+            neighbour.lost = None;
+        }
+    }
+
+    /// There is none any more.
+    pub(super) fn lost(&mut self, id: ZenohId, now: Instant) {
+        if self.routers.remove(&id) {
+            // Zenoh sees to those.
+            self.all.remove(&id);
+        }
+        if let Some(neighbour) = self.all.get_mut(&id) {
+            neighbour.lost.get_or_insert(now);
+            neighbour.next = now + AGAIN_EVERY;
+        }
+        let all_lost = || self.all.iter().filter_map(|(id, n)| Some((n.lost?, *id)));
+        if all_lost().count() > MAX_LOST
+            && let Some((_, longest)) = all_lost().min()
+        {
+            self.all.remove(&longest);
+        }
+    }
+
+    /// A router is connected.
+    pub(super) fn router(&mut self, id: ZenohId, now: Instant) {
+        self.routers.insert(id);
+        self.router_came = Some(now);
+    }
+
+    /// Whom to connect to now, and where; and when to look again.
+    pub(super) fn due(&mut self, now: Instant) -> (Vec<(ZenohId, String)>, Option<Instant>) {
+        let came = self.router_came;
+        let tried_since = |lost: Instant| came.map_or(lost, |came| came.max(lost));
+        let is_over = |lost: Instant| now.saturating_duration_since(tried_since(lost)) >= TRIED_FOR;
+        // As long as the router is away, the way to all may be.
+        let router_away = came.is_some() && self.routers.is_empty();
+        self.all.retain(|_, neighbour| router_away || !neighbour.lost.is_some_and(is_over));
+        let (mut due, mut soonest) = (Vec::new(), None::<Instant>);
+        for (id, neighbour) in &mut self.all {
+            let Some(lost) = neighbour.lost.filter(|lost| !is_over(*lost)) else { continue };
+            if now >= neighbour.next {
+                due.push((*id, neighbour.at.clone()));
+                let late = now.saturating_duration_since(tried_since(lost)) >= LATER_AFTER;
+                neighbour.next = now + if late { LATER_EVERY } else { AGAIN_EVERY };
+            }
+            soonest = Some(soonest.map_or(neighbour.next, |s| s.min(neighbour.next)));
+        }
+        (due, soonest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: &str = "tcp/10.0.0.2:7450";
+
+    fn id(number: usize) -> ZenohId {
+        format!("{:x}", number + 1).parse().unwrap()
+    }
+
+    fn due(neighbours: &mut Neighbours, now: Instant) -> Vec<ZenohId> {
+        neighbours.due(now).0.into_iter().map(|(id, _)| id).collect()
+    }
+
+    #[test]
+    fn who_was_connected_to_and_is_lost_is_tried_until_there_is_a_connection() {
+        let (mut neighbours, start) = (Neighbours::default(), Instant::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        neighbours.connected(id(1), AT, at(0));
+        neighbours.is_connected(id(2));
+        assert_eq!(neighbours.due(at(0)), (vec![], None));
+        [1, 2, 3].into_iter().for_each(|n| neighbours.lost(id(n), at(100)));
+        assert_eq!(neighbours.due(at(299)), (vec![], Some(at(300))));
+        assert_eq!(neighbours.due(at(300)), (vec![(id(1), AT.to_owned())], Some(at(500))));
+        neighbours.lost(id(1), at(450));
+        assert_eq!(neighbours.due(at(500)), (vec![], Some(at(650))), "told once more");
+        assert_eq!(due(&mut neighbours, at(650)), [id(1)]);
+        // Whoever has made it.
+        neighbours.is_connected(id(1));
+        assert_eq!(neighbours.due(at(9_000)), (vec![], None));
+        neighbours.lost(id(1), at(10_000));
+        assert_eq!(due(&mut neighbours, at(10_200)), [id(1)]);
+        // That made one, which has ended at once.
+        neighbours.connected(id(1), AT, at(10_210));
+        neighbours.lost(id(1), at(10_220));
+        assert_eq!(neighbours.due(at(10_220)), (vec![], Some(at(10_420))));
+        assert_eq!(due(&mut neighbours, at(10_420)), [id(1)]);
+    }
+
+    #[test]
+    fn one_that_does_not_come_back_is_tried_more_rarely_and_is_forgotten() {
+        let (mut neighbours, start) = (Neighbours::default(), Instant::now());
+        neighbours.connected(id(1), AT, start);
+        neighbours.lost(id(1), start);
+        let (mut now, mut attempts) = (start, 0);
+        while let (due, Some(next)) = neighbours.due(now) {
+            attempts += due.len();
+            now = next;
+        }
+        assert_eq!((now - start, attempts), (TRIED_FOR, 49 + 50));
+        neighbours.router(id(9), now);
+        assert_eq!(neighbours.due(now), (vec![], None));
+    }
+
+    #[test]
+    fn a_router_is_left_alone_and_when_it_is_back_nodes_are_tried_anew() {
+        let (mut neighbours, start) = (Neighbours::default(), Instant::now());
+        let at = |s: u64| start + Duration::from_secs(s);
+        neighbours.router(id(9), start);
+        [1, 9].into_iter().for_each(|n| neighbours.connected(id(n), AT, start));
+        [1, 9].into_iter().for_each(|n| neighbours.lost(id(n), at(0)));
+        assert_eq!(due(&mut neighbours, at(1)), [id(1)]);
+        assert_eq!(neighbours.due(at(60)), (vec![], None), "not for longer than that");
+        neighbours.router(id(8), at(3_600));
+        assert_eq!(neighbours.due(at(3_600)), (vec![(id(1), AT.to_owned())], Some(at(3_600) + AGAIN_EVERY)));
+        assert_eq!(neighbours.due(at(3_660)), (vec![], None));
+        neighbours.router(id(9), at(3_700));
+        assert_eq!(neighbours.due(at(3_700)), (vec![], None), "it was forgotten, as the router was there");
+    }
+
+    #[test]
+    fn so_many_are_connected_to_again_and_the_longest_lost_gives_way() {
+        let (mut neighbours, start) = (Neighbours::default(), Instant::now());
+        (0..=MAX_LOST).for_each(|n| neighbours.connected(id(n), AT, start));
+        (0..=MAX_LOST).rev().for_each(|n| neighbours.lost(id(n), start + Duration::from_millis(1_000 - n as u64)));
+        let mut left = due(&mut neighbours, start + Duration::from_secs(2));
+        left.sort();
+        let mut expected: Vec<_> = (0..MAX_LOST).map(id).collect();
+        expected.sort();
+        assert_eq!(left, expected);
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What outlives a conductor: what the gateway's owner asks, what is told meanwhile, and that there is no other gateway of the domain on this host.
+
+use super::error::GatewayError;
+use super::{KIND, lock, session};
+use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport};
+use driveline_runtime::network::{CarriedTopic, GatewayConfig};
+use driveline_shm::{Kicker, Participant, ParticipantConfig};
+use driveline_types::MonotonicNs;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Reasons that are remembered as told, while a host is kept out of the network.
+const MAX_TOLD: usize = 16;
+
+/// The gateway on this host.
+struct Here {
+    /// One for all conductors, by which each knows what the one before still publishes for other hosts.
+    participant: Participant,
+    /// Goes last: the only gateway of the domain on this host.
+    _only: OnlyOne,
+}
+
+/// What the gateway's owner can ask of the conductor, also of one that follows another.
+pub(super) struct Control {
+    stop: AtomicBool,
+    desk: ReportDesk,
+    notices: Arc<Notices>,
+    /// The present one, and what the host is called since it has begun.
+    present: Mutex<Option<(Kicker, String)>>,
+    /// Also between one conductor and the next.
+    here: Mutex<Option<Here>>,
+    /// Why this process is of no more use for the network.
+    failure: Mutex<Option<String>>,
+    /// All sockets of this process are the gateway's.
+    owns_sockets: AtomicBool,
+    started: MonotonicNs,
+}
+
+impl Control {
+    pub(super) fn new() -> Arc<Self> {
+        let first = Report { gateway: KIND.into(), pid: std::process::id(), ..Report::default() };
+        let desk = ReportDesk::new(first);
+        Arc::new(Self {
+            stop: AtomicBool::new(false),
+            desk,
+            notices: Arc::default(),
+            present: Mutex::default(),
+            here: Mutex::default(),
+            failure: Mutex::default(),
+            owns_sockets: AtomicBool::new(false),
+            started: MonotonicNs::now(),
+        })
+    }
+
+    /// Takes part in this domain, and sees to it that there is no other gateway.
+    pub(super) fn take_part(&self, domain_dir: PathBuf) -> Result<Participant, GatewayError> {
+        let mut here = lock(&self.here);
+        if let Some(Here { participant, .. }) = &*here {
+            return Ok(participant.clone());
+        }
+        let participant = Participant::open(ParticipantConfig { domain_dir: Some(domain_dir), name: "gateway".into() })?;
+        let _only = OnlyOne::new(participant.domain_dir(), KIND)?;
+        Ok(here.insert(Here { participant, _only }).participant.clone())
+    }
+
+    pub(super) fn let_others_serve(&self) {
+        *lock(&self.here) = None;
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.kick();
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    fn kick(&self) {
+        if let Some((kicker, _)) = &*lock(&self.present) {
+            kicker.kick();
+        }
+    }
+
+    /// The report, or the one before if the conductor is busy.
+    pub(super) fn report(&self) -> Report {
+        let is_there = lock(&self.present).is_some();
+        if is_there { self.desk.ask(|| self.kick()) } else { self.desk.last() }
+    }
+
+    /// Where the conductor answers for its report.
+    pub(super) fn desk(&self) -> &ReportDesk {
+        &self.desk
+    }
+
+    pub(super) fn notices(&self) -> Arc<Notices> {
+        self.notices.clone()
+    }
+
+    /// A conductor is there, and the host is called so since.
+    pub(super) fn is_there(&self, kicker: Kicker, host: String) {
+        *lock(&self.present) = Some((kicker, host));
+    }
+
+    /// There is no conductor any more, or not yet.
+    pub(super) fn is_away(&self) {
+        *lock(&self.present) = None;
+    }
+
+    /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` lately.
+    pub(super) fn kept_out(&self, config: &GatewayConfig, why: &GatewayError, told: &mut BTreeSet<String>) {
+        let why = why.to_string();
+        if told.len() >= MAX_TOLD {
+            told.clear();
+        }
+        if told.insert(why.clone()) {
+            self.tell(format!("not in the network, which is tried again each second: {why}"));
+        }
+        let now = MonotonicNs::now();
+        let spec = &config.network;
+        let network = NetworkReport {
+            listens: spec.listen_endpoints(),
+            connects: spec.connect.clone(),
+            interface: spec.interface.clone(),
+            kept_out: Some(why),
+            ..NetworkReport::default()
+        };
+        let topics = config.topics.iter().map(|t| topic_report(t, Vec::new(), None)).collect();
+        self.desk.put(Report {
+            gateway: KIND.into(),
+            pid: std::process::id(),
+            domain: config.domain.clone(),
+            host: session::host_name(spec),
+            at_ns: now.0,
+            up_ms: now.since(self.started).as_millis() as u64,
+            network,
+            topics,
+            ..Report::default()
+        });
+    }
+
+    /// From now on sockets of this process may be looked at and used.
+    pub(super) fn owns_sockets(&self) {
+        self.owns_sockets.store(true, Ordering::Release);
+    }
+
+    pub(super) fn has_sockets(&self) -> bool {
+        self.owns_sockets.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_failure(&self, why: Option<String>) {
+        *lock(&self.failure) = why;
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        lock(&self.failure).clone()
+    }
+
+    pub(super) fn host(&self) -> String {
+        lock(&self.present).as_ref().map(|(_, host)| host.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn tell(&self, line: String) {
+        self.notices.tell(line);
+    }
+
+    pub(super) fn take_notices(&self) -> Vec<String> {
+        self.notices.take()
+    }
+}
+
+/// What does not change of a topic, and what does.
+pub(super) fn topic_report(t: &CarriedTopic, publishers: Vec<PublisherReport>, similar: Option<String>) -> TopicReport {
+    TopicReport {
+        topic: t.topic.to_string(),
+        send: t.send,
+        receive: t.receive,
+        max_payload: t.max_payload,
+        max_rate_hz: t.max_rate_hz,
+        every: t.every,
+        publishers,
+        similar,
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Asks hosts whom they hear, answers them, and has those connected to that this host does not hear: see [`crate::introductions`].
+
+use super::GatewayError;
+use super::again::{Again, start_of};
+use super::conductor::Common;
+use super::news::News;
+use crate::introductions::{Attempt, Introductions};
+use crate::wire::{HostId, Introduction, MAX_INTRODUCTION_LEN, Parsed};
+use driveline_runtime::gateway::zenoh_says;
+use driveline_types::MonotonicNs;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use zenoh::Wait;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::query::{ConsolidationMode, Query, QueryTarget};
+
+/// How long the answer has.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// See the module.
+pub(super) struct Introducing {
+    introductions: Introductions,
+    /// What is answered at present.
+    answer: Arc<RwLock<Vec<u8>>>,
+}
+
+impl Introducing {
+    /// Begins to answer.
+    pub(super) fn start(common: &Common, introductions: Introductions) -> Result<Self, GatewayError> {
+        let answer = Arc::new(RwLock::new(introductions.answer().encode()));
+        let current = answer.clone();
+        let reply = move |query: Query| {
+            let answer = current.read().unwrap_or_else(PoisonError::into_inner).clone();
+            // It is short, and who asked asks again.
+            let _ = query.reply(query.key_expr().clone(), answer).wait();
+        };
+        let key = common.keys.key(&Parsed::Met(common.me.clone()));
+        let declared = common.session.declare_queryable(key.clone()).callback(reply).background().wait();
+        declared.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
+        Ok(Self { introductions, answer })
+    }
+
+    /// Asks who is to be asked, of the hosts that are here, and tries what is to be tried. Gives when to look again.
+    pub(super) fn look<'a>(
+        &mut self,
+        common: &Common,
+        again: &Again,
+        here: impl Iterator<Item = &'a HostId>,
+        now: MonotonicNs,
+    ) -> Option<MonotonicNs> {
+        let (due, ask) = self.introductions.due(here, now);
+        due.into_iter().for_each(|host| ask_whom(common, host));
+        let (attempt, next) = self.introductions.attempt(now, |host| again.may_meet(host.incarnation(), now));
+        if let Some(Attempt { host, at, news }) = attempt {
+            if let Some((by, tried)) = news {
+                common.tell(format!(
+                    "host '{}' is heard by host '{}' and not reached from here, at {}: this gateway goes on trying; is the way between the two down, or does one of them have to name the other under `connect`?",
+                    host.name(),
+                    by.name(),
+                    tried.join(", ")
+                ));
+            }
+            again.connect(host.incarnation(), &[at]);
+        }
+        [ask, next].into_iter().flatten().min()
+    }
+
+    /// A host has answered.
+    pub(super) fn answered(&mut self, host: &HostId, bytes: &[u8], now: MonotonicNs) {
+        let Some(answer) = Introduction::decode(bytes) else { return };
+        self.introductions.answered(host, answer, now);
+        *self.answer.write().unwrap_or_else(PoisonError::into_inner) = self.introductions.answer().encode();
+    }
+}
+
+/// Asks a host whom it hears. Anybody may answer: what counts is the first answer of the session that is the host's.
+fn ask_whom(common: &Common, host: HostId) {
+    let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
+    let get = common.session.get(key).timeout(WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
+    // As they come: nothing is kept of those that others send. All, and not only of whoever says that he knows all.
+    let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
+    let is_answered = AtomicBool::new(false);
+    let asked = get.callback(move |reply| {
+        let replier = reply.replier_id().and_then(|id| start_of(&id.zid().to_string()));
+        if let Ok(sample) = reply.result()
+            && sample.payload().len() <= MAX_INTRODUCTION_LEN
+            && replier == Some(host.incarnation())
+            && !is_answered.swap(true, Relaxed)
+        {
+            inbox.push(News::Met { host: host.clone(), bytes: sample.payload().to_bytes().into_owned() });
+        }
+    });
+    // It is asked again soon.
+    let _ = asked.wait();
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Questions for another host's time: to measure its clock, and as something small that follows what is in flight.
+//! `docs/protocols/network.md`, sections 5 and 6.
+
+use super::lock;
+use crate::clock::{ClockEstimate, Exchange};
+use crate::wire::Time;
+use driveline_types::MonotonicNs;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use zenoh::qos::{CongestionControl, Priority};
+use zenoh::query::ConsolidationMode;
+use zenoh::{Session, Wait};
+
+/// How long the answer to a question for the time has.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// Hosts of which it is remembered for longer than [`REMEMBERED`] when they were asked.
+const HOSTS: usize = 64;
+/// Longer than any pause.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// When each host was asked for its time last, by all who ask. Clones are the same.
+#[derive(Clone, Default)]
+pub(super) struct Questions(Arc<Mutex<BTreeMap<String, MonotonicNs>>>);
+
+impl Questions {
+    /// Asks the host that answers under `key` for its time, unless that was done within the last `pause`. On the answer, the clock is told, and then `then`, when
+    /// it was asked and how often its lists had changed: on a thread of Zenoh's.
+    pub(super) fn ask(
+        &self,
+        session: &Session,
+        key: &str,
+        clock: &Arc<Mutex<ClockEstimate>>,
+        pause: Duration,
+        then: impl Fn(MonotonicNs, u64) + Send + Sync + 'static,
+    ) {
+        let now = MonotonicNs::now();
+        if self.is_due(key, now, pause) {
+            ask(session, key, clock, now, then);
+        }
+    }
+
+    /// A host is about to be asked. `false`: that was done within the last `pause`, so it need not be; without a pause it always is.
+    fn is_due(&self, key: &str, now: MonotonicNs, pause: Duration) -> bool {
+        let mut hosts = lock(&self.0);
+        let asked = hosts.get(key).copied();
+        // Another thread may have read its clock later and be here before.
+        let due = pause.is_zero() || asked.is_none_or(|asked| now >= asked + pause);
+        if due {
+            if asked.is_none() && hosts.len() >= HOSTS {
+                hosts.retain(|_, asked| now < *asked + REMEMBERED);
+            }
+            hosts.insert(key.to_owned(), asked.map_or(now, |asked| asked.max(now)));
+        }
+        due
+    }
+}
+
+fn ask(
+    session: &Session,
+    key: &str,
+    clock: &Arc<Mutex<ClockEstimate>>,
+    sent: MonotonicNs,
+    then: impl Fn(MonotonicNs, u64) + Send + Sync + 'static,
+) {
+    let clock = clock.clone();
+    let get = session.get(key).timeout(WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
+    // Not `express`: then each would fill one of two batches, and who asks wait for room where a host reads nothing.
+    // As they come: nothing is kept of what others send.
+    let asked = get.consolidation(ConsolidationMode::None).callback(move |reply| {
+        let returned = MonotonicNs::now();
+        let Ok(sample) = reply.result() else { return };
+        let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes()) else { return };
+        lock(&clock).exchange(&Exchange { sent, received, answered, returned });
+        then(sent, changes);
+    });
+    // It is asked again soon.
+    let _ = asked.wait();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_that_another_asked_just_before_is_spared_and_those_without_a_pause_never_are() {
+        let pause = Duration::from_millis(2);
+        let questions = Questions::default();
+        let is_due = |ns, pause| questions.is_due("clock/trunk", MonotonicNs(ns), pause);
+        assert!(is_due(1_000_500, pause));
+        assert!(!is_due(3_000_499, pause));
+        // Whoever read its clock first comes second.
+        assert!(is_due(1_000_000, Duration::ZERO));
+        assert!(!is_due(3_000_499, pause));
+        assert!(questions.is_due("clock/roof", MonotonicNs(3_000_499), pause), "each host has questions of its own");
+        assert!(is_due(3_000_500, pause));
+    }
+
+    #[test]
+    fn hosts_that_have_gone_are_forgotten() {
+        let questions = Questions::default();
+        for second in 0..10 * HOSTS as u64 {
+            assert!(questions.is_due(&format!("clock/{second}"), MonotonicNs(second * 1_000_000_000), Duration::from_millis(2)));
+            assert!(lock(&questions.0).len() <= HOSTS);
+        }
+    }
+}

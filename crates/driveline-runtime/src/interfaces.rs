@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The network interfaces of this computer: one way to look at them, for whatever checks a configuration that names some, and for the
+//! gateways that are bound to them.
+
+use pnet_datalink::NetworkInterface;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// An interface as the kernel has it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, such as `eth0`.
+    pub name: String,
+    /// Its number in the kernel: another one when it is made anew.
+    pub index: u32,
+    /// It is switched on.
+    pub is_up: bool,
+    /// It has a carrier.
+    pub is_running: bool,
+    /// Its addresses, in the order of the kernel.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Interface {
+    /// Its addresses of IPv4.
+    pub fn ipv4(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.addresses.iter().filter_map(|ip| if let IpAddr::V4(address) = ip { Some(*address) } else { None })
+    }
+}
+
+/// All of them; none where the kernel does not tell. Allocates, and makes system calls.
+#[must_use]
+pub fn interfaces() -> Vec<Interface> {
+    let of = |i: NetworkInterface| Interface {
+        is_up: i.is_up(),
+        is_running: i.is_running(),
+        addresses: i.ips.iter().map(|network| network.ip()).collect(),
+        name: i.name,
+        index: i.index,
+    };
+    pnet_datalink::interfaces().into_iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loopback_device_is_there_with_its_address() {
+        let there = interfaces();
+        let loopback = there.iter().find(|i| i.name == "lo").unwrap();
+        assert!(loopback.index > 0 && loopback.ipv4().all(|address| address.is_loopback()), "{loopback:?}");
+        let all = std::fs::read_dir("/sys/class/net").unwrap().filter(|e| e.as_ref().unwrap().path().is_dir()).count();
+        assert!(there.len() >= all, "those without addresses are in it, too: {there:?}");
+    }
+}

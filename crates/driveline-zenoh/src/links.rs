@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who has made a connection.
+
+use crate::OwnRuntime;
+use zenoh::session::Link;
+
+/// Who has made a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MadeBy {
+    /// The other end. Where that one listens is not known.
+    OtherEnd,
+    /// Zenoh, which sees to what stands under `connect` as an address.
+    Configuration,
+    /// This end, because it was told of the other one: it listens there.
+    Told(String),
+}
+
+/// Where a session listens and what it is told to connect to.
+pub struct Ends {
+    listens: Vec<String>,
+    connects: Vec<String>,
+}
+
+impl Ends {
+    /// Of the session that runs in this. `connects`: endpoints.
+    #[must_use]
+    pub fn new(runtime: &OwnRuntime, connects: &[String]) -> Self {
+        Self { listens: runtime.listens(), connects: connects.iter().map(|endpoint| place(endpoint).to_owned()).collect() }
+    }
+
+    /// Who has made this connection.
+    #[must_use]
+    pub fn made_by(&self, link: &Link) -> MadeBy {
+        self.made(link.src().as_str(), link.dst().as_str())
+    }
+
+    /// The same of one from `here` to `there`. One that the other end has made has here the port, or the path, where this session listens.
+    fn made(&self, here: &str, there: &str) -> MadeBy {
+        let there = place(there);
+        if self.listens.iter().any(|listens| port(listens) == port(here)) {
+            MadeBy::OtherEnd
+        } else if self.connects.iter().any(|connects| connects == there) {
+            MadeBy::Configuration
+        } else {
+            MadeBy::Told(there.to_owned())
+        }
+    }
+}
+
+/// A protocol and an address, without metadata and settings.
+fn place(endpoint: &str) -> &str {
+    endpoint.split(['?', '#']).next().unwrap_or(endpoint)
+}
+
+/// A protocol, and a port or a path.
+fn port(endpoint: &str) -> (&str, &str) {
+    let (protocol, address) = place(endpoint).split_once('/').unwrap_or_default();
+    (protocol, address.rsplit_once(':').map_or(address, |(_, port)| port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ends() -> Ends {
+        let listens = ["tcp/10.0.0.1:7450", "tls/[::1]:7451", "unixsock-stream//run/car"].map(str::to_owned).to_vec();
+        Ends { listens, connects: vec!["tcp/10.0.0.2:7450".into()] }
+    }
+
+    #[test]
+    fn what_the_other_end_has_made_has_the_port_where_this_session_listens() {
+        for here in ["tcp/10.0.0.9:7450", "tls/[fe80::1]:7451?rel=1", "unixsock-stream//run/car"] {
+            assert_eq!(ends().made(here, "tcp/10.0.0.2:7450"), MadeBy::OtherEnd, "{here}");
+        }
+        for here in ["tcp/10.0.0.1:41234", "tcp/10.0.0.1:7451", "udp/10.0.0.1:7450", "unixsock-stream//run/other"] {
+            assert_eq!(ends().made(here, "tcp/10.0.0.3:7450?rel=1"), MadeBy::Told("tcp/10.0.0.3:7450".into()), "{here}");
+        }
+    }
+
+    #[test]
+    fn what_stands_under_connect_is_known_without_its_metadata() {
+        assert_eq!(ends().made("tcp/10.0.0.1:41234", "tcp/10.0.0.2:7450?rel=1"), MadeBy::Configuration);
+    }
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A session, and what it runs in.
+
+use zenoh::internal::runtime::{Runtime, RuntimeBuilder, ZRuntime};
+use zenoh::key_expr::OwnedKeyExpr;
+use zenoh::{Config, Session, Wait};
+
+/// A session, and what it runs in, which [`zenoh::open`] keeps to itself.
+pub struct Opened {
+    /// The session.
+    pub session: Session,
+    /// What it runs in.
+    pub runtime: OwnRuntime,
+}
+
+/// What a session runs in. It ends with this value and not with the session, so whoever has both lets go of this one behind the session.
+pub struct OwnRuntime(pub(crate) Runtime);
+
+impl OwnRuntime {
+    /// The addresses where the session listens, of all interfaces where that is on all.
+    #[must_use]
+    pub fn listens(&self) -> Vec<String> {
+        self.0.get_locators().iter().map(|locator| locator.as_str().to_owned()).collect()
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        // What it listens on and is connected to. In vain where that is closed already.
+        let _ = self.0.close().wait();
+    }
+}
+
+impl Opened {
+    /// As [`zenoh::open`]. Blocks until the session listens.
+    ///
+    /// # Errors
+    /// What Zenoh says against it. Nothing is left open then.
+    pub fn new(config: Config) -> zenoh::Result<Self> {
+        let (subscribers, publishers) = (aggregated(&config, "aggregation/subscribers"), aggregated(&config, "aggregation/publishers"));
+        let mut runtime = OwnRuntime(ZRuntime::Application.block_in_place(RuntimeBuilder::new(config).build())?);
+        let session = zenoh::session::init(runtime.0.clone().into());
+        let session = session.aggregated_subscribers(subscribers).aggregated_publishers(publishers).wait()?;
+        ZRuntime::Application.block_in_place(runtime.0.start())?;
+        Ok(Self { session, runtime })
+    }
+}
+
+/// The keys in a list of the configuration; those that are none are passed over.
+fn aggregated(config: &Config, key: &str) -> Vec<OwnedKeyExpr> {
+    let keys: Vec<String> = config.get_json(key).ok().and_then(|keys| serde_json::from_str(&keys).ok()).unwrap_or_default();
+    keys.into_iter().filter_map(|key| key.try_into().ok()).collect()
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What programs of gateways do with sockets of Zenoh's, which hands out none: it looks at what the process has open. When a connection breaks whose other end does not answer is
+//! here, and what is done to one that Zenoh has given up; and in `scout` when others are looked for.
+//!
+//! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for room for what that keeps back, for as long as the kernel goes on trying: a quarter of an
+//! hour, or for ever where the other end stands still. An error of the socket wakes all of them, and Zenoh has no setting for that. Who breaks it first does not matter, then: the kernel,
+//! because nothing is acknowledged, or `shut`, because Zenoh has heard nothing for a lease, or that the other end has closed it.
+#![allow(unsafe_code, reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory")]
+
+mod scout;
+
+pub use scout::look_for_others;
+
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::net::sockopt::{set_socket_linger, set_tcp_user_timeout};
+use rustix::net::{Shutdown, SocketAddrAny, getpeername, getsockname, shutdown};
+use std::fs::{read_dir, read_link};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+use std::time::Duration;
+use zenoh::session::Link;
+
+/// How often the program looks: before the first connection that was made since can be given up.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// More the kernel does not take.
+const MOST_MS: u32 = i32::MAX as u32;
+
+/// What this process has open.
+const OPEN: &str = "/proc/self/fd";
+
+/// Has the kernel break all TCP connections of this process when what was sent is not acknowledged, or finds no room, for `limit`, in milliseconds; those that come later included, as
+/// long as the process lives. For programs all of whose sockets that may be done to. In a thread of its own.
+///
+/// # Errors
+/// If `/proc` cannot be read, or there is no room for a thread.
+pub fn break_unanswered(limit: Duration) -> io::Result<()> {
+    look(limit)?;
+    let again = move || loop {
+        std::thread::sleep(EVERY);
+        // It could be read before; what fails now succeeds the next time.
+        let _ = look(limit);
+    };
+    std::thread::Builder::new().name("dl-sockets".into()).spawn(again).map(drop)
+}
+
+/// Does that to the sockets that there are now.
+fn look(limit: Duration) -> io::Result<()> {
+    let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(MOST_MS).min(MOST_MS);
+    // One that is not of TCP refuses, and of one that was given the number of another meanwhile the same is wanted.
+    for number in sockets()? {
+        let _ = set_tcp_user_timeout(borrowed(number), limit_ms);
+    }
+    Ok(())
+}
+
+/// Ends a TCP connection of this process, so that whoever reads, writes or waits for room in it goes on, and closing it waits for nobody (Zenoh has that wait for what is not acknowledged, for
+/// 10 s). Gives whether it is one of TCP, ended already or not; others are left alone.
+pub(crate) fn shut(link: &Link) -> bool {
+    let (Some(here), Some(there)) = (address(link.src().as_str()), address(link.dst().as_str())) else { return false };
+    // Without /proc it ends as Zenoh has it.
+    let _ = shut_between(here, there);
+    true
+}
+
+fn shut_between(here: Address, there: Address) -> io::Result<()> {
+    let end = |found: SocketAddrAny| SocketAddr::try_from(found).ok().map(|found| (found.ip().to_canonical(), found.port()));
+    let is_it = |socket: BorrowedFd<'_>| {
+        let (own, other) = (getsockname(socket).ok().and_then(end), getpeername(socket).ok().flatten().and_then(end));
+        (own, other) == (Some(here), Some(there))
+    };
+    for number in sockets()?.filter(|number| is_it(borrowed(*number))) {
+        // A number of its own, which stays with what it is: the other may be closed meanwhile and be given to another socket.
+        let Ok(socket) = fcntl_dupfd_cloexec(borrowed(number), 0) else { continue };
+        if is_it(socket.as_fd()) {
+            let _ = set_socket_linger(&socket, None);
+            let _ = shutdown(&socket, Shutdown::Both);
+        }
+    }
+    Ok(())
+}
+
+type Address = (IpAddr, u16);
+
+/// Of a locator of Zenoh's over TCP.
+fn address(locator: &str) -> Option<Address> {
+    let (protocol, rest) = locator.split_once('/')?;
+    let address: SocketAddr = rest.split(['?', '#']).next()?.parse().ok()?;
+    matches!(protocol, "tcp" | "tls").then(|| (address.ip().to_canonical(), address.port()))
+}
+
+/// The numbers of the sockets that this process has open.
+fn sockets() -> io::Result<impl Iterator<Item = RawFd>> {
+    Ok(read_dir(OPEN)?.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let number = path.file_name()?.to_str()?.parse().ok()?;
+        read_link(&path).ok()?.to_str()?.starts_with("socket:").then_some(number)
+    }))
+}
+
+/// What had this number just now, for calls that do not close it and may find another file there, or none.
+fn borrowed(number: RawFd) -> BorrowedFd<'static> {
+    // SAFETY: the number is of a descriptor that was open just now, so it is not -1. Another thread may close it meanwhile, and the number may be given to another file. The only uses are
+    // calls that leave it to the kernel to look the number up, read no memory but their own, and do not close it: of one that is closed they fail, and who calls says why another file
+    // does no harm. Nobody keeps it.
+    unsafe { BorrowedFd::borrow_raw(number) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt::{socket_linger, tcp_user_timeout};
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    #[test]
+    fn one_that_is_shut_wakes_who_waits_for_room_in_it_and_no_other_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);
+        let ((mut full, stands_still), (mut beside, mut heard)) = (connect(), connect());
+        let locator = |address: SocketAddr| format!("tls/{address}?rel=1");
+        let (here, there) = (locator(full.local_addr().unwrap()), locator(full.peer_addr().unwrap()));
+        let kept = full.try_clone().unwrap();
+        // As Zenoh has it.
+        set_socket_linger(&kept, Some(Duration::from_secs(10))).unwrap();
+        let writer = std::thread::spawn(move || {
+            loop {
+                full.write_all(&[0; 1 << 16])?;
+            }
+        });
+        // What nobody reads fills it.
+        let mut queued = 0;
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = rustix::io::ioctl_fionread(&stands_still).unwrap();
+            if now == std::mem::replace(&mut queued, now) && now > 0 {
+                break;
+            }
+        }
+        assert!(!writer.is_finished());
+        shut_between(address(&here).unwrap(), address(&there).unwrap()).unwrap();
+        let why: io::Result<()> = writer.join().unwrap();
+        assert_eq!(why.unwrap_err().kind(), io::ErrorKind::BrokenPipe, "it is this that has woken it");
+        assert_eq!(socket_linger(&kept).unwrap(), None, "closing it would wait for what is not acknowledged");
+        beside.write_all(b"on").unwrap();
+        let mut two = [0; 2];
+        heard.read_exact(&mut two).unwrap();
+        assert_eq!(&two, b"on");
+    }
+
+    #[test]
+    fn addresses_are_those_of_connections_over_tcp() {
+        let of = |ip: &str, port| Some((ip.parse().unwrap(), port));
+        assert_eq!(address("tcp/10.0.0.1:7450"), of("10.0.0.1", 7450));
+        assert_eq!(address("tls/[::ffff:10.0.0.1]:7450?rel=1"), of("10.0.0.1", 7450));
+        assert_eq!(address("tcp/[fe80::1%2]:80#iface=eth0"), of("fe80::1", 80));
+        for other in ["udp/10.0.0.1:7450", "unixsock-stream//run/car", "tcp/car:7450", "tcp", ""] {
+            assert_eq!(address(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn connections_have_the_limit_whenever_they_were_made() {
+        const LIMIT: Duration = Duration::from_secs(2);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let before = connect();
+        look(Duration::MAX).unwrap();
+        assert_eq!(tcp_user_timeout(&before).unwrap(), MOST_MS);
+        break_unanswered(LIMIT).unwrap();
+        assert_eq!(tcp_user_timeout(&before).unwrap(), 2_000);
+        let later = connect();
+        let end = Instant::now() + Duration::from_secs(60);
+        while tcp_user_timeout(&later).unwrap() != 2_000 {
+            assert!(Instant::now() < end, "a later one has no limit");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What became of the calls of a node, by service: for whoever gives an account of the node, which other code makes the ends of.
+//!
+//! The clients of one service are counted together, and their counts stay when they are dropped. So there are as many tallies as the
+//! node has names of services, and no more than [`MAX_TALLIES`].
+
+use driveline_types::ServiceName;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Most services of a node whose calls are counted for [`Node::calls`](crate::Node::calls).
+const MAX_TALLIES: usize = 256;
+
+/// Which end of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ServiceEnd {
+    /// It asks.
+    Client,
+    /// It answers.
+    Server,
+}
+
+/// Calls of one service that one node has made, or has got, since the node was created. Each is in one of the further counts, or under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceCalls {
+    /// The service.
+    pub service: ServiceName,
+    /// Whether the node asks or answers.
+    pub end: ServiceEnd,
+    /// Calls made, or requests taken.
+    pub calls: u64,
+    /// Calls with a response.
+    pub answered: u64,
+    /// Calls that the server refused: its callback, or for lack of room.
+    pub refused: u64,
+    /// Calls whose time was over. Only clients know it.
+    pub timed_out: u64,
+    /// Calls whose other end had gone, or could not be heard.
+    pub peer_gone: u64,
+    /// Calls for which no request was sent, since there was no server or no room. Only clients know it.
+    pub not_sent: u64,
+}
+
+/// What a call has come to.
+#[derive(Clone, Copy)]
+pub(super) enum Fate {
+    Answered,
+    Refused,
+    TimedOut,
+    PeerGone,
+    NotSent,
+}
+
+/// The counts of one service at one end. All `Relaxed`: each is a sum that nothing else rests on.
+#[derive(Default)]
+pub(crate) struct Tally {
+    calls: AtomicU64,
+    answered: AtomicU64,
+    refused: AtomicU64,
+    timed_out: AtomicU64,
+    peer_gone: AtomicU64,
+    not_sent: AtomicU64,
+}
+
+impl Tally {
+    pub(super) fn begun(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn ended(&self, fate: Fate, calls: u64) {
+        let counter = match fate {
+            Fate::Answered => &self.answered,
+            Fate::Refused => &self.refused,
+            Fate::TimedOut => &self.timed_out,
+            Fate::PeerGone => &self.peer_gone,
+            Fate::NotSent => &self.not_sent,
+        };
+        counter.fetch_add(calls, Ordering::Relaxed);
+    }
+}
+
+type ByEnd = BTreeMap<(ServiceName, ServiceEnd), Arc<Tally>>;
+
+/// The tallies of a node. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct Tallies(Arc<Mutex<ByEnd>>);
+
+impl Tallies {
+    /// The one that an end counts into. Beyond the bound, one that nobody reads.
+    pub(crate) fn of(&self, service: &ServiceName, end: ServiceEnd) -> Arc<Tally> {
+        let mut tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (service.clone(), end);
+        if tallies.len() >= MAX_TALLIES && !tallies.contains_key(&key) {
+            return Arc::default();
+        }
+        tallies.entry(key).or_default().clone()
+    }
+
+    pub(crate) fn read(&self) -> Vec<ServiceCalls> {
+        let tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |((service, end), t): (&(ServiceName, ServiceEnd), &Arc<Tally>)| ServiceCalls {
+            service: service.clone(),
+            end: *end,
+            calls: get(&t.calls),
+            answered: get(&t.answered),
+            refused: get(&t.refused),
+            timed_out: get(&t.timed_out),
+            peer_gone: get(&t.peer_gone),
+            not_sent: get(&t.not_sent),
+        };
+        tallies.iter().map(read).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_one_name_count_together_and_names_are_bounded() {
+        let tallies = Tallies::default();
+        let name = |n: usize| -> ServiceName { format!("s{n}").parse().unwrap() };
+        for fate in [Fate::Answered, Fate::TimedOut] {
+            let tally = tallies.of(&name(0), ServiceEnd::Client);
+            tally.begun();
+            tally.ended(fate, 1);
+        }
+        (1..2 * MAX_TALLIES).for_each(|n| tallies.of(&name(n), ServiceEnd::Server).begun());
+        let calls = tallies.read();
+        assert_eq!((calls.len(), calls[0].calls, calls[0].answered, calls[0].timed_out), (MAX_TALLIES, 2, 1, 1));
+    }
+}

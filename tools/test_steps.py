@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make test` and `make test-gateways` promise: the steps that `run_tests.py` runs, each with its commands."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+JOBS = str(os.cpu_count() or 2)
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+# How the product is built: as `make build` does, unless the environment says otherwise.
+PROFILE = os.environ.get("DRIVELINE_CARGO_PROFILE", "release")
+BUILD_TYPE = os.environ.get("CMAKE_BUILD_TYPE", "Release")
+PRODUCT = TARGET / ("debug" if PROFILE == "dev" else PROFILE)
+# Tests of gateways take the one that cargo has built for them; an optimised Zenoh would take as long again.
+DEBUG = TARGET / "debug"
+# Peers as quickly as they compile; those that are measured are `make peers`'s.
+PEERS = ROOT / "build/test-peers"
+# Of them Driveline's own stages of chains, and the works, which take no other middleware.
+STAGES = ROOT / "build/test-stages"
+
+
+@dataclass
+class Together:
+    """In place of a command: several that run at the same time, because they wait more than they work. The output of the first is passed through,
+    that of the others comes after it."""
+
+    commands: list
+
+
+@dataclass
+class Step:
+    """Commands run one after the other, and how to count tests in what they print."""
+
+    name: str
+    title: str
+    commands: list  # each the words of a command, or several of them `Together`
+    counts: str = "check"  # "check": the step itself is the one test; "tests": counted from its output
+    environment: dict = field(default_factory=dict)
+    as_root: bool = False  # can only be run by root; for others it counts as ignored
+    suite: str = "test"  # which of make's targets runs it: "test", "gateways" for test-gateways, or "by name" for none
+    builds: bool = False  # each command makes what the next one needs: a failed one is the last
+
+    def rounds(self):
+        """Its commands, those that run at the same time in one list."""
+        return [c.commands if isinstance(c, Together) else [c] for c in self.commands]
+
+
+def cargo(*arguments):
+    return ["cargo", *arguments, "--locked"]
+
+
+def cmake(build, *options):
+    return [
+        ["cmake", "-S", ".", "-B", build, "-G", "Ninja", f"-DDRIVELINE_CARGO_PROFILE={PROFILE}", "-DDRIVELINE_BUILD_TESTS=ON", *options],
+        ["cmake", "--build", build, "-j", JOBS],
+    ]
+
+
+def ctest(build):
+    return ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "-j", JOBS]
+
+
+# What waits for links that are away and hosts that are not found, minutes of it. The rig tells waiting for a processor from other waiting.
+WAITING = ("found", "outages", "slow_links")
+# What needs middleware of others.
+VENDORS = ("ros2_client", "ros2_client_services", "vendors")
+
+
+def test_programs(crate, but=()):
+    """Arguments that choose the tests of a crate by their files."""
+    return [word for path in sorted((ROOT / "crates" / crate / "tests").glob("*.rs")) if path.stem not in but for word in ("--test", path.stem)]
+
+
+# Features of a dependency depend on what is built beside it, and with other features all that needs it is compiled once more. Commands that
+# share a build directory therefore name the same packages, and choose by targets.
+GATEWAYS = ["-p", "driveline-zenoh", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine"]
+# What `driveline`, its host and its library are built with, unoptimised.
+CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
+
+
+def gateway(test):
+    """Builds the program of the gateway that has this test, as its tests have it."""
+    return cargo("test", *GATEWAYS, "--no-run", "--test", test)
+
+
+# Nodes of ROS 2, a workspace of their own.
+ROS2_CLIENT = "crates/driveline-gateway-ros2/tests/peer/ros2_client"
+
+
+def ros2_client(release):
+    """Builds the node on ros2-client: of Jazzy, or of Humble, which is what it is without features."""
+    features = ["--no-default-features"] if release == "humble" else []
+    return [
+        cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(TARGET), *features),
+        ["install", "-D", str(DEBUG / "ros2-client-peer"), f"build/ros2-client/{release}"],
+    ]
+
+
+STEPS = [
+    Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
+    Step("source", "Layers, unsafe quarantine, source rules, links in documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"]]),
+    Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
+    Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"], ["cargo", "fmt", "--manifest-path", "peers/rust/Cargo.toml", "--all", "--check"]]),
+    Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
+    Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
+    Step("product", "Build of the core, the SDK and the examples", cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), builds=True),
+    Step("cargo", "Rust tests, documentation examples included", [cargo("test", "--workspace", "--no-fail-fast")], "tests"),
+    Step(
+        "privileged",
+        "Rust tests with several users, and with namespaces",
+        [cargo("test", "--workspace", "--test", "processes") + ["--", "--ignored"]],
+        "tests",
+        as_root=True,
+    ),
+    Step(
+        "loom",
+        "Models of the lock-free code under every interleaving",
+        [cargo("test", "-p", "driveline-shm", "-p", "driveline", "-p", "driveline-capi", "--release", "--no-fail-fast", "--test", "loom", "--test", "loom_gate", "--test", "loom_turn")],
+        "tests",
+        # Optimised because there are millions of interleavings, but not as a whole: nothing is measured here.
+        {"RUSTFLAGS": "--cfg loom", "CARGO_TARGET_DIR": "target/loom", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+    ),
+    Step(
+        "fuzzers",
+        "Fuzzers compile without a lint: a workspace of their own, which no other step looks at",
+        [
+            ["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+            cargo("clippy", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", str(TARGET)) + ["--", "-D", "warnings"],
+        ],
+        # Nothing is linked, so libFuzzer need not be compiled.
+        environment={"CUSTOM_LIBFUZZER_PATH": str(TARGET / "libFuzzer.a")},
+    ),
+    Step(
+        "experiments",
+        "Every experiment of the evaluation lab, quickly, for function",
+        [
+            [
+                *["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF", f"-DPEERS_DIR={STAGES / 'peers'}"],
+                # The build of the product has made it.
+                f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
+            ],
+            ["cmake", "--build", str(STAGES), "-j", JOBS],
+            ["python3", "tools/check_experiments.py", "build/bin/driveline"],
+        ],
+        "tests",
+        {"DRIVELINE_PEERS": str(STAGES / "peers")},
+        builds=True,
+    ),
+    Step("ctest", "C++ tests of the SDK and the examples", [ctest("build")], "tests"),
+    Step(
+        "sanitize",
+        "C++ SDK tests under the address and undefined-behaviour sanitizers",
+        [
+            *cmake("build/sanitize", "-DCMAKE_BUILD_TYPE=Debug", "-DDRIVELINE_SANITIZE=ON", "-DDRIVELINE_BUILD_EXAMPLES=OFF"),
+            ctest("build/sanitize"),
+        ],
+        "tests",
+        builds=True,
+    ),
+    Step("install", "Use from an install prefix, the example in the README, and the program in docs/cpp.md", [["python3", "tools/check_install.py"]]),
+    Step(
+        "hosts",
+        "Topics between hosts, with network namespaces where this user may make them, and what both gateways test without any",
+        [
+            cargo("clippy", *GATEWAYS, "--all-targets") + ["--", "-D", "warnings"],
+            cargo("test", *GATEWAYS, "--no-run"),
+            Together(
+                [
+                    cargo("test", *GATEWAYS, "--no-fail-fast", "--lib", "--bins", *test_programs("driveline-gateway-zenoh", but=WAITING)),
+                    cargo("test", *GATEWAYS, "--no-fail-fast", *(word for program in WAITING for word in ("--test", program))),
+                ]
+            ),
+        ],
+        "tests",
+        suite="gateways",
+    ),
+    Step(
+        "hosts-lab",
+        "The experiment of the evaluation lab between two hosts, quickly, for function",
+        [
+            gateway("report"),
+            CORE,
+            cargo("test", "--workspace", "--lib") + ["--", "--ignored"],
+            # The gateway is found beside the program.
+            ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W10"],
+        ],
+        "tests",
+        suite="gateways",
+        as_root=True,
+        builds=True,
+    ),
+    Step(
+        "ros2",
+        "ROS 2 topics: nodes on Debian's CycloneDDS, nodes and a router of the tests' own as rmw_zenoh has them, and both together",
+        [
+            cargo("test", *GATEWAYS, "--no-run"),
+            # The second is a minute of links that are silent, in namespaces of its own.
+            Together(
+                [
+                    cargo("test", *GATEWAYS, "--no-fail-fast", *test_programs("driveline-gateway-ros2", but=(*VENDORS, "lost_links"))),
+                    cargo("test", *GATEWAYS, "--test", "lost_links"),
+                ]
+            ),
+        ],
+        "tests",
+        suite="gateways",
+    ),
+    Step(
+        "ros2-vendors",
+        "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
+        [
+            ["python3", "tools/python_packages.py"],
+            ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
+            # Beside the gateways: Zenoh is nearly the same.
+            *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
+            cargo("test", *GATEWAYS, "--features", "driveline-gateway-ros2/vendors-test", "--no-fail-fast", *(word for program in VENDORS for word in ("--test", program))),
+        ],
+        "tests",
+        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "ros2-bridge",
+        "The commands of examples/ros2_bridge and ros2_services, and what they say when something is wrong",
+        [
+            *cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+            gateway("live"),
+            ["python3", "examples/ros2_bridge/tests/check_ros2_bridge.py"],
+            ["python3", "examples/ros2_services/tests/check_ros2_services.py"],
+        ],
+        "tests",
+        {"DRIVELINE_ROS2_GATEWAY": str(DEBUG / "driveline-gateway-ros2")},
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "hosts-long",
+        "Outages of about a lease and about a minute, and many restarts, between hosts, for some ten minutes",
+        [cargo("test", *GATEWAYS, "--test", "outages", "--test", "faults") + ["--", "--ignored", "--nocapture", "--test-threads=1"]],
+        "tests",
+        suite="by name",
+    ),
+    Step(
+        "two-hosts",
+        "The commands of examples/two_hosts, in network namespaces",
+        [
+            *cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"),
+            gateway("report"),
+            ["python3", "examples/two_hosts/tests/check_two_hosts.py", "build/bin", "build/lib"],
+        ],
+        "tests",
+        {"DRIVELINE_GATEWAY": str(DEBUG / "driveline-gateway-zenoh")},
+        as_root=True,
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "peers",
+        "Other middleware compiles as peers of the evaluation lab, the usual variants (none that loses datagrams) carry a ping-pong, and chains of real work run",
+        [
+            CORE,
+            [
+                *["cmake", "-S", "peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
+                f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
+            ],
+            ["cmake", "--build", str(PEERS), "-j", JOBS],
+            # Beside the gateways: Zenoh is the same, and need not be built twice.
+            cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
+            ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
+            cargo("test", "--workspace", "--features", "driveline-bench/peers-test", "--no-fail-fast", "--test", "conformance", "--test", "chain"),
+            cargo("test", "--workspace", "--test", "lab", "torn"),
+            # On edges of other middleware, and S7, which takes PCL.
+            ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
+        ],
+        "tests",
+        {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
+        suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "lints",
+        "Lints of the peers in Rust, and API documentation of the gateways' engines: what `clippy` and `docs` do not build",
+        [
+            # Where they were built, so that what they need at build time is there.
+            cargo("clippy", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
+            cargo("doc", *GATEWAYS, "--no-deps"),
+        ],
+        environment={"RUSTDOCFLAGS": "-D warnings"},
+        suite="gateways",
+    ),
+    Step(
+        "ros2-types",
+        "Types and samples of ROS 2 against the Python package rosbags",
+        [["python3", "tools/python_packages.py"], cargo("test", "--workspace", "--features", "driveline-rosidl/rosbags-test", "--test", "rosbags")],
+        "tests",
+        {"DRIVELINE_ROSBAGS_PYTHON": str(ROOT / "build/python/bin/python")},
+        suite="gateways",
+        builds=True,
+    ),
+]
