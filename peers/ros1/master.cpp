@@ -36,17 +36,32 @@ sockaddr_in loopback(unsigned port) {
   return address;
 }
 
-/// A port that nobody listens on. Somebody may take it before the master does; then the master does not start.
-unsigned free_port() {
-  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  auto address = loopback(0);
-  socklen_t length = sizeof address;
-  const bool found = fd >= 0 && bind(fd, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  if (fd >= 0) ::close(fd);
-  if (!found) throw std::runtime_error(std::string("no port is free for a ROS master: ") + std::strerror(errno));
-  return ntohs(address.sin_port);
-}
+/// A port that is kept until the master has it: with SO_REUSEADDR, which the master sets too, it may listen where this socket is only bound,
+/// and nobody is given the port in between. A node of another run would be taken for the master.
+class Port {
+ public:
+  Port() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    auto address = loopback(0);
+    socklen_t length = sizeof address;
+    const bool found = fd_ >= 0 && setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                       bind(fd_, reinterpret_cast<const sockaddr*>(&address), length) == 0 &&
+                       getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+    const int error = errno;
+    if (!found && fd_ >= 0) ::close(fd_);
+    if (!found) throw std::runtime_error(std::string("no port is free for a ROS master: ") + std::strerror(error));
+    number_ = ntohs(address.sin_port);
+  }
+  ~Port() { ::close(fd_); }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+
+  unsigned number() const { return number_; }
+
+ private:
+  int fd_;
+  unsigned number_ = 0;
+};
 
 bool listens(unsigned port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -59,7 +74,8 @@ bool listens(unsigned port) {
 class Master final : public peers::Keeper {
  public:
   explicit Master(const peers::Job& job) : log_(job.domain_dir / "rosmaster.log") {
-    const auto port = free_port();
+    const Port reserved;
+    const auto port = reserved.number();
     start(job, port);
     for (const auto deadline = now_ns() + start_limit_ns; !listens(port); std::this_thread::sleep_for(20ms)) {
       if (!has_ended() && now_ns() < deadline) continue;

@@ -6,8 +6,8 @@
 
 #include <boost/make_shared.hpp>
 #include <optional>
-#include <random>
 
+#include "base64.hpp"
 #include "bytes.hpp"
 #include "link.hpp"
 #include "master.hpp"
@@ -65,15 +65,17 @@ class Publisher final : public peers::Sender {
 
 class Subscriber final : public peers::Receiver {
  public:
-  Subscriber(const Job& job, ros::NodeHandle node, const std::string& topic) : node_(std::move(node)), topic_("/" + topic), depth_(job.depth) {
-    node_.setCallbackQueue(&queue_);
+  Subscriber(const Job& job, ros::NodeHandle node, const std::string& topic) {
+    node.setCallbackQueue(&queue_);
+    auto hints = ros::TransportHints();
     if (const auto size = datagram_size(job)) {
-      hints_.unreliable();
-      if (*size > 0) hints_.maxDatagramSize(*size);
+      hints.unreliable();
+      if (*size > 0) hints.maxDatagramSize(*size);
     } else {
-      hints_.tcpNoDelay(job.variant != "tcp_nagle");
+      hints.tcpNoDelay(job.variant != "tcp_nagle");
     }
-    subscribe();
+    const boost::function<void(const boost::shared_ptr<const Bytes>&)> keep = [this](const auto& message) { message_ = message; };
+    subscriber_ = node.subscribe<Bytes>("/" + topic, job.depth, keep, ros::VoidConstPtr(), hints);
   }
   ~Subscriber() override {
     subscriber_.shutdown();
@@ -81,13 +83,7 @@ class Subscriber final : public peers::Receiver {
     queue_.clear();
   }
 
-  bool matched() override {
-    if (subscriber_.getNumPublishers() > 0) return true;
-    // Where two nodes ask each other for a connection at the same moment, roscpp can wait for both answers for ever. Each asks again after a
-    // time drawn anew, so that not both do so at the same moment once more.
-    if (peers::now_ns() - asked_at_ns_ > ask_again_ns_) subscribe();
-    return false;
-  }
+  bool matched() override { return subscriber_.getNumPublishers() > 0; }
 
   std::span<const std::byte> take() override {
     if (!message_) queue_.callOne();
@@ -103,29 +99,15 @@ class Subscriber final : public peers::Receiver {
   }
 
  private:
-  void subscribe() {
-    subscriber_.shutdown();
-    const boost::function<void(const boost::shared_ptr<const Bytes>&)> keep = [this](const auto& message) { message_ = message; };
-    subscriber_ = node_.subscribe<Bytes>(topic_, depth_, keep, ros::VoidConstPtr(), hints_);
-    asked_at_ns_ = peers::now_ns();
-    ask_again_ns_ = std::uniform_int_distribution<std::uint64_t>(1'000'000'000, 3'000'000'000)(random_);
-  }
-
   ros::CallbackQueue queue_;
-  ros::NodeHandle node_;
-  std::string topic_;
-  std::uint32_t depth_;
-  ros::TransportHints hints_;
   ros::Subscriber subscriber_;
-  std::uint64_t asked_at_ns_ = 0;
-  std::uint64_t ask_again_ns_ = 0;
-  std::mt19937_64 random_{std::random_device{}()};
   boost::shared_ptr<const Bytes> message_;
 };
 
 class RosLink final : public peers::Link {
  public:
   explicit RosLink(const Job& job) : job_(job) {
+    if (datagram_size(job)) ros1::check_base64();
     setenv("ROS_HOME", job.domain_dir.c_str(), 1);
     setenv("ROS_LOG_DIR", job.domain_dir.c_str(), 1);
     unsetenv("ROS_HOSTNAME");
@@ -177,6 +159,7 @@ class Ros1 final : public peers::Middleware {
     udp.max_size = std::size_t{128} << 10;
     udp.note = "loses what does not fit the socket's buffer, which roscpp does not enlarge: larger payloads hardly ever arrive; its parts have 1500 bytes; no latency tool in Debian's packages";
     udp.settings[0] = {"unreliable", "on", "what is measured"};
+    udp.settings.push_back({"connection headers", "base64 without the line break at its end", "Debian's XmlRpc++ has no room for it where lines are full: such nodes never meet"});
     auto udp_500 = udp;
     udp_500.name = "udp_500";
     udp_500.title = "UDPROS on loopback, parts of up to 500 bytes";
