@@ -4,6 +4,7 @@
 
 mod rig;
 
+use driveline_bench::hosts::Port;
 use driveline_msgs::{Image, ImageView};
 use driveline_rosidl::{Catalog, parse_msg};
 use driveline_types::{Plain, PlainRef, Qos};
@@ -439,9 +440,8 @@ fn where_it_cannot_listen_is_told_with_the_remedy() {
 
 #[test]
 fn the_gateway_finds_a_router_that_comes_later() {
-    let router = Router::new();
-    let endpoint = router.endpoint();
-    drop(router);
+    let port = Port::new().unwrap();
+    let endpoint = port.endpoint();
     let zenoh = json!({ "connect": [endpoint], "listen": ["tcp/127.0.0.1:0"] });
     let rules = json!([{ "topic": "/in", "direction": "from_ros" }]);
     let rig = Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);

@@ -6,11 +6,11 @@ mod rig;
 
 use driveline::types::MonotonicNs;
 use driveline::{Publisher, Subscription, WaitMode};
+use driveline_bench::hosts::Port;
 use rig::readings::{Reading, TOPIC, between, deep, pair, say, small};
 use rig::relay::Relay;
 use rig::{Host, Rig, carried, eventually};
 use serde_json::json;
-use std::net::TcpListener;
 use std::time::Duration;
 
 /// The other host's clock less its own, and the bound, as soon as it says something: a slow exchange bounds little.
@@ -72,11 +72,10 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
 
 #[test]
 fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estimate_wrong() {
-    let free = || TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).unwrap().port();
-    let at = free();
+    let at = Port::new().unwrap();
     // Half of the difference is what no exchange can tell from an offset of the clocks.
     for (there, back) in [(Duration::from_millis(40), Duration::ZERO), (Duration::ZERO, Duration::from_millis(40))] {
-        let relay = Relay::new(at, there, back);
+        let relay = Relay::new(at.number(), there, back);
         let dir = tempfile::tempdir().unwrap();
         let qos = deep();
         let host = |name: &str, network: serde_json::Value, sends: bool| {
@@ -84,7 +83,7 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
             host.start();
             host
         };
-        let a = host("a", json!({ "host": "a", "listen": [format!("tcp/127.0.0.1:{at}")] }), true);
+        let a = host("a", json!({ "host": "a", "listen": [at.endpoint()] }), true);
         let b = host("b", json!({ "host": "b", "connect": [format!("tcp/127.0.0.1:{}", relay.port)] }), false);
         let (mut publisher, mut subscription) = between(&a, &b, &qos);
         let (mut number, mut seen) = (0, 0);

@@ -108,7 +108,7 @@ mod tests {
     use super::super::session;
     use super::*;
     use crate::neighbours::AGAIN_EVERY;
-    use std::net::TcpListener;
+    use driveline_bench::hosts::Port;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::time::{Duration, Instant};
     use zenoh::Config;
@@ -135,6 +135,7 @@ mod tests {
     struct Pair {
         of: HostId,
         at: String,
+        _port: Port,
         other: Option<Opened>,
         opened: Opened,
         again: Again,
@@ -147,8 +148,8 @@ mod tests {
     impl Pair {
         fn new() -> Self {
             let [me, of] = [1, 2].map(|number| HostId::new("car", number).unwrap());
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let at = format!("tcp/127.0.0.1:{port}");
+            let port = Port::new().unwrap();
+            let at = port.endpoint();
             let opened = session(&me, &[]);
             let (ended, held) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
             let (of_wake, holds) = (ended.clone(), held.clone());
@@ -158,7 +159,7 @@ mod tests {
                 ZRuntime::Application.block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
             };
             let again = Again::new(&opened, &me, &[], UnderWay::default(), wake).unwrap();
-            let mut pair = Self { of, at, other: None, opened, again, ended, held };
+            let mut pair = Self { of, at, _port: port, other: None, opened, again, ended, held };
             pair.open_other();
             eventually("connected", || {
                 pair.try_once();

@@ -3,9 +3,9 @@
 
 use super::{Host, carried, eventually};
 use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
+use driveline_bench::hosts::Port;
 use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
 use serde_json::{Value, json};
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::Subscriber;
@@ -25,6 +25,7 @@ pub(crate) struct Meeting {
     pub(crate) me: HostId,
     /// Where the gateway listens.
     pub(crate) endpoint: String,
+    _port: Port,
     _dir: tempfile::TempDir,
 }
 
@@ -54,8 +55,8 @@ impl Meeting {
     /// The topic as the configuration has it.
     pub(crate) fn of(topic: &Value) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
-        let endpoint = format!("tcp/127.0.0.1:{port}");
+        let port = Port::new().expect("a port");
+        let endpoint = port.endpoint();
         let network = json!({ "host": "car", "listen": [endpoint] });
         let mut host = Host::new(dir.path(), "car", Vec::new(), &network, std::slice::from_ref(topic));
         host.start();
@@ -73,7 +74,7 @@ impl Meeting {
         eventually("known", || found.lock().unwrap().is_some());
         drop(heard);
         let gateway = found.lock().unwrap().clone().unwrap();
-        Self { host, gateway, session, keys, me, endpoint, _dir: dir }
+        Self { host, gateway, session, keys, me, endpoint, _port: port, _dir: dir }
     }
 
     pub(crate) fn token(&self, what: &Parsed) -> LivelinessToken {

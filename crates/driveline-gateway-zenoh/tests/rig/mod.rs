@@ -15,7 +15,7 @@ pub(crate) mod stopwatch;
 pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
-use driveline_bench::hosts::{Direction, Namespace, TapRelay};
+use driveline_bench::hosts::{Direction, Namespace, Port, TapRelay};
 use driveline_bench::stats::Rank;
 use driveline_runtime::gateway::{Answer, Report, ask};
 use driveline_runtime::graph::model::Access;
@@ -24,7 +24,7 @@ use driveline_types::Qos;
 use process::Process;
 use serde_json::{Value, json};
 pub(crate) use skipped::skipped;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -77,7 +77,7 @@ pub(crate) enum Cable {
         hosts: [Namespace; 2],
     },
     /// The loopback device, because namespaces are refused.
-    Loopback(u16),
+    Loopback(Port),
 }
 
 /// The name of each end.
@@ -91,8 +91,7 @@ impl Cable {
     fn new() -> Self {
         Self::wire(|[a, b]| a.add_veth(DEVICE, (b, DEVICE)).map(|()| None)).unwrap_or_else(|why| {
             skipped("two network stacks", &format!("no network namespaces here ({why:#}), so over the loopback device"), AS_ROOT);
-            let free = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port");
-            Self::Loopback(free.port())
+            Self::Loopback(Port::new().expect("a port"))
         })
     }
 
@@ -113,7 +112,7 @@ impl Cable {
     fn endpoint(&self) -> String {
         match self {
             Self::Wire { .. } => format!("tcp/{}:7450", ADDRESSES[0]),
-            Self::Loopback(port) => format!("tcp/127.0.0.1:{port}"),
+            Self::Loopback(port) => port.endpoint(),
         }
     }
 

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::engine::rig::eventually;
     use crate::engine::waiting::Signal;
-    use std::net::TcpListener;
+    use driveline_bench::hosts::Port;
     use zenoh::Config;
 
     /// A session that listens there and connects to nobody.
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn a_node_that_was_connected_to_and_is_back_is_connected_to_again() {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (at, node) = (format!("tcp/127.0.0.1:{port}"), "def");
+        let port = Port::new().unwrap();
+        let (at, node) = (port.endpoint(), "def");
         let own = session("abc", &[]);
         let again = Again::new(&own, &[], UnderWay::default(), Arc::new(Waiting::Signal(Signal::default()))).unwrap();
         let is_connected = || own.session.info().peers_zid().wait().count() == 1;

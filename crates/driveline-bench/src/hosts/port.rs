@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use anyhow::Context;
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
+
+/// A TCP port of 127.0.0.1 that nobody else is given until this is dropped, also while nobody listens there. A port that is only found free may be
+/// another program's by the time somebody listens.
+///
+/// A socket is bound to it and does not listen, so that connections are refused. Whoever sets `SO_REUSEADDR` can listen there meanwhile, any number
+/// of times one after the other: the standard library's listeners and Zenoh's do.
+#[derive(Debug)]
+pub struct Port {
+    _kept: OwnedFd,
+    number: u16,
+}
+
+impl Port {
+    /// # Errors
+    /// No port is free, or no file descriptor.
+    pub fn new() -> anyhow::Result<Self> {
+        let kept = socket(AddressFamily::INET, SocketType::STREAM, None).context("cannot open a socket for a port")?;
+        sockopt::set_socket_reuseaddr(&kept, true).context("cannot let others listen on a port that is kept")?;
+        bind(&kept, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("no port of 127.0.0.1 is free")?;
+        let number = SocketAddr::try_from(getsockname(&kept)?)?.port();
+        Ok(Self { _kept: kept, number })
+    }
+
+    /// What it is called.
+    pub fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Where it is, as Zenoh writes it.
+    pub fn endpoint(&self) -> String {
+        format!("tcp/127.0.0.1:{}", self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn it_is_kept_and_can_be_listened_on_again() {
+        let port = Port::new().unwrap();
+        let at = (Ipv4Addr::LOCALHOST, port.number());
+        for _ in 0..2 {
+            assert_eq!(TcpStream::connect(at).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+            let listener = TcpListener::bind(at).unwrap();
+            TcpStream::connect(at).unwrap();
+            assert!(listener.accept().is_ok());
+        }
+        let other = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        assert_eq!(bind(&other, &SocketAddr::from(at)).unwrap_err(), rustix::io::Errno::ADDRINUSE);
+    }
+}
