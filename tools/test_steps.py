@@ -258,7 +258,7 @@ STEPS = [
     ),
     Step(
         "peers",
-        "Other middleware compiles as peers of the evaluation lab, the usual variants (none that loses datagrams) carry a ping-pong, and chains of real work run",
+        "Other middleware compiles as peers of the evaluation lab, the usual variants carry a ping-pong, and chains of real work run",
         [
             CORE,
             [

@@ -3,8 +3,7 @@
 //! fast. `make peers-test` runs it on the peers that `make peers` built; `make test-gateways ONLY=peers` a part of it.
 //!
 //! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with `PEERS_TEST_USUAL` variants for tuning are
-//! left out, whose small datagrams are lost on a machine that does other things as well, and ROS 1 over UDP, whose ends often do not find each
-//! other there: roscpp asks for a datagram connection once.
+//! left out, whose small datagrams are lost on a machine that does other things as well.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod processes;

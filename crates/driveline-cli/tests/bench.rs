@@ -179,15 +179,16 @@ fn a_measurement_whose_terminal_goes_is_reported_and_nobody_else_measures_into_i
 
 /// Puts a peer there whose description is this.
 fn add_peer(dir: &Path, name: &str) {
-    use std::os::unix::fs::PermissionsExt as _;
     let variant = |name: &str| {
         json!({ "name": name, "title": format!("over {name}"), "reach": ["host"], "waits": ["block"], "reliability": ["best_effort"], "loans": false,
             "min_size": 32, "max_size": 65536, "max_subscribers": 4, "settings": [{ "name": "depth", "value": "1", "why": "small messages" }] })
     };
     let says = json!({ "protocol": 1, "name": name, "title": "My own", "version": "2.5", "variants": [variant("tcp"), variant("udp")] });
     let path = dir.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\ncat <<'END'\n{says}\nEND\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for writing
+    // cannot be started.
+    let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
+    assert!(Command::new("sh").args(write).arg(&path).arg(format!("cat <<'END'\n{says}\nEND")).status().unwrap().success());
 }
 
 #[test]

@@ -21,7 +21,12 @@ fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
 #[test]
 fn each_flaw_of_an_image_is_counted_under_its_name() {
     let router = Router::new();
-    let rules = json!([{ "topic": "/camera", "direction": "from_ros" }, { "topic": "/as_it_is", "direction": "from_ros", "as": "cdr" }]);
+    // Deep enough for all of them, whenever they are read.
+    let qos = json!({ "depth": 32 });
+    let rules = json!([
+        { "topic": "/camera", "direction": "from_ros", "qos": qos },
+        { "topic": "/as_it_is", "direction": "from_ros", "as": "cdr", "qos": qos }
+    ]);
     let rig = rig(&router, rules, &[]);
     let node = Node::new(&router, 0, "attacker");
     let good = image(64, b'x');

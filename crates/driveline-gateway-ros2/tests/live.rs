@@ -115,9 +115,10 @@ fn a_camera_of_4_mib_at_50_hz_towards_ros_2_adds_up() {
 #[test]
 fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     const COUNT: usize = 150;
-    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 8 } }]);
+    let rules = json!([{ "topic": "/sensing/*", "direction": "from_ros", "max_payload": "5 MiB", "qos": { "depth": 32 } }]);
     let rig = Rig::new(29, rules, &[]);
-    let mut subscription = rig.subscription(CAMERA, &reliable(8));
+    // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more than half a second.
+    let mut subscription = rig.subscription(CAMERA, &reliable(32));
     // Each is kept until it is acknowledged.
     let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} {} rv0", PERIOD.as_micros()));
     // Numbers of the first and the last that were taken, and how many are missing between them.
@@ -340,13 +341,15 @@ fn nodes_know_each_other(domain_id: u32, release: &str, vendor: Vendor, other: V
     });
     assert_eq!(listener.samples()[0], (5, sum(b"hello"), "-".into()));
     let mut subscription = rig.subscription("in", &lasting(4));
-    let _talker = rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4");
-    let missed = take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12));
-    assert_eq!(missed, 0);
-    eventually("the nodes there are known here", || {
-        let report = rig.report();
-        report.to_ros[0].readers == ["/rear/listener"] && report.from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker")
-    });
+    let named = || rig.report().from_ros[0].publishers.iter().any(|p| p.node == "ros2/rear/talker");
+    let mut talkers = Vec::new();
+    // Where it takes longer than the gateway waits until somebody says whose a writer is, another one gets its name.
+    while talkers.len() < 5 && !named() {
+        talkers.push(rig.named(vendor, "/rear talker", "pub rt/in string 3 4 10000 rt4"));
+        assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
+    }
+    eventually("the node that writes is known here", named);
+    eventually("the one that reads is known here", || rig.report().to_ros[0].readers == ["/rear/listener"]);
     eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ driveline 1 0"));
     eventually("what both say is there", || said.read().len() == 2);
     let mut said = said.read().to_vec();

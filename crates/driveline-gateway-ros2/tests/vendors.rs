@@ -23,7 +23,7 @@ use std::time::Duration;
 fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
     let rules = json!([
         { "topic": "/chatter", "direction": "to_ros" },
-        { "topic": "/back", "direction": "from_ros" },
+        { "topic": "/back", "direction": "from_ros", "qos": { "depth": 64 } },
         { "topic": "/quick", "direction": "from_ros" }
     ]);
     let rig = Rig::new(domain_id, rules, &[("chatter", 4096, reliable(4))]);

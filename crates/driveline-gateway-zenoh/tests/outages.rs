@@ -306,9 +306,9 @@ fn switched_off_and_on(side: usize) {
             for number in 1.. {
                 let mut loan = publisher.loan(LEN).unwrap();
                 loan.payload_mut().copy_from_slice(&payload(0, number));
-                let (waited, began) = (waited_of(own), Instant::now());
+                let (waited, began) = (waited_of(&[own]), Instant::now());
                 publisher.publish(loan).unwrap();
-                longest = longest.max(began.elapsed().saturating_sub(waited_of(own).saturating_sub(waited)));
+                longest = longest.max(began.elapsed().saturating_sub(waited_of(&[own]).saturating_sub(waited)));
                 if stop.load(SeqCst) {
                     break;
                 }

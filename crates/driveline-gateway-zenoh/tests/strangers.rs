@@ -408,11 +408,13 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     let _tokens = [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
     eventually("received", || subscription.matched() == 1);
     eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
-    assert_eq!((meeting.send(&answers, offered, 1, 1), *asked.lock().unwrap()), (Outcome::Published, 1));
+    assert_eq!(meeting.send(&answers, offered, 1, 1), Outcome::Published);
+    // More than once where this process was slow to answer.
+    let before = *asked.lock().unwrap();
 
     // The second one is not in the list, and nobody says that it has changed.
     assert_eq!(meeting.send(&answers, offered, 2, 2), Outcome::NotYet);
-    eventually("asked again", || *asked.lock().unwrap() == 2);
+    eventually("asked again", || *asked.lock().unwrap() > before);
     list.lock().unwrap().publishers.push((EndpointId(2), Offer { node: "second".parse().unwrap(), ..offer.clone() }));
     let mut number = 2;
     eventually("received", || {

@@ -126,22 +126,26 @@ fn example(name: &str, certified: &str) -> Rig {
 fn a_large_sample_arrives_at_once() {
     const LEN: usize = 256 << 10;
     const SAMPLES: usize = 200;
-    /// For all of them: about 1.3 s, and half a second more for each whose end stays.
-    const WITHIN: Duration = Duration::from_secs(8);
+    /// For each: 6 ms are usual, and half a second more where the end stays …
+    const WITHIN: Duration = Duration::from_millis(400);
+    /// … which without the flush is so in most of them, and may be by chance in some.
+    const LATE: usize = 13;
     let qos = Qos::default();
     let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &qos, 0, &calls_over_tls);
     let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
     let mut subscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     let watch = Stopwatch::start();
+    let mut late = Vec::new();
     for _ in 0..SAMPLES {
+        let before = watch.read();
         let loan = publisher.loan(LEN).unwrap();
         publisher.publish(loan).unwrap();
         eventually("received", || subscription.take().unwrap().is_some());
+        late.extend(Some(watch.read().since(before)).filter(|took| !took.is_within(WITHIN)));
     }
-    let took = watch.read();
-    tell(&format!("{SAMPLES} samples one after the other"), took, WITHIN);
-    assert!(took.is_within(WITHIN), "{SAMPLES} samples one after the other took {took:?}");
+    tell(&format!("{SAMPLES} samples one after the other, {} of them late", late.len()), watch.read(), SAMPLES as u32 * WITHIN);
+    assert!(late.len() <= LATE, "of {SAMPLES} samples one after the other these took more than {WITHIN:?}: {late:?}");
     // Nor does Zenoh permit that a connection is read and written at the same time.
     let outages = [&rig.a, &rig.b].map(|host| host.report().unwrap().hosts.iter().map(|h| h.outages).sum::<u64>());
     assert_eq!(outages, [0, 0]);

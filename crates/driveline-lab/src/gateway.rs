@@ -47,7 +47,15 @@ fn checked(program: PathBuf, own: &Build) -> Result<Gateway> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for writing
+    /// cannot be started.
+    fn script(path: &Path, text: &str) {
+        let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
+        assert!(Command::new("sh").args(write).arg(path).arg(text).status().unwrap().success());
+    }
 
     #[test]
     fn a_gateway_of_another_commit_is_not_measured() {
@@ -55,8 +63,7 @@ mod tests {
         let program = dir.path().join("gateway");
         let own = Build { version: "0.1.0".into(), commit: "abc".into() };
         let says = |text: &str| {
-            std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
-            std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+            script(&program, text);
             checked(program.clone(), &own)
         };
         assert_eq!(says("echo gateway 0.1.0 '(abc)'").unwrap().commit, "abc");
@@ -75,8 +82,7 @@ mod tests {
     fn two_that_were_built_from_nobody_knows_what_are_not_the_same() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("gateway");
-        std::fs::write(&program, "#!/bin/sh\necho gateway 0.1.0 '(unknown)'\n").unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        script(&program, "echo gateway 0.1.0 '(unknown)'");
         let own = Build { version: "0.1.0".into(), commit: UNKNOWN.into() };
         let text = checked(program, &own).err().expect("they may be anything").to_string();
         assert!(text.contains("not known") && text.contains("clone"), "{text}");

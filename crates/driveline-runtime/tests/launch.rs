@@ -67,14 +67,14 @@ fn a_run_whose_processes_are_all_told_to_end_at_once_ends_as_asked() {
 
 #[test]
 fn what_a_slow_step_has_begun_is_ended_and_processed() {
-    let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 3, period_ms: 600}, outputs: {count: a}}\n  \
-        step:\n    components:\n      relay: {library: lib, class: Relay, parameters: {take_ms: 1000}, inputs: {in: {topic: a, qos: {depth: 16}}}, outputs: {out: b}}\n  \
+    let modules = "modules:\n  source:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 3, period_ms: 2400}, outputs: {count: a}}\n  \
+        step:\n    components:\n      relay: {library: lib, class: Relay, parameters: {take_ms: 4000}, inputs: {in: {topic: a, qos: {depth: 16}}}, outputs: {out: b}}\n  \
         end:\n    components:\n      printer: {library: lib, class: Printer, inputs: {count: {topic: b, qos: {depth: 16}}}}\n";
     let mut f = Fixture::new(&format!(
         "driveline: 1\nname: slow\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: host, max_payload: 8}}\n{modules}"
     ));
     // Shorter than a call, longer than the machine stands still.
-    f.options.quiet = Duration::from_millis(600);
+    f.options.quiet = Duration::from_secs(3);
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
     assert!(seen.printed("end").contains(&"printer got 3"), "{:?}", seen.lines);

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 const ENCODING: &str = "topology";
 /// After the last message was sent, a subscriber waits until nothing has come for this long.
-const DRAINED: Duration = Duration::from_millis(200);
+const DRAINED: Duration = Duration::from_millis(500);
 
 /// Who talks to whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -253,7 +253,8 @@ impl Experiment for Topology {
         let mut o = Observations::default();
         Watcher::start(children.processes().collect(), window)?.finish(&mut o);
         std::thread::sleep(DRAINED);
-        for part in subscribers.into_iter().chain(publishers) {
+        // Publishers first: what comes after a subscriber's account is in no account.
+        for part in publishers.into_iter().chain(subscribers) {
             children.order(part, Order::End);
             children.finish(part, PATIENCE, &mut o)?;
         }

@@ -391,8 +391,11 @@ mod tests {
     fn an_interruption_is_heeded_while_ends_that_are_done_go_on() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("end");
-        std::fs::write(&path, "#!/bin/sh\necho '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000\n").unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for writing
+        // cannot be started.
+        let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
+        let text = "echo '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000";
+        assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());
         let (program, peers, interrupted) =
             (Program { path: "true".into(), args: Vec::new() }, Selection::default(), AtomicBool::new(false));
         let mut processes = Processes::new(&program, &peers, &interrupted);

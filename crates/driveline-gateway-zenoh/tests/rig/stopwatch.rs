@@ -106,6 +106,12 @@ impl Stopwatch {
 }
 
 impl Took {
+    /// What came after that, by the same watch.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        let time = self.time - earlier.time;
+        Self { time, waited: self.waited.saturating_sub(earlier.waited).min(time) }
+    }
+
     /// Whether it would have been in time, had all had a processor when they needed one. Where there are enough of them, that is the time alone.
     pub(crate) fn is_within(self, promised: Duration) -> bool {
         self.is_within_but_for(promised, MOST)
@@ -145,9 +151,10 @@ pub(crate) fn this_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned()
 }
 
-/// How long a thread of this process has waited for a processor since it began.
-pub(crate) fn waited_of(thread: u32) -> Duration {
-    Duration::from_nanos(waited_ns(&Path::new("/proc/self/task").join(thread.to_string())).unwrap_or(0))
+/// How long these threads of this process have waited for a processor since they began, and what the hypervisor has taken of all processors.
+pub(crate) fn waited_of(threads: &[u32]) -> Duration {
+    let waited = threads.iter().filter_map(|thread| waited_ns(&Path::new("/proc/self/task").join(thread.to_string())));
+    Duration::from_nanos(waited.sum()) + stolen().iter().sum::<Duration>()
 }
 
 /// `None` if it is gone, or the kernel does not count that.

@@ -240,9 +240,9 @@ fn speak(mut publisher: RawPublisher, len: usize, pause: Duration, shared: &Shar
         let mut loan = publisher.loan(len).unwrap();
         let number = shared.said.load(SeqCst) + 1;
         loan.payload_mut().fill(number as u8);
-        let (waited, began) = (waited_of(own), Instant::now());
+        let (waited, began) = (waited_of(&[own]), Instant::now());
         assert_eq!(publisher.publish(loan).unwrap(), number);
-        let took = began.elapsed().saturating_sub(waited_of(own).saturating_sub(waited));
+        let took = began.elapsed().saturating_sub(waited_of(&[own]).saturating_sub(waited));
         shared.said.store(number, SeqCst);
         shared.longest_publish_us.fetch_max(took.as_micros() as u64, SeqCst);
         next = (next + pause).max(Instant::now());
@@ -253,7 +253,7 @@ fn speak(mut publisher: RawPublisher, len: usize, pause: Duration, shared: &Shar
 
 fn listen(mut subscription: RawSubscription, shared: &Shared) {
     let own = this_thread();
-    let both_waited = || waited_of(own) + waited_of(shared.speaker.load(SeqCst));
+    let both_waited = || waited_of(&[own, shared.speaker.load(SeqCst)]);
     let (mut last, mut waited): (Option<Instant>, _) = (None, both_waited());
     while !shared.stop.load(SeqCst) {
         if !subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap() {

@@ -55,7 +55,6 @@ impl Build {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn what_a_program_says_is_read_and_nothing_else() {
@@ -74,8 +73,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
             let path = dir.path().join(name);
-            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for
+            // writing cannot be started.
+            let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
+            assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());
             path
         };
         let new = program("new", "echo gateway 0.1.0 '(abc)'");

@@ -107,6 +107,8 @@ impl Experiment for Chain {
             bail!("the graph that was made for this run has errors: {}", loaded.diagnostics.render(Colour::No));
         };
         let options = LaunchOptions {
+            // What is not matched by then makes the run one that does not count.
+            matched_within: Duration::from_secs(60),
             host_arguments: vec![WORKLOAD_COMMAND.into(), HOST.into()],
             ..LaunchOptions::new(std::env::current_exe().context("cannot find the running program")?, job.domain_dir.clone())
         };

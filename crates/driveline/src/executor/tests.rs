@@ -351,6 +351,9 @@ fn slow_conversions_are_communication_and_not_computation() {
     let outputs = Mutex::new(["first", "second"].map(|t| r.node.value_publisher::<Slow>(t, p()).unwrap()));
     let mut first = outside.value_subscription::<Slow>("first", s()).unwrap().into_raw();
     let input = r.node.value_subscription::<Slow>("in", s()).unwrap().into_raw();
+    while first.matched() == 0 || sink.matched() == 0 {
+        std::thread::yield_now();
+    }
     let log = Arc::new(Conversions::default());
     r.executor.set_observer(log.clone());
     let handle = r.callback(Trigger::any(), vec![("in".into(), input)], move |invocation| {

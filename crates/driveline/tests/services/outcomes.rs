@@ -126,6 +126,7 @@ conformance! {
         assert_eq!((request.view().unwrap().x, request.missed()), (1, 0));
         drop(request);
         responder.refuse("too late");
+        until("told", || service.raw().outbox().is_empty());
         assert!(matches!(client.call(at(3, 1), SHORT), Err(CallError::TimedOut { .. })), "there is room again");
         assert_eq!(client.stats().late, 1);
     }
@@ -388,7 +389,10 @@ fn two_servers_of_one_name_are_named_and_neither_is_asked() {
     });
     let text = refused.unwrap().to_string();
     assert!(text.contains("client, server"), "{text}");
-    let asked = first.stats().requests;
+    // A request to the first that was published just as the second came to be there reached that one as well.
+    assert!(second.take().unwrap().is_none());
+    let (asked, misaddressed) = (first.stats().requests, second.stats().misaddressed);
+    assert!(misaddressed <= 1, "{misaddressed}");
     assert!(client.call(at(1, 1), PATIENCE).is_err());
     assert!(first.take().unwrap().is_none() && second.take().unwrap().is_none());
     assert_eq!(first.stats().requests, asked);
@@ -402,5 +406,5 @@ fn two_servers_of_one_name_are_named_and_neither_is_asked() {
         });
         assert_eq!(calling.join().unwrap().unwrap(), 4);
     });
-    assert_eq!(second.stats().misaddressed, 0);
+    assert_eq!(second.stats().misaddressed, misaddressed);
 }
