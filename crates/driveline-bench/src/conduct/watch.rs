@@ -57,12 +57,12 @@ mod tests {
     #[test]
     fn a_process_is_watched_until_it_stops() {
         // Until its thread has had a processor in time.
-        let observations = (0..10).map(|attempt| {
+        let mut observations = (0..10).map(|attempt| {
             let watch = Watch::start(vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)], Duration::from_millis(2));
             std::thread::sleep(Duration::from_millis(50) * (1 << attempt));
             watch.stop()
         });
-        let observations = observations.into_iter().find(|o| !o.series.is_empty()).unwrap();
+        let observations = observations.find(|o| !o.series.is_empty()).unwrap();
         let of = |q| observations.series.iter().find(|s| s.quantity == q).unwrap();
         assert!(of(Quantity::ResidentMemory).points.iter().all(|p| p.value > 4096));
         assert_eq!(of(Quantity::Cpu).points.len(), of(Quantity::Switches).points.len());
