@@ -119,14 +119,13 @@ const EDGES: u64 = 23;
 
 #[test]
 fn what_the_reference_system_replaces_between_processes_is_what_its_subscriptions_missed() {
-    // 1.14 CPUs of work for one thread.
-    let parameters = json!({"executor": "single_threaded", "reach": "host", "crunch_ms": 6.0});
+    // 2.85 CPUs of work for one thread, for a machine may be faster during the run than it was when the work was calibrated.
+    let parameters = json!({"executor": "single_threaded", "reach": "host", "crunch_ms": 15.0});
     let closes = |_| {
         let o = run("refsys", parameters.clone(), 700, &[]);
         let [sent, received, replaced] = ACCOUNT.map(|c| o.counters[c]);
-        assert!(replaced > 0, "one thread came after all: {:?}", o.counters);
         // What waited at the end is not known to be replaced, if it was. A machine that stood still just then has more of it.
-        sent <= received + replaced + EDGES
+        replaced > 0 && sent <= received + replaced + EDGES
     };
     assert!((0..5).any(closes));
 }
