@@ -184,6 +184,25 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
 }
 
 #[test]
+fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
+    const COUNT: usize = 1000;
+    // Beside topics of 8 MiB a reader keeps 16 samples of any.
+    let camera = json!({ "topic": "/camera", "direction": "from_ros", "max_payload": "8 MiB" });
+    let rules = json!([{ "topic": "/imu", "direction": "from_ros", "max_payload": "1 KiB", "qos": { "depth": COUNT } }, camera]);
+    let rig = Rig::new(21, rules, &[]);
+    let mut subscription = rig.subscription("imu", &lasting(COUNT as u32));
+    let _peer = rig.peer(&format!("pub rt/imu string 8 {COUNT} 0 rt{COUNT}"));
+    let mut sequence = 0;
+    take(&mut subscription, COUNT, |payload, header| {
+        sequence += 1;
+        let lost = header.remote.expect("it came from outside").lost;
+        assert_eq!((header.sequence, lost, payload[8]), (sequence, 0, b'a' + ((sequence - 1) % 26) as u8), "all of them, in order");
+    });
+    let report = rig.report();
+    assert!(report.from_ros[0].dropped.is_empty(), "{report:?}");
+}
+
+#[test]
 fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     const COUNT: usize = 3000;
     let qos = reliable(1024);

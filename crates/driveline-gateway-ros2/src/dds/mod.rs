@@ -235,7 +235,8 @@ impl Participant {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
         let reader = unsafe { c::dds_create_reader(self.participant.0, topic.0, qos.0, std::ptr::null()) };
-        Ok(Reader { entity: Entity::new(checked("create a reader", reader)?) })
+        let reliable = config.qos.reliability == Reliability::Reliable;
+        Ok(Reader { entity: Entity::new(checked("create a reader", reader)?), reliable })
     }
 
     pub(crate) fn waiting(&self) -> Result<Waiting> {
@@ -270,6 +271,7 @@ impl Writer {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) entity: Entity,
+    reliable: bool,
 }
 
 impl Reader {
@@ -283,7 +285,8 @@ impl Reader {
         self.entity.close();
     }
 
-    /// How many samples were lost, and how many rejected, so far.
+    /// How many samples were lost, and how many rejected for good, so far. To a reliable reader without room CycloneDDS offers a sample again and
+    /// again, and calls each time a rejection: none of them is a loss.
     pub(crate) fn losses(&self) -> (u32, u32) {
         // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no pointer. If they fail, zeros stay.
         unsafe {
@@ -291,7 +294,7 @@ impl Reader {
                 (std::mem::zeroed::<c::dds_sample_lost_status>(), std::mem::zeroed::<c::dds_sample_rejected_status>());
             c::dds_get_sample_lost_status(self.entity.0, &raw mut lost);
             c::dds_get_sample_rejected_status(self.entity.0, &raw mut rejected);
-            (lost.total_count, rejected.total_count)
+            (lost.total_count, if self.reliable { 0 } else { rejected.total_count })
         }
     }
 }
