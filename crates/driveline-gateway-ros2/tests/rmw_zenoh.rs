@@ -112,7 +112,6 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     });
     drop(publisher);
     while subscription.take_next().unwrap().is_some() {}
-    let before = heard.heard().len();
     let mut other = node.publisher("/chatter", STRING, "bv10");
     // What is published before the gateway asks for it is not for it.
     let mut said = Vec::new();
@@ -149,8 +148,8 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
         !remote.is_empty()
     });
     assert_eq!(remote, [b"end"]);
-    // The node hears itself once, as it would without the gateway.
-    let of_node: Vec<_> = heard.strings().into_iter().skip(before).filter(|text| text != "fence").collect();
+    // The node hears itself once, as it would without the gateway. Of the publishers here something may still come after the node's own.
+    let of_node: Vec<_> = heard.strings().into_iter().filter(|text| !["hello", "fence"].contains(&text.as_str())).collect();
     assert_eq!(of_node, said);
     let from_ros = &rig.report().from_ros[0];
     assert_eq!((from_ros.across, from_ros.dropped.len()), (0, 0), "{from_ros:?}");
