@@ -8,6 +8,7 @@ mod rig;
 use rig::certificates::Fleet;
 use rig::net::{AT_SWITCH, Net};
 use rig::readings::{TOPIC, deep};
+use rig::stopwatch::within;
 use rig::talk::{RECOVERY, Since, Speech, Talk};
 use rig::{Cable, Host, Rig, alone, carried, eventually};
 use serde_json::{Value, json};
@@ -205,9 +206,19 @@ fn hosts_of_which_one_names_the_other_hear_each_other_whatever_was_down_when_the
     let dir = tempfile::tempdir().unwrap();
     let speech = Speech::small(&deep());
     for away in AWAY {
-        let Some((mut hosts, net)) = at_switch(&["a", "b", "c"], dir.path(), &one_names_the_other) else { return };
-        let (mut talk, since) = start_parted(&mut hosts, &net, away, &speech);
-        talk.recovers_within(RECOVERY, &since, &format!("hosts of which one names the other, parted for {away:?} from the start"));
+        let at_switch = || at_switch(&["a", "b", "c"], dir.path(), &one_names_the_other);
+        let Some(switch) = at_switch() else { return };
+        let (mut switch, mut parted) = (Some(switch), None);
+        let what = format!("hosts of which one names the other, parted for {away:?} from the start");
+        within(RECOVERY, &what, || {
+            parted = None;
+            let (mut hosts, net) = switch.take().or_else(&at_switch).expect("as there was one");
+            let (mut talk, since) = start_parted(&mut hosts, &net, away, &speech);
+            let took = talk.took_to_recover(&since, &what);
+            parted = Some((hosts, net, talk));
+            took
+        });
+        let (_hosts, net, mut talk) = parted.expect("measured");
         talk.recovers("the same, cut later", |talk| {
             net.part(1, 2, true);
             talk.go_on_for(AWAY[0]);

@@ -145,7 +145,7 @@ impl Talk {
 
     /// Until a sample that was published since then is heard and others after it: what was heard first may have been all that was kept.
     #[track_caller]
-    fn took_to_recover(&mut self, since: &Since, what: &str) -> Took {
+    pub(crate) fn took_to_recover(&mut self, since: &Since, what: &str) -> Took {
         eventually("received again", || {
             self.read();
             self.heard.numbers.last() > Some(&since.said)
