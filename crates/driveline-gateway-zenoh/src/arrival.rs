@@ -51,7 +51,7 @@ impl Arrivals {
         self.lost = self.lost.saturating_add(1);
     }
 
-    /// Samples that came more than once.
+    /// Samples that came more than once, or after a later one.
     #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates

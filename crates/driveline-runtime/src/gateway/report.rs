@@ -400,7 +400,7 @@ pub struct InletFigures {
     pub published_bytes: u64,
     /// Did not get here, or not into the segment, for whatever reason.
     pub lost: u64,
-    /// Came more than once.
+    /// Dropped: came more than once, or after a later one.
     pub duplicate: u64,
     /// Dropped: older than their lifespan on arrival.
     pub expired: u64,
