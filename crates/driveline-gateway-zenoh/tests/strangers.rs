@@ -143,12 +143,12 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
     let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers: vec![(EndpointId(1), offer)] };
     let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
-        query.reply(query.key_expr().clone(), list.encode().unwrap()).wait().unwrap();
+        let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
     });
     let _lists = lists.wait().unwrap();
     let clock = meeting.session.declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone()))).callback(|query| {
         let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-        query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     });
     let _clock = clock.wait().unwrap();
     let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
@@ -392,12 +392,12 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
         *count.lock().unwrap() += 1;
         let bytes = listed.lock().unwrap().encode().unwrap();
-        query.reply(query.key_expr().clone(), bytes).wait().unwrap();
+        let _ = query.reply(query.key_expr().clone(), bytes).wait();
     });
     let clock = meeting.session.declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone()))).callback(|query| {
         // It never tells of the change.
         let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-        query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     });
     let (_lists, _clock) = (lists.wait().unwrap(), clock.wait().unwrap());
     let answers = Arc::new(Mutex::new(Vec::new()));
@@ -421,10 +421,12 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         number += 1;
         meeting.send(&answers, offered, number, 2) == Outcome::Published
     });
+    // What is published on this host is kept for a subscription that has yet to find its publisher.
     let mut received = Vec::new();
-    while let Some(sample) = subscription.take().unwrap() {
-        received.push(sample.payload().unwrap()[0]);
-    }
+    eventually("received here", || {
+        received.extend(std::iter::from_fn(|| Some(subscription.take().unwrap()?.payload().unwrap()[0])));
+        received.len() >= 2
+    });
     assert_eq!(received, [1, 2]);
 
     // A third one is refused, so there is nothing to wait for.
@@ -465,7 +467,7 @@ fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
     // Of hosts that answer nothing a gateway thinks that their connection is broken.
     let clocks = meeting.session.declare_queryable(meeting.keys.tokens("clock")).callback(|query| {
         let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-        query.reply(query.key_expr().clone(), time.encode().to_vec()).wait().unwrap();
+        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     });
     let _clocks = clocks.wait().unwrap();
     let mut others: Vec<_> = (1..=MAX_HOSTS as u64).map(token).collect();

@@ -25,7 +25,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A day, in seconds: of what takes longer, whoever begins it is asked.
 const LONG_S: f64 = 24.0 * 3600.0;
@@ -405,14 +405,17 @@ fn one_run(
 ) -> Result<(Run, Observations)> {
     let dir = bench::RunDirectory::within(directory)?;
     let (seed, cpus) = (archive.manifest.seed, &archive.manifest.placement.usable_cpus);
-    let (started, ticks, clock) = (MonotonicNs::now().0, Ticks::now(), Instant::now());
+    let ticks = Ticks::now();
+    // One clock for both, so that all that happens in the run is between them.
+    let started = MonotonicNs::now();
     let outcome = conduct(conductor, case, seed.wrapping_add(round), cpus, dir.path());
+    let took_ns = MonotonicNs::now().0.saturating_sub(started.0);
     let disturbance = (Ticks::now() - ticks).shares();
     let mut run = Run {
         round,
         place,
-        started_ns: started,
-        seconds: clock.elapsed().as_secs_f64(),
+        started_ns: started.0,
+        seconds: took_ns as f64 / 1e9,
         disturbance,
         failure: None,
         invalid: bench::taken_away(&disturbance).into_iter().collect(),
