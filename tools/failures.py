@@ -25,8 +25,6 @@ WITH_OUTPUT = [
     re.compile(r"^(?:FAIL|ERROR): (?P<name>\S+ \(.+\))$"),
     re.compile(r"^FAILED (?!\()(?P<name>\S.*)$"),
 ]
-# What cargo says of a program of which tests have failed: how to choose it. Not of documentation, where names are not those of tests.
-RERUN = re.compile(r"^error: test failed, to rerun pass `-p \S+ (--(?:lib|bin \S+|test \S+))`$")
 # Where it ends at the latest.
 END = re.compile(r"^(?:failures:|={20,}|Ran \d+ tests? in |\s*\d+/\d+ Test\s+#\d+: |\s+Start\s+\d+: |test result: |\d+% tests passed|error: test failed|\d+ passed, \d+ failed$)")
 # Where a reason begins.
@@ -40,7 +38,6 @@ class Failures:
 
     def __init__(self):
         self._reasons = {}  # by name, in the order of failing
-        self._targets = {}  # of those whose program cargo knows how to choose
         self._program = ""
         self._open = None
         self._last = deque(maxlen=REASON_LINES)
@@ -63,18 +60,8 @@ class Failures:
             self._open = self._reasons.setdefault(self._program + with_output["name"], [])
         elif END.match(line):
             self._open = None
-            self._choose(RERUN.match(line))
         elif self._open is not None and not NOISE.match(line):
             self._open.append(line)
-
-    def _choose(self, rerun):
-        for name in self._reasons if rerun else ():
-            if name.startswith(self._program):
-                self._targets.setdefault(name, (rerun[1].split(), name.removeprefix(self._program)))
-
-    def rust_tests(self):
-        """Of cargo's tests that have failed: [(words that choose their program, name)]."""
-        return list(self._targets.values())
 
     def named(self):
         """What has failed: {name: the first lines of its reason}."""

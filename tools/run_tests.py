@@ -4,7 +4,7 @@
 "N passed, M failed".
 
 A failed step does not stop the ones after it, nor a failed command those after it in its step, unless they are built by it. A
-step that should run tests and runs none has failed. A Rust test that fails and passes alone is told as unsteady.
+step that should run tests and runs none has failed.
 Usage: run_tests.py [STEP...]               without names, all steps of `make test`; `--list` names them
        run_tests.py --gateways [STEP...]    without names, all steps of `make test-gateways`
 """
@@ -12,7 +12,6 @@ Usage: run_tests.py [STEP...]               without names, all steps of `make te
 import os
 import re
 import resource
-import shlex
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,6 @@ import threading
 import time
 from dataclasses import dataclass
 
-import again
 import leftovers
 from failures import Failures
 from test_steps import ROOT, STEPS, Step
@@ -63,8 +61,6 @@ def count(line):
     return Tally()
 
 
-# (name, lines of the reason) of tests that failed beside others and pass alone.
-UNSTEADY = []
 # What tests say that could not be tested here; they pass, and it is said once more at the end.
 SKIPPED = []
 # ctest keeps to itself why.
@@ -133,11 +129,9 @@ def run_step(step, said=None):
         return Tally(0, 0, 1)
     started, worked, tally, status, named, unnamed = time.monotonic(), processor_seconds(), Tally(), 0, {}, []
     for commands in step.rounds():
-        for command, (ended, counted, failures) in zip(commands, run_commands(commands, step.environment)):
+        for ended, counted, failures in run_commands(commands, step.environment):
             tally += counted
-            if ended != 0 and is_unsteady(step, command, counted.failed, failures):
-                tally += Tally(counted.failed, -counted.failed)
-            elif ended != 0:
+            if ended != 0:
                 status = status or ended
                 named.update(failures.named())
                 unnamed += failures.unnamed()
@@ -147,22 +141,6 @@ def run_step(step, said=None):
     if said is not None and tally.failed:
         said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [(step.name, unnamed)]
     return tally
-
-
-def is_unsteady(step, command, failed, failures):
-    """Whether what has failed in a command passes alone; then it is kept to be told."""
-    if len(UNSTEADY) + failed > again.MOST:
-        return False
-
-    def run(words):
-        print(f"\n--- again, alone: {shlex.join(words)}", flush=True)
-        ended, tally = run_command(words, step.environment, Failures(), pass_through)
-        return ended, tally.passed
-
-    if not again.passes_alone(command, failed, failures, run):
-        return False
-    UNSTEADY.extend((f"{step.name}: {name}", lines) for name, lines in failures.named().items())
-    return True
 
 
 def processor_seconds():
@@ -187,17 +165,15 @@ def finish(step, status, tally, seconds, worked):
 
 def print_failures(said):
     """Reasons first, and then every name once more: the end of an output is what is seen of it."""
-    if any(lines for _, lines in said + UNSTEADY):
+    if any(lines for _, lines in said):
         print("\n=== reasons", flush=True)
-    for name, lines in (said + UNSTEADY)[:MOST_REASONS]:
+    for name, lines in said[:MOST_REASONS]:
         if lines:
             print(f"{name}\n    " + "\n    ".join(lines))
     if said:
         print("\n=== failed", flush=True)
     for name, _ in said:
         print(f"FAILED {name}")
-    for name, _ in UNSTEADY:
-        print(f"UNSTEADY: {name}: failed beside other tests, and then passed {again.TIMES} of {again.TIMES} times alone: to be mended all the same")
 
 
 def want_of_room(suite, free):

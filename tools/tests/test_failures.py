@@ -116,11 +116,6 @@ class Reading(unittest.TestCase):
             },
         )
 
-    def test_of_cargo_only_tests_with_a_name_can_be_run_again(self):
-        self.assertEqual(read(CARGO).rust_tests(), [(["--test", "processes"], "idle::spins"), (["--test", "processes"], "torn::hunt")])
-        for other in (CTEST, UNITTEST, EXPERIMENTS):
-            self.assertEqual(read(other).rust_tests(), [])
-
     def test_ctest(self):
         named = read(CTEST).named()
         self.assertEqual(list(named), ["sdk.Reading", "comp.pipeline", "sdk.dies"])

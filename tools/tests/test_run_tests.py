@@ -13,9 +13,8 @@ from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-import again  # noqa: E402
 import leftovers  # noqa: E402
-from run_tests import ROOM, STEPS, Step, Tally, count, main, print_failures, run_step, skipped, want_of_room  # noqa: E402
+from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, skipped, want_of_room  # noqa: E402
 from test_steps import Together  # noqa: E402
 
 
@@ -139,65 +138,6 @@ class Steps(unittest.TestCase):
         self.assertEqual(told, "SKIPPED: comp.realdrive: `ctest --test-dir build -V -R '^comp.realdrive$'` says why")
         for line in (" 4/41 Test #13: comp.pipeline ....   Passed    9.02 sec", "test a ... ok", "a SKIPPED: line"):
             self.assertIsNone(skipped(line, ["ctest"]))
-
-
-class Again(unittest.TestCase):
-    # In place of cargo: all tests as the text says, and one alone as the next line of the other file says.
-    CARGO = """#!/bin/sh
-case "$*" in
-*--exact*) echo "$*" >> asked; read -r status < alone; sed -i 1d alone
-    test "$status" = 0 && echo 'test result: ok. 1 passed; 0 failed; 0 ignored;'; exit "$status" ;;
-*) cat all; exit 101 ;;
-esac
-"""
-    ALL = """     Running tests/links.rs (target/debug/deps/links-00112233445566ff)
-test a::slow ... FAILED
----- a::slow stdout ----
-thread 'a::slow' (1) panicked at x.rs:1:1:
-late
-test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured
-error: test failed, to rerun pass `-p x --test links`
-"""
-
-    def run_beside(self, alone, output=ALL, command=("cargo", "test", "--workspace", "--no-fail-fast", "--lib", "--test", "links", "--locked", "--", "--ignored")):
-        with tempfile.TemporaryDirectory() as directory:
-            for name, text in (("cargo", self.CARGO), ("all", output), ("alone", "".join(f"{status}\n" for status in alone)), ("asked", "")):
-                Path(directory, name).write_text(text)
-            Path(directory, "cargo").chmod(0o755)
-            step, self.unsteady = Step("x", "x", [list(command)], "tests", {"PATH": f"{directory}:{os.environ['PATH']}"}), []
-            self.printed = io.TextIOWrapper(io.BytesIO(), write_through=True)
-            with mock.patch("run_tests.ROOT", directory), mock.patch("run_tests.UNSTEADY", self.unsteady), mock.patch.dict(os.environ, step.environment):
-                with mock.patch("sys.stdout", self.printed):
-                    tally = run_step(step, [])
-                    print_failures([])
-            self.asked = Path(directory, "asked").read_text().splitlines()
-        return tally
-
-    def test_what_passes_alone_each_time_is_told_as_unsteady_with_its_reason(self):
-        self.assertEqual(self.run_beside([0, 0, 0]), Tally(5, 0))
-        self.assertEqual(self.asked, ["test --workspace --no-fail-fast --locked --test links -- --ignored --exact a::slow"] * 3)
-        said = self.printed.buffer.getvalue().decode()
-        self.assertIn("\nx: links: a::slow\n    thread 'a::slow' (1) panicked at x.rs:1:1:\n    late\n", said)
-        self.assertIn("\nUNSTEADY: x: links: a::slow: failed beside other tests", said)
-
-    def test_what_fails_alone_once_has_failed(self):
-        for alone in ([101], [0, 101], [0, 0, 101]):
-            self.assertEqual(self.run_beside(alone), Tally(4, 1))
-            self.assertEqual((len(self.asked), self.unsteady), (len(alone), []))
-
-    def test_what_is_no_single_test_has_failed(self):
-        crash = "  process didn't exit successfully: `target/debug/deps/links-00112233445566ff` (signal: 11, SIGSEGV: invalid memory reference)\n"
-        count = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured\n"
-        for output in (self.ALL + crash, crash + count, "error: could not compile `x`\n", self.ALL.replace("1 failed", "2 failed")):
-            self.assertGreater(self.run_beside([0] * 9, output).failed, 0)
-            self.assertEqual((self.asked, self.unsteady), ([], []))
-        self.assertEqual(self.run_beside([0] * 9, command=("sh", "-c", "cat all; exit 1")).failed, 1)
-
-    def test_of_many_that_fail_none_is_run_again(self):
-        line, times = "test a::slow ... FAILED\n", again.MOST + 1
-        names = "".join(line.replace("slow", f"slow_{n}") for n in range(times))
-        self.assertEqual(self.run_beside([0] * 99, self.ALL.replace(line, names).replace("1 failed", f"{times} failed").replace("---- a::slow", "---- a::slow_0")), Tally(4, times))
-        self.assertEqual(self.asked, [])
 
 
 class Leftovers(unittest.TestCase):

@@ -61,14 +61,14 @@ fn host(directory: &Path, name: &str, words: Vec<String>, connect: String, topic
 /// After so long without a packet a connection is known to be gone: the lease, and half a second for what is still to be written.
 const KNOWN_TO_BE_GONE: Duration = Duration::from_millis(2_500);
 
-/// Goes on for a while, and until all that was sent has arrived or is counted, and none was heard twice. A few come where a later one has been: they were at a router that is left
-/// when others went the new way. Ways that meet again would bring everything twice.
+/// Goes on for a while, and until all that was sent has arrived or is counted, and none was heard twice. What comes after a later one, as where routes change, has been
+/// counted as lost by then; what comes twice has not.
 fn nothing_lost_and_nothing_twice(talk: &mut Talk, b: &Host) {
     talk.until_heard(50);
     talk.all_accounted_for();
     let report = b.report().expect("a report");
     let [inlet] = report.inlets.as_slice() else { panic!("{report:?}") };
-    assert!(inlet.figures.duplicate < inlet.figures.published / 4, "{report:?}");
+    assert!(inlet.figures.duplicate <= inlet.figures.lost, "{report:?}");
 }
 
 #[test]

@@ -82,48 +82,36 @@ class Drive(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.out = folder.name
 
-    def run_accounted(self, graph, frames, **settings):
-        """Runs a graph to its end and checks that every published sample was read, is counted as missed, or was never asked for, and nothing
-        failed; returns its summary. A stage that gets no processor for a while at the end of a run is taken to have done all it had to, and does
-        not come to its last samples: then it runs again, up to twice."""
-        for _ in range(3):
-            summary = run_graph(graph, self.out, **settings)
-            still_open = self.check_accounts(summary, frames)
-            # What was under way at the end.
-            if all(samples <= 2 for samples in still_open.values()):
-                return summary
-        raise AssertionError(f"samples that are neither read nor counted: {still_open}")
-
     def check_accounts(self, summary, frames):
-        """Gives how many samples are open, by stage that every frame triggers."""
+        """Every published sample was read, is counted as missed, or was never asked for; nothing failed."""
         self.assertEqual(summary["frames_published"], frames)
         self.assertEqual({s["stage"] for s in summary["stages"]} >= {"camera", "lane", "detector", "tracker", "fusion"}, True)
         self.assertEqual(sum(s["failed"] for s in summary["stages"]), 0, summary["stages"])
         skipped = {s["stage"]: (s["counters"] or {}).get("skipped_missing", 0) for s in summary["stages"]}
-        still_open = {}
         for s in summary["subscriptions"]:
             published = summary["published"][s["topic"]]
             self.assertGreater(s["received"], 0, s)
             self.assertLessEqual(s["received"] + s["missed"], published, s)
             if s["stage"] in ("lane", "detector"):
-                still_open[f"{s['stage']} of {s['topic']}"] = published - s["received"] - s["missed"] - skipped[s["stage"]]
+                # Triggered by every frame: only what was under way at the end may be open.
+                self.assertGreaterEqual(s["received"] + s["missed"] + skipped[s["stage"]], published - 2, s)
         self.assertTrue(Path(self.out, "report.html").stat().st_size > 10_000)
-        return still_open
 
 
 class Pipeline(Drive):
     def test_synthetic_drive_in_five_processes(self):
-        summary = self.run_accounted("five_processes", 60, camera__source="synthetic:60")
+        summary = run_graph("five_processes", self.out, camera__source="synthetic:60")
+        self.check_accounts(summary, 60)
         self.assertIn("classical", detector_of(summary))
         # Without the network of the paper, nothing is called a figure of its experiment.
         self.assertEqual((summary["w9"]["comparable"], summary["w9"]["stages"]), (False, []))
         self.assertIn("Not compared with the times that were published", summary["w9"]["note"])
 
     def test_synthetic_drive_in_one_process(self):
-        self.run_accounted("one_process", 60, camera__source="synthetic:60")
+        self.check_accounts(run_graph("one_process", self.out, camera__source="synthetic:60"), 60)
 
     def test_synthetic_drive_mixed(self):
-        self.run_accounted("mixed", 60, camera__source="synthetic:60")
+        self.check_accounts(run_graph("mixed", self.out, camera__source="synthetic:60"), 60)
 
     def test_blank_frames_yield_nothing(self):
         settings = {"camera__source": "synthetic:30", "camera__blank_every": 1, "camera__rate_hz": 10}
@@ -138,17 +126,16 @@ class Pipeline(Drive):
 class RealDrive(Drive):
     @unittest.skipUnless(VIDEO.is_file() and MODEL.is_file(), f"no real drive and network in {DATA_DIR}; set DRIVELINE_DATA")
     def test_real_drive_with_the_real_network(self):
-        logged = {"annotate__output": f"{self.out}/frames", "scene_log__output": f"{self.out}/scenes.jsonl"}
-        # Slower than the camera was, and slower again for a machine that does not see most frames so: right or wrong does not depend on it.
-        for rate_hz in (9, 3, 1):
-            summary = self.run_accounted("annotated", 221, camera__source=VIDEO, camera__rate_hz=rate_hz, detector__model=MODEL, **logged)
-            scenes = scenes_of(f"{self.out}/scenes.jsonl")
-            lanes = lanes_of(scenes)
-            if len(lanes) > 100:
-                break
+        # Slower than the camera was, so that even a loaded machine sees most frames; right or wrong does not depend on it.
+        settings = {"camera__source": VIDEO, "camera__rate_hz": 9, "detector__model": MODEL}
+        summary = run_graph("annotated", self.out, **settings, annotate__output=f"{self.out}/frames", scene_log__output=f"{self.out}/scenes.jsonl")
+        self.check_accounts(summary, 221)
         self.assertIn("YOLO", detector_of(summary))
         self.assertTrue(summary["w9"]["comparable"])
         self.assertEqual([s["stage"] for s in summary["w9"]["stages"]], ["lane", "detector", "tracker"])
+        scenes = scenes_of(f"{self.out}/scenes.jsonl")
+
+        lanes = lanes_of(scenes)
         self.assertGreater(len(lanes), 50)
         found = sum(lane.get("valid", False) for lane in lanes.values())
         self.assertGreaterEqual(found, 0.95 * len(lanes), "lanes on at least 95 % of the frames")
