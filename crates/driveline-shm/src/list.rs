@@ -73,7 +73,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
     others.truncate(MAX_FOREIGN_LISTED);
     let mut unasked: Vec<(Name, u32)> = own.into_iter().chain(others).map(|name| (name, 0)).collect();
-    let deadline = MonotonicNs::now() + timeout;
+    let deadline = MonotonicNs::real_now() + timeout;
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
     let (mut found, mut silent) = (Vec::new(), Vec::new());
     let (sender, parts) = channel::<(RawFd, Heard)>();
@@ -94,7 +94,7 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
         if over || queries.is_empty() && unasked.is_empty() {
             break;
         }
-        let mut left = deadline.since(MonotonicNs::now());
+        let mut left = deadline.since(MonotonicNs::real_now());
         // One more look: who comes to it only after the deadline, on a busy machine, finds answers that are there in time.
         over = left.is_zero();
         if !unasked.is_empty() || queries.iter().any(|q| q.elsewhere) {

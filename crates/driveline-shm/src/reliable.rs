@@ -33,13 +33,13 @@ impl Publisher {
             return;
         }
         add(&publication.counters.reliable_waits, 1);
-        let deadline = MonotonicNs::now() + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
+        let deadline = MonotonicNs::real_now() + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
             // `first_lagging` fences between `waiting` and the cursors; the subscriber does the mirror image.
             let Some((lagging, cursor)) = first_lagging(&self.matches.enter(), &publication, needed, published) else { break };
-            if MonotonicNs::now() >= deadline {
+            if MonotonicNs::real_now() >= deadline {
                 add(&publication.counters.reliable_timeouts, 1);
                 give_up(&self.matches.enter(), &publication, needed, published);
                 break;
@@ -51,7 +51,7 @@ impl Publisher {
                 ];
                 self.wait_list.wait_any(words.into_iter(), Some(deadline));
             } else {
-                futex::wait(lagging.cursor_futex(), Scope::Shared, cursor, Some(deadline.min(MonotonicNs::now() + SLICE)));
+                futex::wait(lagging.cursor_futex(), Scope::Shared, cursor, Some(deadline.min(MonotonicNs::real_now() + SLICE)));
             }
         }
         cursor::end_waiting(publication.segment.waiting());

@@ -185,7 +185,7 @@ impl WaitSet {
             return Wake::Kicked;
         }
         let for_ever = spin == Duration::MAX;
-        let mut spin_until = (!for_ever && !spin.is_zero()).then(|| MonotonicNs::now() + spin);
+        let mut spin_until = (!for_ever && !spin.is_zero()).then(|| MonotonicNs::real_now() + spin);
         let mut round: u32 = 0;
         loop {
             self.refresh();
@@ -202,7 +202,7 @@ impl WaitSet {
                 let spins = for_ever || spin_until.is_some();
                 let look_at_clock = round.is_multiple_of(ROUNDS_PER_CLOCK) || !spins;
                 if look_at_clock && (deadline.is_some() || spin_until.is_some()) {
-                    let now = MonotonicNs::now();
+                    let now = MonotonicNs::real_now();
                     if deadline.is_some_and(|d| now >= d) {
                         return Wake::TimedOut;
                     }

@@ -34,7 +34,7 @@ pub use protobuf::ProtobufMessage;
 pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
 pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};
 pub use service::ServiceName;
-pub use time::{MonotonicNs, wall_offset_ns};
+pub use time::{MonotonicNs, VirtualClock, wall_offset_ns};
 
 // The derive macro names these crates through the type's own dependency, so that a user needs only one.
 #[doc(hidden)]

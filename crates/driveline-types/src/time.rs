@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one clock that durations are measured with.
+//!
+//! [`MonotonicNs::now`] is the time that decisions rest on: ages, deadlines, lifespans, leases, timers. A [`VirtualClock`]
+//! replaces it on the threads that enter it. [`MonotonicNs::real_now`] is the kernel's, for time-outs of waits in the kernel.
 
 use rustix::time::{ClockId, clock_gettime};
+use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A point in time on `CLOCK_MONOTONIC`, in nanoseconds.
@@ -13,9 +20,22 @@ use std::time::Duration;
 pub struct MonotonicNs(pub u64);
 
 impl MonotonicNs {
-    /// The present.
+    /// The present: that of the [`VirtualClock`] which the calling thread has entered, else [`Self::real_now`].
     #[must_use]
+    #[inline]
     pub fn now() -> Self {
+        // Relaxed: a thread sees its own entering, and no other thread's matters to it.
+        if ENTERED.load(Ordering::Relaxed) != 0
+            && let Some(clock) = VirtualClock::current()
+        {
+            return clock.now();
+        }
+        Self::real_now()
+    }
+
+    /// The kernel's `CLOCK_MONOTONIC`, whatever clock the thread has entered.
+    #[must_use]
+    pub fn real_now() -> Self {
         Self(nanoseconds(ClockId::Monotonic))
     }
 
@@ -45,6 +65,66 @@ impl std::ops::Add<Duration> for MonotonicNs {
     }
 }
 
+/// Number of [`Entered`] guards in this process, so that threads without a virtual clock do not look for one.
+static ENTERED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static CURRENT: RefCell<Option<VirtualClock>> = const { RefCell::new(None) };
+}
+
+/// A clock that stands still until it is advanced, for tests and replay. Clones are the same clock. Any thread.
+#[derive(Clone, Debug)]
+pub struct VirtualClock {
+    ns: Arc<AtomicU64>,
+}
+
+impl VirtualClock {
+    /// A clock that shows `start`.
+    #[must_use]
+    pub fn starting_at(start: MonotonicNs) -> Self {
+        Self { ns: Arc::new(AtomicU64::new(start.0)) }
+    }
+
+    /// The time it shows.
+    #[must_use]
+    pub fn now(&self) -> MonotonicNs {
+        MonotonicNs(self.ns.load(Ordering::Acquire))
+    }
+
+    /// Moves the time forward.
+    pub fn advance(&self, by: Duration) {
+        self.ns.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::AcqRel);
+    }
+
+    /// Makes it the clock of the calling thread until the guard is dropped; then the clock before it is back.
+    pub fn enter(&self) -> Entered {
+        ENTERED.fetch_add(1, Ordering::Relaxed);
+        Entered { before: CURRENT.replace(Some(self.clone())), not_send: PhantomData }
+    }
+
+    /// The clock that the calling thread has entered. Threads that work for it enter the same one.
+    #[must_use]
+    pub fn current() -> Option<Self> {
+        // A thread that is ending has no clock of its own.
+        CURRENT.try_with(|c| c.borrow().clone()).ok().flatten()
+    }
+}
+
+/// As long as it lives, its thread has the [`VirtualClock`] that made it. Drop guards in the reverse order of their making.
+#[must_use = "the clock is left when this is dropped"]
+pub struct Entered {
+    before: Option<VirtualClock>,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.before.take();
+        let _ = CURRENT.try_with(|c| c.replace(before));
+        ENTERED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// `CLOCK_REALTIME - CLOCK_MONOTONIC` of this host now, in nanoseconds.
 ///
 /// Added to a [`MonotonicNs`] it gives Unix time. Publishers put it into every sample so that records can be aligned
@@ -70,6 +150,28 @@ mod tests {
         let b = MonotonicNs::now();
         assert!(b >= a);
         assert!(a.signed_since(b) <= 0);
+    }
+
+    #[test]
+    fn a_virtual_clock_counts_on_the_thread_that_entered_it_alone() {
+        let clock = VirtualClock::starting_at(MonotonicNs(7));
+        let real = MonotonicNs::real_now();
+        {
+            let _entered = clock.enter();
+            clock.advance(Duration::from_nanos(3));
+            assert_eq!(MonotonicNs::now(), MonotonicNs(10));
+            assert!(MonotonicNs::real_now() >= real);
+            std::thread::scope(|s| {
+                let other = s.spawn(MonotonicNs::now).join().unwrap();
+                assert!(other >= real, "another thread has the kernel's clock");
+            });
+            {
+                let _inner = VirtualClock::starting_at(MonotonicNs(90)).enter();
+                assert_eq!(MonotonicNs::now(), MonotonicNs(90));
+            }
+            assert_eq!(MonotonicNs::now(), MonotonicNs(10));
+        }
+        assert!(MonotonicNs::now() >= real);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::topic::{Reader, Writer};
 use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic, Peer};
 use crate::error::LoanError;
 use crossbeam_queue::ArrayQueue;
-use driveline_types::{Durability, SampleHeader};
+use driveline_types::{Durability, MonotonicNs, SampleHeader};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -180,7 +180,7 @@ impl LocalPublisher {
         }
         self.refresh();
         let wait = (self.end.qos.reliability == driveline_types::Reliability::Reliable)
-            .then(|| sample.header.publish_time + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
+            .then(|| MonotonicNs::real_now() + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
         for reader in &self.readers {
             let evicted = reader.queue.push(sample.clone(), wait);
             delivery.overwritten += u64::from(evicted.is_some());

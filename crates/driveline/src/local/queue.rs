@@ -74,7 +74,7 @@ impl LocalQueue {
         // Pairs with the fence in `pop`: either we see the room it made, or it sees us blocked.
         fence(Ordering::SeqCst);
         while self.ring.is_full() && !self.closed.load(Ordering::Acquire) {
-            let left = deadline.since(MonotonicNs::now());
+            let left = deadline.since(MonotonicNs::real_now());
             if left.is_zero() {
                 self.given_up.store(true, Ordering::Relaxed);
                 break;

@@ -286,7 +286,7 @@ impl RawSubscription {
         if timeout == Some(Duration::ZERO) {
             return Ok(false);
         }
-        let deadline = timeout.map(|t| MonotonicNs::now() + t);
+        let deadline = timeout.map(|t| MonotonicNs::real_now() + t);
         if self.notifier.is_some() {
             return self.wait_for_fd(deadline, mode);
         }
@@ -297,7 +297,7 @@ impl RawSubscription {
                 return Ok(true);
             }
             // However often it is kicked.
-            if wake == Wake::TimedOut || deadline.is_some_and(|d| MonotonicNs::now() >= d) {
+            if wake == Wake::TimedOut || deadline.is_some_and(|d| MonotonicNs::real_now() >= d) {
                 return Ok(false);
             }
         }
@@ -305,12 +305,12 @@ impl RawSubscription {
 
     /// Waiting once [`Self::fd`] was asked for: on the descriptor, which stays what it is.
     fn wait_for_fd(&mut self, deadline: Option<MonotonicNs>, mode: WaitMode) -> Result<bool, WaitError> {
-        let spin_until = (!mode.spin().is_zero()).then(|| MonotonicNs::now() + mode.spin());
+        let spin_until = (!mode.spin().is_zero()).then(|| MonotonicNs::real_now() + mode.spin());
         loop {
             if self.has_unread() {
                 return Ok(true);
             }
-            let now = MonotonicNs::now();
+            let now = MonotonicNs::real_now();
             if deadline.is_some_and(|d| now >= d) {
                 return Ok(false);
             }
