@@ -43,14 +43,22 @@ pub struct PublisherStats {
     pub matched: u64,
 }
 
-/// Counters of a subscription, over all its publishers.
+/// Counters of a subscription, over all its publishers, past ones included.
+///
+/// Published after the match = received + missed + expired + corrupt + lost on the way + not read, whenever they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SubscriptionStats {
     /// Samples taken or copied.
     pub received: u64,
-    /// Samples that were published to this subscription and that it never took: newer ones took their place.
+    /// Samples that newer ones replaced before they were read, noticed by a read or not.
     pub missed: u64,
+    /// Part of `missed`: samples that could still be read when a newer one was taken instead.
+    pub passed_over: u64,
+    /// Samples that can be read now.
+    pub not_read: u64,
+    /// Samples of other hosts that did not reach this one, as their gateway reports.
+    pub lost_on_the_way: u64,
     /// Takes given up because the publisher overtook every attempt.
     pub overruns: u64,
     /// Samples dropped for their age (lifespan).
