@@ -57,7 +57,7 @@ pub struct SubscriptionStats {
     pub expired: u64,
     /// Samples dropped because their header made no sense.
     pub corrupt_header: u64,
-    /// Samples dropped because their checksum did not fit.
+    /// Samples refused because their checksum, which the publisher promised, was wrong or missing.
     pub corrupt_checksum: u64,
     /// Slot numbers or sequence numbers that cannot be.
     pub corrupt_index: u64,
