@@ -203,7 +203,7 @@ pub(crate) mod hex_id {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<EndpointId, D::Error> {
         let text = String::deserialize(d)?;
-        if text.len() != 32 {
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(D::Error::custom("an id has 32 hexadecimal digits"));
         }
         u128::from_str_radix(&text, 16).map(EndpointId).map_err(D::Error::custom)

@@ -12,7 +12,11 @@ use crate::info::hex_id;
 use crate::layout::{Layout, OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{MAX_MESSAGE_LEN, MAX_SEQUENCE};
 use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
 use thiserror::Error;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"DRVL");
@@ -40,7 +44,9 @@ pub(crate) struct Hello {
     pub(crate) topic: TopicName,
     pub(crate) node: NodeName,
     /// `None` accepts any.
+    #[serde(default, deserialize_with = "object_or_null")]
     pub(crate) schema: Option<Schema>,
+    #[serde(deserialize_with = "object")]
     pub(crate) qos: Qos,
     /// What a publisher must offer exactly; others are passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,8 +76,11 @@ pub(crate) struct Accept {
     pub(crate) publisher: EndpointId,
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
+    #[serde(deserialize_with = "object")]
     pub(crate) schema: Schema,
+    #[serde(deserialize_with = "object")]
     pub(crate) qos: Qos,
+    #[serde(deserialize_with = "object")]
     pub(crate) layout: Layout,
     /// First sequence that the subscription shall read.
     pub(crate) first: u64,
@@ -181,7 +190,38 @@ fn is_spoken(version: u16) -> bool {
 }
 
 fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
-    serde_json::from_slice(body).map_err(|e| WireError::Body(e.to_string()))
+    serde_json::from_slice(body).map(|Object(m)| m).map_err(|e| WireError::Body(e.to_string()))
+}
+
+/// A value that is read from a JSON object only, as the protocol says. Derived code would also read an array of the values.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
+    Object::deserialize(d).map(|Object(value)| value)
+}
+
+fn object_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    Ok(Option::deserialize(d)?.map(|Object(value)| value))
 }
 
 fn check_schema(s: &Schema) -> Result<(), WireError> {
@@ -272,3 +312,7 @@ pub fn fuzz_control_frame(packet: &[u8]) {
 #[cfg(test)]
 #[path = "wire_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "wire_page_tests.rs"]
+mod page_tests;
