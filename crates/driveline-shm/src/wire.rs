@@ -9,14 +9,11 @@
 
 use crate::event::RefusalCode;
 use crate::info::hex_id;
+use crate::json;
 use crate::layout::{Layout, OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{MAX_MESSAGE_LEN, MAX_SEQUENCE};
 use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use std::fmt;
-use std::marker::PhantomData;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"DRVL");
@@ -44,9 +41,9 @@ pub(crate) struct Hello {
     pub(crate) topic: TopicName,
     pub(crate) node: NodeName,
     /// `None` accepts any.
-    #[serde(default, deserialize_with = "object_or_null")]
+    #[serde(default, deserialize_with = "json::object_or_null")]
     pub(crate) schema: Option<Schema>,
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "json::object")]
     pub(crate) qos: Qos,
     /// What a publisher must offer exactly; others are passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,11 +73,11 @@ pub(crate) struct Accept {
     pub(crate) publisher: EndpointId,
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "json::object")]
     pub(crate) schema: Schema,
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "json::object")]
     pub(crate) qos: Qos,
-    #[serde(deserialize_with = "object")]
+    #[serde(deserialize_with = "json::object")]
     pub(crate) layout: Layout,
     /// First sequence that the subscription shall read.
     pub(crate) first: u64,
@@ -190,38 +187,7 @@ fn is_spoken(version: u16) -> bool {
 }
 
 fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
-    serde_json::from_slice(body).map(|Object(m)| m).map_err(|e| WireError::Body(e.to_string()))
-}
-
-/// A value that is read from a JSON object only, as the protocol says. Derived code would also read an array of the values.
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-    }
-}
-
-fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<T, D::Error> {
-    Object::deserialize(d).map(|Object(value)| value)
-}
-
-fn object_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
-    Ok(Option::deserialize(d)?.map(|Object(value)| value))
+    json::read(body).map_err(WireError::Body)
 }
 
 fn check_schema(s: &Schema) -> Result<(), WireError> {
