@@ -65,7 +65,7 @@ pub struct SubscriptionStats {
     pub expired: u64,
     /// Samples dropped because their header made no sense.
     pub corrupt_header: u64,
-    /// Samples dropped because their checksum did not fit.
+    /// Samples refused because their checksum, which the publisher promised, was wrong or missing.
     pub corrupt_checksum: u64,
     /// Slot numbers or sequence numbers that cannot be.
     pub corrupt_index: u64,
@@ -211,7 +211,7 @@ pub(crate) mod hex_id {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<EndpointId, D::Error> {
         let text = String::deserialize(d)?;
-        if text.len() != 32 {
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(D::Error::custom("an id has 32 hexadecimal digits"));
         }
         u128::from_str_radix(&text, 16).map(EndpointId).map_err(D::Error::custom)

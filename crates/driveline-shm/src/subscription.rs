@@ -200,11 +200,18 @@ impl Subscription {
             skip(sequence);
             return Ok(Attempt::Skipped);
         }
-        if edge.verify_checksum && sample.header().checksum.is_some_and(|sum| sum != XxHash3_64::oneshot(sample.payload())) {
-            add(&counters.corrupt_checksum, 1);
-            drop(sample);
-            skip(sequence);
-            return Ok(Attempt::FailedChecksum);
+        if edge.verify_checksum {
+            // A publisher that has matched has promised one. That it is missing is seen without reading the payload.
+            let refused = match sample.header().checksum {
+                None => Some(Attempt::Skipped),
+                Some(sum) => (sum != XxHash3_64::oneshot(sample.payload())).then_some(Attempt::FailedChecksum),
+            };
+            if let Some(refused) = refused {
+                add(&counters.corrupt_checksum, 1);
+                drop(sample);
+                skip(sequence);
+                return Ok(refused);
+            }
         }
         let needed = sample.payload().len();
         if let Some(len) = max_len.filter(|len| *len < needed) {

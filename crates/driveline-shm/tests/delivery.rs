@@ -380,6 +380,43 @@ fn own_publishers_can_be_left_out() {
 }
 
 #[test]
+fn a_subscription_that_asks_for_checksums_matches_only_publishers_that_offer_them() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut without = publisher(&a, |_| {});
+    let mut s = subscription(&b, |c| c.qos.checksum = true);
+    let (mut told, mut said) = (None, None);
+    eventually(|| {
+        if let Some(PublisherEvent::Refused { code, text }) = without.poll_event() {
+            told = Some((code, text));
+        }
+        if let Some(SubscriptionEvent::Refused { code, text }) = s.poll_event() {
+            said = Some((code, text));
+        }
+        told.is_some() && said.is_some()
+    });
+    assert_eq!(told, said, "both ends read the same reason");
+    let (code, text) = said.unwrap();
+    assert_eq!(code, RefusalCode::Qos);
+    for part in ["topic 't'", "'CHECKSUM'", "offers none", "requests XXH3-64", "set `qos.checksum: true` at the publisher"] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    assert_eq!((without.matched(), s.matched(), without.stats().refused_qos), (0, 0, 1));
+    let mut with = publisher(&a, |c| c.qos.checksum = true);
+    eventually(|| with.matched() == 1 && s.matched() == 1);
+    say(&mut without, "unverified");
+    say(&mut with, "verified");
+    assert_eq!(text_of_next(&mut s).as_deref(), Some("verified"));
+    assert_eq!(text_of_next(&mut s), None);
+    let plain = subscription(&b, |_| {});
+    eventually(|| plain.matched() == 2);
+}
+
+fn text_of_next(s: &mut Subscription) -> Option<String> {
+    s.take_next().unwrap().map(|x| text(&x).to_owned())
+}
+
+#[test]
 fn lifespan_and_checksum_are_kept() {
     let d = Domain::new();
     let a = d.join("a");

@@ -266,7 +266,8 @@ typedef struct {
   uint32_t liveliness;
   // Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
   uint32_t lease_ms;
-  // 1: the publisher puts an XXH3-64 of the payload into each header.
+  // 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
+  // such publishers, and verifies it.
   uint32_t checksum;
   // Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
   uint32_t reserved[7];
