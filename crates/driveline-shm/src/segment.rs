@@ -61,7 +61,7 @@ impl Segment {
                 && self.seqw(slot).load(Relaxed) == sequence
                 && self.read_header(slot, sequence, &mut header).is_ok()
                 && header.payload_len <= self.layout.max_payload;
-            samples.push((sequence, whole.then(|| (slot, header))));
+            samples.push((sequence, whole.then_some((slot, header))));
         }
         let longest = samples.iter().filter_map(|(_, s)| s.as_ref()).map(|(_, h)| h.payload_len).max();
         let slots = u32::try_from(samples.len().max(1)).unwrap_or(u32::MAX);
