@@ -123,7 +123,7 @@ fn work_not_done_is_told_apart_from_what_was_superseded() {
         ("fusion", "image", "image", 60, 40),
         ("x", "y", "z", 0, 1),
     ] {
-        run.set_subscription(stage, input, topic(of).id(), InputCounters { received: received, missed: missed, ..Default::default() });
+        run.set_subscription(stage, input, topic(of).id(), InputCounters { received, missed, ..Default::default() });
     }
     let s = run.summary();
     // Where the graph does not know the input, it counts as the worse of the two.
