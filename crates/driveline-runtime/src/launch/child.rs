@@ -47,6 +47,10 @@ pub(super) struct Child {
     pub(super) ended: Option<ExitStatus>,
     /// It was told to end.
     pub(super) told: bool,
+    /// It was killed because it did not end.
+    pub(super) killed: bool,
+    /// When it was started.
+    pub(super) since: Instant,
     pub(super) words: LastWords,
     /// It is stopped (SIGSTOP) and does nothing.
     pub(super) stopped: bool,
@@ -133,6 +137,8 @@ impl Child {
             ready: false,
             ended: None,
             told: false,
+            killed: false,
+            since: Instant::now(),
             words: LastWords::default(),
             stopped: false,
             busy: None,

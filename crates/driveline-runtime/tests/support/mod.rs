@@ -101,6 +101,7 @@ impl Seen {
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
             }
         }
+        let Some(pid) = self.pid_of("one").or(self.pids.first().copied()) else { return };
         for (at, signal) in [
             (&mut self.kill_at, Signal::KILL),
             (&mut self.told_at, Signal::TERM),
@@ -109,9 +110,15 @@ impl Seen {
         ] {
             if at.is_some_and(|at| line.contains(at)) {
                 *at = None;
-                kill_process(Pid::from_raw(self.pids[0].cast_signed()).unwrap(), signal).unwrap();
+                kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
             }
         }
+    }
+
+    /// The newest process of a module.
+    pub fn pid_of(&self, module: &str) -> Option<u32> {
+        let spawned = |e: &Event| if let Event::Spawned { module: m, pid } = e { (m == module).then_some(*pid) } else { None };
+        self.events.iter().rev().find_map(spawned)
     }
 
     pub fn printed(&self, module: &str) -> Vec<&str> {
@@ -146,9 +153,10 @@ impl Sink for Seen {
     }
 }
 
-/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them.
+/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them. The run ends
+/// when `one` fails.
 pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
     format!(
-        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
+        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
     )
 }
