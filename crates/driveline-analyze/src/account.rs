@@ -24,7 +24,9 @@ pub(crate) struct Accounts {
     /// Callbacks that never arrived, by module.
     lost: BTreeMap<String, u64>,
     /// Counters of each component; each set replaces the one before.
-    pub(crate) counters: BTreeMap<String, CallbackCounters>,
+    counters: BTreeMap<String, CallbackCounters>,
+    /// The same of earlier processes of restarted modules.
+    before_restart: BTreeMap<String, CallbackCounters>,
     /// Calls, by component, service and end.
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
     /// What components say a reader of the figures must know: by component and name, the text.
@@ -56,6 +58,20 @@ impl CallSeries {
 }
 
 impl Accounts {
+    /// Counters of a component over all its processes, if it gave any.
+    pub(crate) fn counters(&self, component: &str) -> Option<CallbackCounters> {
+        let parts = [self.before_restart.get(component), self.counters.get(component)];
+        parts.into_iter().flatten().copied().reduce(CallbackCounters::and)
+    }
+
+    /// The process of a component has ended; its successor counts from 0.
+    pub(crate) fn bank(&mut self, component: &str) {
+        if let Some(counters) = self.counters.remove(component) {
+            let before = self.before_restart.entry(component.to_owned()).or_default();
+            *before = before.and(counters);
+        }
+    }
+
     pub(crate) fn lost(&self) -> u64 {
         self.lost.values().fold(0, |sum, &n| sum.saturating_add(n))
     }

@@ -2,6 +2,7 @@
 //! Takes records in and keeps the raw samples, bounded.
 
 use crate::account::Accounts;
+use crate::faults::Faults;
 use crate::machine::MachineFacts;
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
@@ -146,6 +147,8 @@ pub struct Collector {
     pub(crate) cut_off: BTreeSet<String>,
     /// Callbacks with ages, or parts of them, below zero, and the least of these.
     pub(crate) below_zero: (u64, i64),
+    /// Modules that ended out of turn.
+    pub(crate) faults: Faults,
 }
 
 /// What is kept of one stage.
@@ -207,14 +210,22 @@ pub(crate) struct InputSeries {
     pub(crate) missed: u64,
     /// The transport's own counters, where they were given: they also know of samples that no callback saw.
     pub(crate) counted: Option<InputCounters>,
+    /// The same of earlier processes of a restarted module.
+    before_restart: InputCounters,
+    /// `received` and `missed` when those were added.
+    banked: (u64, u64),
+    /// Sequence number of the newest sample that a callback saw.
+    pub(crate) last_sequence: Option<u64>,
     /// When something was missed, and how much until then.
     pub(crate) misses: Vec<(MonotonicNs, u64)>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
-    /// The newest number that was heard of.
+    /// The newest number that was heard of, of the publisher's newest process.
     newest: u64,
+    /// When that process was started, if it is not the first.
+    restarted: MonotonicNs,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
     /// Whether its samples are their own origin: a sensor's topic.
@@ -244,6 +255,7 @@ impl Collector {
     pub fn add(&mut self, record: &StageRecord<'_>) {
         self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
         self.last = self.last.max(record.end);
+        self.faults.observe(record);
         if !self.stages.contains_key(record.stage) && self.stages.len() >= MAX_STAGES {
             self.not_kept += 1;
             return;
@@ -258,7 +270,9 @@ impl Collector {
             }
             self.clock_error_ns = self.clock_error_ns.max(input.header.clock_error_ns);
             let topic = self.topics.entry(input.topic).or_default();
-            topic.newest = topic.newest.max(input.header.sequence);
+            if input.header.publish_time > topic.restarted {
+                topic.newest = topic.newest.max(input.header.sequence);
+            }
             topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
             if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
                 stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
@@ -306,10 +320,27 @@ impl Collector {
         let key = (stage.to_owned(), output.to_owned());
         if series.publishers.len() < MAX_STAGES || series.publishers.contains_key(&key) {
             let publisher = series.publishers.entry(key).or_default();
-            if published < publisher.since {
+            let begins_anew = published < publisher.since;
+            if begins_anew {
                 publisher.before_restart = publisher.before_restart.saturating_add(publisher.since);
             }
             publisher.since = published;
+            if begins_anew && series.publishers.len() == 1 {
+                series.newest = 0;
+            }
+        }
+    }
+
+    /// A stage's process was started again at `now`: what it publishes counts on top of what its predecessor did.
+    pub(crate) fn publishers_restart(&mut self, stage: &str, now: MonotonicNs) {
+        for topic in self.topics.values_mut() {
+            let single = topic.publishers.len() == 1;
+            for (_, publisher) in topic.publishers.iter_mut().filter(|((of, _), _)| of == stage) {
+                // Its last counter is up to a second old; sequence numbers that were seen prove more.
+                let proven = if single { std::mem::take(&mut topic.newest) } else { 0 };
+                publisher.before_restart = publisher.before_restart.saturating_add(publisher.since.max(proven));
+                (publisher.since, topic.restarted) = (0, now);
+            }
         }
     }
 
@@ -358,7 +389,7 @@ impl Collector {
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
-            let counted = self.accounts.counters.get(&s.name).is_some_and(|c| c.invocations > 0);
+            let counted = self.accounts.counters(&s.name).is_some_and(|c| c.invocations > 0);
             counted || self.stages.get(&s.name).is_some_and(|x| x.runs > 0)
         };
         let came =
@@ -396,8 +427,12 @@ impl Collector {
     /// publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
         if !topic.publishers.is_empty() {
-            let counted = topic.publishers.values().flat_map(|p| [p.before_restart, p.since]).fold(0, u64::saturating_add);
-            return counted.max(topic.newest);
+            let before = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.before_restart));
+            let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
+            // Several publishers have sequences of their own, of which the newest number says little.
+            let single = topic.publishers.len() == 1;
+            let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
+            return before.saturating_add(since).max(proven);
         }
         let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
@@ -434,12 +469,26 @@ impl InputSeries {
     /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
     /// anew with the component, if that is more.
     fn heard_of(&self) -> u64 {
-        self.counted.unwrap_or_default().accounted().max(self.received.saturating_add(self.missed))
+        self.counters().accounted().max(self.received.saturating_add(self.missed))
+    }
+
+    /// The process that counted has ended: its successor begins anew. Its last counters are up to a second old, its callbacks
+    /// are not; what it had not read is found from what was published.
+    pub(crate) fn bank(&mut self) {
+        let Some(counted) = self.counted.take() else { return };
+        let (received, missed) = (self.received - self.banked.0, self.missed.saturating_sub(self.banked.1));
+        self.banked = (self.received, self.missed);
+        let missed = if counted.superseded > 0 { counted.missed } else { counted.missed.max(missed) };
+        let ended = InputCounters { received: counted.received.max(received), missed, not_read: 0, ..counted };
+        self.before_restart = self.before_restart.and(ended);
     }
 
     /// Counters of the transport, or what callbacks saw where it gave none.
     pub(crate) fn counters(&self) -> InputCounters {
-        self.counted.unwrap_or(InputCounters { received: self.received, missed: self.missed, ..InputCounters::default() })
+        if self.counted.is_none() && self.before_restart == InputCounters::default() {
+            return InputCounters { received: self.received, missed: self.missed, ..InputCounters::default() };
+        }
+        self.before_restart.and(self.counted.unwrap_or_default())
     }
 
     /// Counts a sample once, however often callbacks look at it again.
@@ -449,6 +498,7 @@ impl InputSeries {
             return;
         }
         self.received += 1;
+        self.last_sequence = Some(input.header.sequence);
         self.missed = self.missed.saturating_add(input.missed);
         if input.missed > 0 && self.misses.len() < MAX_SAMPLES {
             self.misses.push((now, self.missed));

@@ -3,6 +3,7 @@
 
 use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
+use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
@@ -30,6 +31,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The first failures of components, with topic and sequence number.
     pub failures: Vec<String>,
+    /// Modules that ended out of turn, in the order of their ends.
+    pub faults: Vec<Fault>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
     /// From the first callback's start to the last one's end, in seconds; where no callback was called, how long the modules ran.
@@ -255,6 +258,7 @@ impl Summary {
             facts: facts(run),
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
+            faults: run.faults.list(),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
             duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),
@@ -346,6 +350,9 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     for (component, port, text) in &run.accounts.refused {
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
     }
+    if run.faults.beyond() > 0 {
+        notes.push(format!("{} more faults are not listed: only the first {MAX_FAULTS} are kept.", run.faults.beyond()));
+    }
     if run.not_kept > 0 {
         notes.push(format!(
             "{} later callbacks are counted but not in the percentiles: only the first {MAX_SAMPLES} of each component are kept.",
@@ -405,7 +412,7 @@ fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSumma
     let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
     let (transmission_us, processing_us) = (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
     // The component's process has counted the calls whose records were lost, too.
-    let counters = run.accounts.counters.get(name).copied();
+    let counters = run.accounts.counters(name);
     StageSummary {
         stage: name.to_owned(),
         runs: counters.map_or(stage.runs, |c| c.invocations.max(stage.runs)),

@@ -97,7 +97,8 @@ fn a_module_is_started_when_the_ones_it_depends_on_are_ready() {
     let mut seen = Seen { interrupt_at: Some("printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted);
-    let order: Vec<_> = seen.events.iter().filter_map(|e| if let Event::Spawned { module, .. } = e { Some(module.as_str()) } else { None }).collect();
+    let order: Vec<_> =
+        seen.events.iter().filter_map(|e| if let Event::Spawned { module, .. } = e { Some(module.as_str()) } else { None }).collect();
     assert_eq!(order, ["two", "one"]);
     assert!(seen.records.iter().any(|(m, r)| m == "one" && *r == Record::Ready));
 }

@@ -21,6 +21,8 @@ pub(super) struct Hung {
     /// The last refusal of each component that has not been called since.
     refused: BTreeMap<String, String>,
     stopped: BTreeMap<String, (u32, Instant)>,
+    /// Modules without a process, and what comes next.
+    away: BTreeMap<String, String>,
 }
 
 struct Long {
@@ -42,6 +44,7 @@ impl Hung {
             calls: BTreeMap::new(),
             refused: BTreeMap::new(),
             stopped: BTreeMap::new(),
+            away: BTreeMap::new(),
         }
     }
 
@@ -71,6 +74,9 @@ impl Hung {
             Event::Stopped { module, pid } => drop(self.stopped.insert(module.clone(), (*pid, Instant::now()))),
             Event::Continued { module } => drop(self.stopped.remove(module)),
             Event::Ended { death, .. } => drop(self.stopped.remove(&death.module)),
+            Event::Restarts { module, .. } => drop(self.away.insert(module.clone(), "is started again".into())),
+            Event::Recovered { module, .. } => drop(self.away.remove(module)),
+            Event::Down { module, why } => drop(self.away.insert(module.clone(), format!("is down: {why}"))),
             _ => {}
         }
     }
@@ -97,7 +103,11 @@ impl Hung {
             format!("no result from {component} for {s} s (in {}{})", long.place.inside(), self.newer(&long.place, summary))
         });
         let refused = self.refused.iter().map(|(component, text)| format!("{component} was refused a connection: {text}"));
-        stopped.chain(calls).chain(refused).collect()
+        let away = self.away.iter().map(|(module, what)| match self.modules.get(module) {
+            Some(components) => format!("no result from {} (module '{module}' {what})", components.join(", ")),
+            None => format!("nothing is carried (process '{module}' {what})"),
+        });
+        away.chain(stopped).chain(calls).chain(refused).collect()
     }
 
     /// How many samples were published since the one that the call is busy with.
@@ -116,8 +126,14 @@ mod tests {
     #[test]
     fn what_is_stopped_is_told_by_what_it_does_not_do() {
         let modules = BTreeMap::from([("perception".to_owned(), vec!["lane".to_owned(), "fusion".to_owned()])]);
-        let mut hung =
-            Hung { modules, publishers: BTreeMap::new(), calls: BTreeMap::new(), refused: BTreeMap::new(), stopped: BTreeMap::new() };
+        let mut hung = Hung {
+            modules,
+            publishers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+            away: BTreeMap::new(),
+        };
         let stopped = |module: &str, pid| Event::Stopped { module: module.into(), pid };
         hung.event(&stopped("gateway", 41));
         hung.event(&stopped("perception", 42));

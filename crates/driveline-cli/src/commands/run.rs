@@ -13,13 +13,15 @@ use crate::text::cut;
 use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, prose, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::{self, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
+use driveline_runtime::launch::{
+    self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, When,
+};
 use driveline_runtime::network::GatewayConfig;
 use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use driveline_shm::domain::DIRECTORY_VARIABLE;
-use driveline_types::TopicName;
+use driveline_types::{MonotonicNs, TopicName};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -116,21 +118,39 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
     };
     let plain =
         |reason, ok, text: String| Ended { reason, ok, module: None, exit_code: None, signal: None, text: text + &killed, help: None };
-    match &outcome.end {
-        End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
-        End::Interrupted => {
-            let why = if read { "as asked" } else { "because nobody reads its output any more" };
-            plain("interrupted", outcome.killed.is_empty(), why.to_owned())
-        }
-        End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
-        End::Died(death) => Ended {
-            module: Some(death.module.clone()),
-            exit_code: death.exit_code,
-            signal: death.signal,
-            help: death.help.clone(),
-            ..plain("module_died", false, death.to_string())
+    let died = |death: &Death, text: String| Ended {
+        module: Some(death.module.clone()),
+        exit_code: death.exit_code,
+        signal: death.signal,
+        help: death.help.clone(),
+        ..plain("module_died", false, text)
+    };
+    let down = down(outcome).map(|text| match outcome.down.iter().find_map(|d| d.death.as_ref()) {
+        Some(death) => died(death, text),
+        None => plain("module_died", false, text),
+    });
+    match (&outcome.end, down) {
+        (End::Finished { .. } | End::Interrupted, Some(down)) => down,
+        (end, _) => match end {
+            End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
+            End::Interrupted => {
+                let why = if read { "as asked" } else { "because nobody reads its output any more" };
+                plain("interrupted", outcome.killed.is_empty(), why.to_owned())
+            }
+            End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
+            End::Died(death) => died(death, death.to_string()),
         },
     }
+}
+
+/// Modules that did not run any more at the end; nothing if all did.
+fn down(outcome: &Outcome) -> Option<String> {
+    let one = |d: &Down| match &d.death {
+        Some(death) => death.to_string(),
+        None => format!("module '{}' was not started: {}", d.module, d.why),
+    };
+    let all: Vec<_> = outcome.down.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// How many calls of which components failed, and the first one's reason; nothing if none did.
@@ -254,6 +274,16 @@ impl<'a> Show<'a> {
             End::Interrupted => (format!("ended {}", ended.text), exit::DONE),
             End::Died(_) | End::NotReady { .. } => (format!("failed: {}", ended.text), exit::MODULE),
         };
+        let text = match down(outcome).filter(|_| code == exit::DONE) {
+            Some(down) => {
+                code = exit::MODULE;
+                if !self.screen.json {
+                    self.screen.print(&format!("{text}\n"));
+                }
+                format!("failed: {down}")
+            }
+            None => text,
+        };
         if code == exit::DONE && !outcome.killed.is_empty() {
             code = exit::KILLED;
         }
@@ -294,6 +324,12 @@ impl<'a> Show<'a> {
             }
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
                 self.print_wrapped(MISSED, columns);
+            }
+            for fault in summary.faults.iter().take(MOST_WAITING) {
+                self.print_wrapped(&fault.line(), columns);
+            }
+            if let Some(more) = summary.faults.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
+                self.print_wrapped(&format!("{more} more modules ended; the report lists them"), columns);
             }
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
@@ -366,7 +402,16 @@ impl Sink for Show<'_> {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Ended { death, expected: false } => self.cut_off(&death.module),
+            Event::Spawned { module, .. } => self.collector.process_started(self.hung.components(module), MonotonicNs::now()),
+            Event::Ended { death, expected: false } => {
+                self.cut_off(&death.module);
+                if death.when != When::Stopping {
+                    let components = self.hung.components(&death.module);
+                    self.collector.fault(&death.module, components, death.pid, death.to_string(), MonotonicNs::now());
+                }
+            }
+            Event::Recovered { module, after_ms, .. } => self.collector.recovered(module, *after_ms as f64),
+            Event::Down { module, .. } => self.collector.stays_down(module),
             Event::Stopping => self.collector.facts_mut().ran_s = self.running.map(|since| since.elapsed().as_secs_f64()),
             _ => {}
         }
@@ -383,6 +428,8 @@ impl Sink for Show<'_> {
                 | Event::Stopped { .. }
                 | Event::NotSuspended
                 | Event::Killed { .. }
+                | Event::NotReady { .. }
+                | Event::Down { .. }
                 | Event::Ended { expected: false, .. }
         );
         self.print(if bad { Stream::Err } else { Stream::Out }, &text);

@@ -371,6 +371,21 @@ impl InputCounters {
         self.missed.saturating_add(self.superseded)
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            received: self.received.saturating_add(other.received),
+            missed: self.missed.saturating_add(other.missed),
+            superseded: self.superseded.saturating_add(other.superseded),
+            expired: self.expired.saturating_add(other.expired),
+            corrupt: self.corrupt.saturating_add(other.corrupt),
+            refused: self.refused.saturating_add(other.refused),
+            lost_on_the_way: self.lost_on_the_way.saturating_add(other.lost_on_the_way),
+            not_read: self.not_read.saturating_add(other.not_read),
+        }
+    }
+
     /// Samples of which it is known what became of them.
     #[must_use]
     pub fn accounted(&self) -> u64 {

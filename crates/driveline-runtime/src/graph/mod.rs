@@ -44,7 +44,8 @@ pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_
 pub use model::json_schema;
 pub use resolve::{LoadOptions, Loaded, load};
 pub use resolved::{
-    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedRestart, ResolvedTopic,
+    ResolvedTrigger,
 };
 pub use supervision::{OnExhausted, RestartPolicy};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};

@@ -51,7 +51,8 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
     if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
-    let processes = programs.iter().map(|program| Process { program: *program, child: None, death: None, late: None, ended_at: None }).collect();
+    let processes =
+        programs.iter().map(|program| Process { program: *program, child: None, death: None, late: None, ended_at: None }).collect();
     let launcher = Launcher {
         graph,
         options,

@@ -10,7 +10,13 @@ const WINDOW: Duration = Duration::from_secs(3600);
 
 fn rules() -> Rules {
     Rules {
-        restart: ResolvedRestart { policy: RestartPolicy::OnFailure, backoff: 100 * MS, max: Some(3), window: 60_000 * MS, on_exhausted: None },
+        restart: ResolvedRestart {
+            policy: RestartPolicy::OnFailure,
+            backoff: 100 * MS,
+            max: Some(3),
+            window: 60_000 * MS,
+            on_exhausted: None,
+        },
         ready_within: 1000 * MS,
         grace: 50 * MS,
         depends_on: Vec::new(),
