@@ -111,6 +111,8 @@ fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
             let next = depends.get(*module).and_then(|d| d.get(*followed));
             *followed += 1;
             match next {
+                // Reported by itself.
+                Some(next) if next == *module => {}
                 Some(next) if path.iter().any(|(m, _)| m == next) => {
                     let at = path.iter().position(|(m, _)| m == next)?;
                     return Some(path[at..].iter().map(|(m, _)| (*m).to_owned()).chain([next.clone()]).collect());
