@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs everything that `make test` promises, step by step, and ends with what has failed, a line for each, and one line:
-"N passed, M failed".
+"""Runs everything that `make test` promises, step by step. The output ends with the slowest tests and steps, one line for
+each failure, and the line "N passed, M failed".
 
 A failed step does not stop the ones after it, nor a failed command those after it in its step, unless they are built by it. A
 step that should run tests and runs none has failed.
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import leftovers
 from failures import Failures
+from slowest import Timed, table
 from test_steps import ROOT, STEPS, Step
 
 # Failures whose reasons are told again at the end.
@@ -76,9 +77,13 @@ def skipped(line, command):
     return line if line.startswith("SKIPPED: ") else None
 
 
-def run_command(command, environment, failures, write):
+# Seconds of tests and test programs, and of steps, as (name, seconds).
+TESTS, STEP_SECONDS = [], []
+
+
+def run_command(command, environment, failures, write, step):
     """Runs one command; its output goes to `write`, a line at a time, and is read by `failures`. Returns (exit status, tally)."""
-    tally = Tally()
+    tally, timed, started = Tally(), Timed(command), time.monotonic()
     try:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
@@ -94,7 +99,10 @@ def run_command(command, environment, failures, write):
             line = raw.decode(errors="replace").rstrip("\r\n")
             tally += count(line)
             failures.feed(line)
+            timed.feed(line)
             SKIPPED.extend(filter(None, [skipped(line, command)]))
+    timed.end(time.monotonic() - started)
+    TESTS.extend((f"{step}: {name}", seconds) for name, seconds in timed.seconds)
     return process.returncode, tally
 
 
@@ -103,13 +111,14 @@ def pass_through(raw):
     sys.stdout.flush()
 
 
-def run_commands(commands, environment):
-    """Runs commands at the same time. Returns for each (exit status, tally, failures)."""
+def run_commands(step, commands):
+    """Runs commands of a step at the same time. Returns for each (exit status, tally, failures)."""
     outputs, results = [[] for _ in commands], [None] * len(commands)
 
     def run(i):
         failures = Failures()
-        results[i] = (*run_command(commands[i], environment, failures, outputs[i].append if i else pass_through), failures)
+        write = outputs[i].append if i else pass_through
+        results[i] = (*run_command(commands[i], step.environment, failures, write, step.name), failures)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(1, len(commands))]
     for thread in threads:
@@ -129,7 +138,7 @@ def run_step(step, said=None):
         return Tally(0, 0, 1)
     started, worked, tally, status, named, unnamed = time.monotonic(), processor_seconds(), Tally(), 0, {}, []
     for commands in step.rounds():
-        for ended, counted, failures in run_commands(commands, step.environment):
+        for ended, counted, failures in run_commands(step, commands):
             tally += counted
             if ended != 0:
                 status = status or ended
@@ -137,7 +146,9 @@ def run_step(step, said=None):
                 unnamed += failures.unnamed()
         if status and step.builds:
             break
-    tally = finish(step, status, tally, time.monotonic() - started, processor_seconds() - worked)
+    seconds = time.monotonic() - started
+    STEP_SECONDS.append((step.name, seconds))
+    tally = finish(step, status, tally, seconds, processor_seconds() - worked)
     if said is not None and tally.failed:
         said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [(step.name, unnamed)]
     return tally
@@ -174,6 +185,13 @@ def print_failures(said):
         print("\n=== failed", flush=True)
     for name, _ in said:
         print(f"FAILED {name}")
+
+
+def print_slowest():
+    """Prints the slowest tests and test programs, and the slowest steps."""
+    for title, seconds in (("tests and test programs", TESTS), ("steps", STEP_SECONDS)):
+        if seconds:
+            print(f"\n=== slowest {title}\n" + "\n".join(table(seconds)), flush=True)
 
 
 def want_of_room(suite, free):
@@ -214,6 +232,7 @@ def main(arguments):
     if found:
         failed.append("leftovers")
         said += [(f"leftovers: {line}", []) for line in found]
+    print_slowest()
     print_failures(said)
     seconds = time.monotonic() - started
     for line in dict.fromkeys(SKIPPED):
