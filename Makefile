@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways demo bench peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways mutants demo bench peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -32,6 +32,9 @@ test-gateways: ## what talks to the world outside: other hosts, ROS 2, peers; bu
 	@tools/setup.sh gateways
 	@tools/setup.sh peers
 	@python3 tools/run_tests.py --gateways $(ONLY)
+
+mutants: ## break ten promises in the source, one at a time: tests notice each; ONLY= some of them (tools/mutants.py --list)
+	@python3 tools/mutants.py $(ONLY)
 
 demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own
 	@tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
