@@ -37,6 +37,7 @@ from pathlib import Path
 
 import leftovers
 from failures import Failures
+from measured import commit
 from test_steps import ROOT, STEPS
 
 KEPT = ROOT / "build/steady"
@@ -307,12 +308,6 @@ def shard(text):
     if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
         raise argparse.ArgumentTypeError(f"'{text}' is no part of a whole: write 1/4 for the first of four")
     return int(part), int(parts)
-
-
-def commit():
-    """The commit, with a mark if the tree has more than that."""
-    words = ["git", "-C", ROOT, "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def parse(arguments):

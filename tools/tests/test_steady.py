@@ -16,7 +16,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import steady  # noqa: E402
 from steady import Load, Program, Runner, State, find, main, programs_of_cargo, programs_of_ctest, schedule, split, table  # noqa: E402
-from test_steps import STEPS, Step  # noqa: E402
+from test_steps import MEASURED_TEST, STEPS, Step  # noqa: E402
 
 # A failure only.
 PATIENCE_S = 60
@@ -29,6 +29,8 @@ def artifact(crate, kind, name, executable, test=True):
 
 
 class Finding(unittest.TestCase):
+    FILTERS = {"torn", "hostile_", "stopped::", "torn::", MEASURED_TEST}
+
     def test_filters_go_to_the_program_and_the_rest_to_cargo(self):
         words = ["cargo", "test", "-p", "a", "--features", "b/c", "--test", "lab", "torn", "--locked", "--", "--ignored"]
         self.assertEqual(split(words), (["cargo", "test", "-p", "a", "--features", "b/c", "--test", "lab", "--locked"], ["torn", "--ignored"]))
@@ -39,7 +41,7 @@ class Finding(unittest.TestCase):
                 if command[:2] == ["cargo", "test"]:
                     cargo, words = split(command)
                     self.assertEqual(sorted(cargo + words), sorted(w for w in command if w != "--"))
-                    self.assertTrue(all(w.startswith("--") or w == "torn" for w in words), words)
+                    self.assertTrue(all(w.startswith("-") or w in self.FILTERS for w in words), words)
 
     def test_programs_are_those_with_tests(self):
         lines = ["   Compiling a", artifact("a", "lib", "a", "/t/debug/deps/a-1"), artifact("a", "test", "ledger", "/t/debug/deps/ledger-2")]
