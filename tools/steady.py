@@ -22,6 +22,7 @@ arguments or a build that failed, 3 if there was not time for all runs.
 """
 
 import argparse
+import functools
 import json
 import os
 import random
@@ -77,6 +78,12 @@ def split(command):
     return [w for w in cargo if w not in filters], filters + after
 
 
+@functools.cache
+def standard_library():
+    """The directory of Rust's shared libraries, which tests of procedural macros load."""
+    return subprocess.run(["rustc", "--print", "target-libdir"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+
 def programs_of_cargo(step, command, output):
     """The test programs that `cargo test --no-run --message-format=json` tells of."""
     words = split(command)[1]
@@ -86,7 +93,7 @@ def programs_of_cargo(step, command, output):
             continue
         program, target = Path(message["executable"]), message["target"]
         crate = Path(message["manifest_path"]).parent
-        libraries = f"{program.parent}:{program.parent.parent}"
+        libraries = f"{program.parent}:{program.parent.parent}:{standard_library()}"
         kind = target["name"] if set(target["kind"]) & {"test", "bin"} else "lib"
         name = f"{step.name}: {crate.name} {kind}"
         environment = {**step.environment, "CARGO_MANIFEST_DIR": str(crate), "LD_LIBRARY_PATH": libraries}

@@ -51,6 +51,8 @@ class Finding(unittest.TestCase):
         self.assertEqual([p.name for p in found], ["s: a lib --ignored", "s: a ledger --ignored"])
         self.assertEqual(found[1].command, ["/t/debug/deps/ledger-2", "--ignored"])
         self.assertEqual((found[1].directory, found[1].environment["X"]), ("/x/a", "1"))
+        of_rust = [Path(p) for p in found[0].environment["LD_LIBRARY_PATH"].split(":") if list(Path(p).glob("libstd-*.so"))]
+        self.assertEqual(len(of_rust), 1, "tests of procedural macros load Rust's shared library")
 
     def test_tests_of_ctest_are_run_each_alone(self):
         output = json.dumps({"tests": [{"name": "sdk.one"}]})
