@@ -99,6 +99,10 @@ def measured_files():
     return {Path("crates") / crate / "tests" / f"{name}.rs" for crate, names in measured.items() for name in names}
 
 
+# One experiment of each kind: what it runs (a ping-pong, an open loop, several links, a chain, each workload), how it is
+# answered, and what it sets on processors. The others are the same with other numbers.
+EXPERIMENTS = ["B1", "B2", "B3", "F", "K1", "K3", "S5", "S6", "W2", "W5", "W6", "W7", "W12", "W13", "refsys"]
+
 # Features of a dependency depend on what is built beside it, and with other features all that needs it is compiled once more. Commands that
 # share a build directory therefore name the same packages, and choose by targets.
 GATEWAYS = ["-p", "driveline-zenoh", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine"]
@@ -121,6 +125,17 @@ def ros2_client(release):
     return [
         cargo("build", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--target-dir", str(TARGET), *features),
         ["install", "-D", str(DEBUG / "ros2-client-peer"), f"build/ros2-client/{release}"],
+    ]
+
+
+def experiments(*ids):
+    """Builds the stages of chains, and runs experiments with the product that was built: these, or all."""
+    build = ["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF"]
+    return [
+        # The build of the product has made the library.
+        [*build, f"-DPEERS_DIR={STAGES / 'peers'}", f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}"],
+        ["cmake", "--build", str(STAGES), "-j", JOBS],
+        ["python3", "tools/check_experiments.py", "build/bin/driveline", *ids],
     ]
 
 
@@ -168,16 +183,8 @@ STEPS = [
     ),
     Step(
         "experiments",
-        "Every experiment of the evaluation lab, quickly, for function",
-        [
-            [
-                *["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF", f"-DPEERS_DIR={STAGES / 'peers'}"],
-                # The build of the product has made it.
-                f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
-            ],
-            ["cmake", "--build", str(STAGES), "-j", JOBS],
-            ["python3", "tools/check_experiments.py", "build/bin/driveline"],
-        ],
+        "An experiment of each kind of the evaluation lab, quickly, for function",
+        experiments(*EXPERIMENTS),
         "tests",
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         builds=True,
@@ -361,6 +368,16 @@ STEPS = [
         {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
         suite="measured",
         why="middleware of others, whose losses and delays are its own, and minutes of compiling it",
+        builds=True,
+    ),
+    Step(
+        "experiments-all",
+        "Every experiment of the evaluation lab, quickly, for function",
+        [*cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), *experiments()],
+        "tests",
+        {"DRIVELINE_PEERS": str(STAGES / "peers")},
+        suite="measured",
+        why="the kinds of `make test` with all their numbers",
         builds=True,
     ),
     Step(

@@ -16,7 +16,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
 from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, skipped, want_of_room  # noqa: E402
-from test_steps import ROOT, Together, measured_files  # noqa: E402
+from test_steps import EXPERIMENTS, ROOT, Together, measured_files  # noqa: E402
 
 
 def shell(script, counts="tests"):
@@ -163,6 +163,20 @@ class Steps(unittest.TestCase):
         skipped = {path.stem for path in scenarios.glob("*.yaml") if elsewhere.search(path.read_text())}
         self.assertGreaterEqual(len(skipped), 4)
         self.assertEqual(skipped - named, set())
+
+    def test_every_kind_of_experiment_is_in_a_landing(self):
+        def kinds(text):
+            # Not what is published or noted about it.
+            text = re.sub(r"^(?:published|notes|title|source|question):.*?(?=^\w|\Z)", "", text, flags=re.M | re.S)
+            marked = re.findall(r"^answer: \w+|^own_tools: true|\bworkload: {name: \w+|\b(?:quota_percent|cpus|hogs|links|favour|processing_us):|^chain:", text, re.M)
+            return set(marked) or {"a link"}
+
+        scenarios = {path.stem: path.read_text() for path in (ROOT / "crates/driveline-lab/scenarios").glob("*.yaml")}
+        self.assertLessEqual(set(EXPERIMENTS), set(scenarios))
+        landing = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
+        # A link without any of that is what the others are made of.
+        self.assertEqual(set().union(*map(kinds, scenarios.values())) - landing, {"a link"})
+        self.assertGreaterEqual(len(landing), 17)
 
     def test_a_disk_without_room_is_told_with_the_remedy(self):
         for suite, room in ROOM.items():
