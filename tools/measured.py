@@ -5,8 +5,8 @@
 Usage: measured.py            prints tables of the newest commit in build/measured/results.jsonl, as Markdown
        measured.py --write    puts them into docs/reliability.md, in place of what is between its marks
 
-`run_tests.py --measured` adds a line for each step and round. Times come from lines that tests print:
-"MEASURED: WHAT: after TIME (PROMISED promised; ...)".
+`run_tests.py --measured` adds a line for each step and round. Times come from lines that tests
+print: "MEASURED: WHAT: after TIME (PROMISED promised; ...)".
 """
 
 import json
@@ -42,13 +42,28 @@ def read(line):
     if not found:
         return None
     what, took, unit, promised, promised_unit = found.groups()
-    return {"what": what, "took_s": float(took) * UNITS_S[unit], "promised_s": float(promised) * UNITS_S[promised_unit]}
+    return {
+        "what": what,
+        "took_s": float(took) * UNITS_S[unit],
+        "promised_s": float(promised) * UNITS_S[promised_unit],
+    }
 
 
 def record(step, round_number, tally, seconds, times):
     """Adds what one round of a step came to."""
-    entry = {"commit": commit(), "date": date.today().isoformat(), "machine": machine(), "step": step, "round": round_number}
-    entry |= {"passed": tally.passed, "failed": tally.failed, "seconds": round(seconds), "times": times}
+    entry = {
+        "commit": commit(),
+        "date": date.today().isoformat(),
+        "machine": machine(),
+        "step": step,
+        "round": round_number,
+    }
+    entry |= {
+        "passed": tally.passed,
+        "failed": tally.failed,
+        "seconds": round(seconds),
+        "times": times,
+    }
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     with RESULTS.open("a") as file:
         file.write(json.dumps(entry, ensure_ascii=False) + "\n")
@@ -57,7 +72,9 @@ def record(step, round_number, tally, seconds, times):
 def machine():
     """The processor and the kernel, as a reader has to know them."""
     try:
-        models = re.findall(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        models = re.findall(
+            r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE
+        )
     except OSError:
         models = []
     name = f"{len(models)} × {models[0]}" if models else platform.machine()
@@ -70,7 +87,9 @@ def most_failures(rounds):
 
 
 def seconds(value):
-    return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s" if value >= 1 else f"{value * 1000:.0f} ms"
+    if value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:.1f} s" if value >= 10 else f"{value:.2f} s"
 
 
 def newest(entries):
@@ -81,13 +100,17 @@ def newest(entries):
 def tables(entries):
     """Markdown lines about the entries of one commit."""
     first, last = entries[0], entries[-1]
-    yield f"Commit `{last['commit']}`, {first['date']}" + (f" to {last['date']}" if last["date"] != first["date"] else "") + "."
+    until = f" to {last['date']}" if last["date"] != first["date"] else ""
+    yield f"Commit `{last['commit']}`, {first['date']}{until}."
     yield f"Machine: {'; '.join(dict.fromkeys(e['machine'] for e in entries))}."
     yield ""
     yield "| step | rounds | without a failure | tests in each | failing rounds, at most (95 %) | minutes of a round |"
     yield "|---|---|---|---|---|---|"
     order = [step.name for step in STEPS]
-    for name in sorted({e["step"] for e in entries}, key=lambda n: (order.index(n) if n in order else len(order), n)):
+    for name in sorted(
+        {e["step"] for e in entries},
+        key=lambda n: (order.index(n) if n in order else len(order), n),
+    ):
         of_step = [e for e in entries if e["step"] == name]
         good = sum(e["failed"] == 0 for e in of_step)
         bound = f"{100 * most_failures(good):.0f} %" if good == len(of_step) else "some fail"
@@ -96,7 +119,9 @@ def tables(entries):
     times = {}
     for entry in entries:
         for time in entry["times"]:
-            times.setdefault((entry["step"], time["what"], time["promised_s"]), []).append(time["took_s"])
+            times.setdefault((entry["step"], time["what"], time["promised_s"]), []).append(
+                time["took_s"]
+            )
     if times:
         yield ""
         yield "| step | measured | promised | times | median | longest | in time |"
@@ -112,7 +137,9 @@ def written(page, lines):
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"docs/reliability.md lacks the lines `{BEGIN}` and `{END}`, between which results belong")
+        raise ValueError(
+            f"docs/reliability.md lacks the lines `{BEGIN}` and `{END}`, between which results belong"
+        )
     return "\n".join([before + begin, *lines, end + after])
 
 
@@ -128,7 +155,10 @@ def main(arguments):
         print(*tables(entries), sep="\n")
         return 0
     if entries[-1]["commit"].endswith("+"):
-        print("error: the last results are of a tree with changes that no commit has: commit, and measure again", file=sys.stderr)
+        print(
+            "error: the last results are of a tree with changes that no commit has: commit, and measure again",
+            file=sys.stderr,
+        )
         return 1
     try:
         PAGE.write_text(written(PAGE.read_text(), tables(entries)))

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks ten promises of the product in the source, one at a time, and checks that gating tests notice each.
+"""Breaks ten promises of the product in the source, one at a time, and checks that gating tests
+notice each.
 
 Usage: mutants.py [--list] [--check] [NAME...]    without names, all ten
 
 --list prints the mutants. --check only checks that every patch still applies; nothing is built.
-The mutants live in a git worktree of HEAD (build/mutants/tree) with a target directory of their own (build/mutants/target),
-so that nobody's build sees them. What is not committed is not in it. First the tests of each mutant must pass without it;
-then the mutant is killed if one of these tests fails, and survives if all pass. A failed test is never run again.
-Exit status: 0 if all ten were killed; 1 if one survived or was not run; 2 if a patch does not apply, a mutant does not
-compile, or a test fails without any mutant.
+The mutants live in a git worktree of HEAD (build/mutants/tree) with a target directory of their own
+(build/mutants/target), so that nobody's build sees them. What is not committed is not in it. First
+the tests of each mutant must pass without it; then the mutant is killed if one of these tests
+fails, and survives if all pass. A failed test is never run again.
+
+Exit status: 0 if all ten were killed; 1 if one survived or was not run; 2 if a patch does not
+apply, a mutant does not compile, or a test fails without any mutant.
 """
 
 import os
@@ -41,16 +44,27 @@ class Tests:
 
     def program(self):
         """The arguments of cargo test that choose the program."""
-        return ["-p", self.package, *(["--lib"] if self.target == "lib" else ["--test", self.target])]
+        return [
+            "-p",
+            self.package,
+            *(["--lib"] if self.target == "lib" else ["--test", self.target]),
+        ]
 
     def arguments(self):
         """The arguments of cargo test that run the tests."""
-        return [*self.program(), "--", *(["--ignored"] if self.ignored else []), *filter(None, [self.only])]
+        return [
+            *self.program(),
+            "--",
+            *(["--ignored"] if self.ignored else []),
+            *filter(None, [self.only]),
+        ]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One promise, the text that keeps it, the text that breaks it, and the smallest set of tests that should notice."""
+    """One promise, the text that keeps it, the text that breaks it, and the smallest set of tests
+    that should notice.
+    """
 
     name: str
     promise: str
@@ -87,14 +101,17 @@ MUTANTS = [
         "crates/driveline-shm/src/protocol/reader.rs",
         "if segment.seqw(slot).load(Relaxed) == sequence {",
         "if segment.seqw(slot).load(Relaxed) == sequence || sequence != 0 {",
-        (Tests("driveline-shm", "processes", "hostile_memory::"), Tests("driveline-shm", "processes", "torn::")),
+        (
+            Tests("driveline-shm", "processes", "hostile_memory::"),
+            Tests("driveline-shm", "processes", "torn::"),
+        ),
     ),
     Mutant(
         "checksum",
         "A sample whose payload does not match its checksum is refused and counted",
         "crates/driveline-shm/src/subscription.rs",
-        "Some(sum) => (sum != XxHash3_64::oneshot(sample.payload())).then_some(Attempt::FailedChecksum),",
-        "Some(sum) => (sum == 0 && sum != XxHash3_64::oneshot(sample.payload())).then_some(Attempt::FailedChecksum),",
+        "(sum != XxHash3_64::oneshot(sample.payload()))",
+        "(sum == 0 && sum != XxHash3_64::oneshot(sample.payload()))",
         (Tests("driveline-shm", "processes", "hostile_memory::"),),
     ),
     Mutant(
@@ -149,7 +166,10 @@ MUTANTS = [
 
 
 def patched(mutant, text):
-    """The text of the mutant's file with its patch. Raises ValueError, which names the mutant, if the patch does not apply."""
+    """The text of the mutant's file with its patch.
+
+    Raises ValueError, which names the mutant, if the patch does not apply.
+    """
     places = text.count(mutant.old)
     if places != 1:
         found = "is not there any more" if places == 0 else f"is there {places} times"
@@ -185,23 +205,36 @@ class Bench:
     def __enter__(self):
         self.remove()
         self.tree.parent.mkdir(parents=True, exist_ok=True)
-        add = ["git", "-C", self.root, "worktree", "add", "--quiet", "--force", "--detach", self.tree, "HEAD"]
-        subprocess.run(add, check=True)
+        add = ["worktree", "add", "--quiet", "--force", "--detach", self.tree, "HEAD"]
+        subprocess.run(["git", "-C", self.root, *add], check=True)
         return self
 
     def __exit__(self, *_):
         self.remove()
 
     def remove(self):
-        """Removes the tree, also that of a run that was interrupted. What was built stays for the next run."""
-        subprocess.run(["git", "-C", self.root, "worktree", "remove", "--force", self.tree], capture_output=True)
+        """Removes the tree, also that of a run that was interrupted.
+
+        What was built stays for the next run.
+        """
+        subprocess.run(
+            ["git", "-C", self.root, "worktree", "remove", "--force", self.tree],
+            capture_output=True,
+        )
         shutil.rmtree(self.tree, ignore_errors=True)
 
     def cargo(self, arguments):
-        """Runs cargo test in the tree. Returns (exit status, output); the status is None if it did not end in time."""
+        """Runs cargo test in the tree.
+
+        Returns (exit status, output); the status is None if it did not end in time.
+        """
         command = ["cargo", "test", "--locked", *arguments]
         environment = {**os.environ, "CARGO_TARGET_DIR": str(self.target)}
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        pipes = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
         try:
             ran = subprocess.run(command, cwd=self.tree, env=environment, timeout=LIMIT_S, **pipes)
         except subprocess.TimeoutExpired as e:
@@ -223,7 +256,9 @@ class Bench:
                 raise Broken(f"`{command(tests)}` ran no test: does '{tests.only}' still name any?")
             return []
         names = list(failures.named())
-        return names or [f"no end within {LIMIT_S} s" if status is None else f"exit status {status}"]
+        return names or [
+            f"no end within {LIMIT_S} s" if status is None else f"exit status {status}"
+        ]
 
     def test(self, mutant):
         """The names of the tests that notice a mutant; empty if it survives."""
@@ -231,7 +266,9 @@ class Bench:
             if tests not in self.passed:
                 failed = self.run(tests, "the tree without any mutant")
                 if failed:
-                    raise Broken(f"`{command(tests)}` fails without any mutant: {', '.join(failed)}")
+                    raise Broken(
+                        f"`{command(tests)}` fails without any mutant: {', '.join(failed)}"
+                    )
                 self.passed.add(tests)
         path = self.tree / mutant.file
         whole = path.read_text()
@@ -255,7 +292,10 @@ def last_lines(output, count=15):
 
 
 def judge(mutants, bench, write=print):
-    """Tests each mutant and prints a line for it. Returns (killed, survived, not run, broken): names."""
+    """Tests each mutant and prints a line for it.
+
+    Returns (killed, survived, not run, broken): names.
+    """
     killed, survived, left_out, broken = [], [], [], []
     for mutant in mutants:
         if mutant.as_root() and os.geteuid() != 0:
@@ -275,16 +315,23 @@ def judge(mutants, bench, write=print):
             write(f"killed    {mutant.name:26} {seconds:4.0f} s  by {noticed[0]}{more}")
             killed.append(mutant.name)
         else:
-            write(f"SURVIVED  {mutant.name:26} {seconds:4.0f} s  {mutant.promise}: no test of {mutant.file} notices")
+            write(
+                f"SURVIVED  {mutant.name:26} {seconds:4.0f} s  {mutant.promise}: no test of {mutant.file} notices"
+            )
             survived.append(mutant.name)
     return killed, survived, left_out, broken
 
 
 def main(arguments):
     names = [a for a in arguments if not a.startswith("--")]
-    unknown = set(names) - {m.name for m in MUTANTS} | {a for a in arguments if a.startswith("--")} - {"--list", "--check"}
+    unknown = set(names) - {m.name for m in MUTANTS} | {
+        a for a in arguments if a.startswith("--")
+    } - {"--list", "--check"}
     if unknown:
-        print(f"error: there is no {', '.join(sorted(unknown))}; `tools/mutants.py --list` names the mutants", file=sys.stderr)
+        print(
+            f"error: there is no {', '.join(sorted(unknown))}; `tools/mutants.py --list` names the mutants",
+            file=sys.stderr,
+        )
         return 2
     if "--list" in arguments:
         for mutant in MUTANTS:
@@ -297,9 +344,16 @@ def main(arguments):
         print(f"error: {message}", file=sys.stderr)
     if wrong or "--check" in arguments:
         return 2 if wrong else 0
-    changed = subprocess.run(["git", "-C", ROOT, "status", "--porcelain", "--", "crates"], check=True, capture_output=True).stdout
+    changed = subprocess.run(
+        ["git", "-C", ROOT, "status", "--porcelain", "--", "crates"],
+        check=True,
+        capture_output=True,
+    ).stdout
     if changed:
-        print("warning: what is not committed is not tested: the mutants are made of HEAD", file=sys.stderr)
+        print(
+            "warning: what is not committed is not tested: the mutants are made of HEAD",
+            file=sys.stderr,
+        )
     chosen = [m for m in MUTANTS if not names or m.name in names]
     with Bench() as bench:
         # The commit may lack what the tree has.
@@ -307,7 +361,9 @@ def main(arguments):
         if wrong:
             print(*(f"error: {message}" for message in wrong), sep="\n", file=sys.stderr)
             return 2
-        killed, survived, left_out, broken = judge(chosen, bench, lambda line: print(line, flush=True))
+        killed, survived, left_out, broken = judge(
+            chosen, bench, lambda line: print(line, flush=True)
+        )
     not_run = left_out + [m.name for m in MUTANTS if m not in chosen]
     print(
         f"{len(killed)} of {len(MUTANTS)} mutants killed"

@@ -15,7 +15,9 @@ CTEST = re.compile(r"^\s*\d+/\d+ Test\s+#\d+: (\S+) .*?(\d+(?:\.\d+)?) sec\b")
 
 
 class Timed:
-    """Reads the output of one command line by line and remembers the seconds of each test program or test in it."""
+    """Reads the output of one command line by line and remembers the seconds of each test program
+    or test in it.
+    """
 
     def __init__(self, command=()):
         self._command = command
@@ -39,7 +41,10 @@ class Timed:
 
 
 def table(seconds):
-    """The ten slowest of (name, seconds), one line each. A name that occurs more than once has one line, with the sum."""
+    """The ten slowest of (name, seconds), one line each.
+
+    A name that occurs more than once has one line, with the sum.
+    """
     sums = {}
     for name, of_it in seconds:
         sums[name] = sums.get(name, 0.0) + of_it

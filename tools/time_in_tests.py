@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where gating tests depend on time: sleeps, bounds on elapsed time, and time-outs that a slow machine reaches.
+"""Where gating tests depend on time: sleeps, bounds on elapsed time, and time-outs that a slow
+machine reaches.
 
-A gating test waits for an event, with a time-out of at least a minute. A place that cannot do without says why, in a comment
-`time: REASON` on its line or on the line above. The places that were there before this rule are counted in
-`tools/time_in_tests.txt`, a line for each file: `COUNT PATH`. The numbers may only shrink.
+A gating test waits for an event, with a time-out of at least a minute. A place that cannot do
+without says why, in a comment `time: REASON` on its line or on the line above. The places that were
+there before this rule are counted in `tools/time_in_tests.txt`, a line for each file: `COUNT PATH`.
+The numbers may only shrink.
 """
 
 import io
@@ -18,20 +20,34 @@ TELL = "wait for an event with a time-out of 60 s, use a VirtualClock, or write 
 
 SUFFIXES = {".rs", ".py", ".cpp", ".hpp", ".c"}
 REASON = re.compile(r"(?://|#)\s*time: \S")
-SLEEP = re.compile(r"(?<![\w.:])sleep\s*\(|\bthread::sleep\b|\bsleep_(?:for|until)\s*\(|\btime\.sleep\s*\(|\bpark_timeout\s*\(|\busleep\s*\(")
+SLEEP = re.compile(
+    r"(?<![\w.:])sleep\s*\(|\bthread::sleep\b|\bsleep_(?:for|until)\s*\(|\btime\.sleep\s*\(|\bpark_timeout\s*\(|\busleep\s*\("
+)
 # A length of time in Rust, with its unit and number.
-LENGTH = re.compile(r"\bDuration::from_(secs|secs_f64|millis|micros|nanos)\(\s*([\d_]+(?:\.\d+)?)\s*\)")
+LENGTH = re.compile(
+    r"\bDuration::from_(secs|secs_f64|millis|micros|nanos)\(\s*([\d_]+(?:\.\d+)?)\s*\)"
+)
 UNITS_S = {"secs": 1, "secs_f64": 1, "millis": 1e-3, "micros": 1e-6, "nanos": 1e-9}
 # A time that has passed, and a comparison with it.
-PASSED = re.compile(r"\.elapsed\(\)(?:\.as_\w+\(\))?\s*(?:[<>]=?|\.cmp)|[<>]=?\s*[\w.]+\.elapsed\(\)|\bnow\(\)\.since\([^()]*\)\s*[<>]")
+PASSED = re.compile(
+    r"\.elapsed\(\)(?:\.as_\w+\(\))?\s*(?:[<>]=?|\.cmp)|[<>]=?\s*[\w.]+\.elapsed\(\)|\bnow\(\)\.since\([^()]*\)\s*[<>]"
+)
 # What ends when a length of time is over.
-WAIT = re.compile(r"\bnow\(\)\s*\+|\b(?:recv_timeout|wait_timeout\w*|wait_for\w*|wait|timeout|call|call_bytes|call_then|survey|list|poll)\s*\(")
+WAIT = re.compile(
+    r"\bnow\(\)\s*\+|\b(?:recv_timeout|wait_timeout\w*|wait_for\w*|wait|timeout|call|call_bytes|call_then|survey|list|poll)\s*\("
+)
 # A constant that is one, by its name.
-CONSTANT = re.compile(r"\bconst (\w*(?:PATIENCE|WITHIN|TIMEOUT|LIMIT|BOUND|SOON|STALL|STANDSTILL|LONG|SHORT|GRACE|GAP|RECOVERY)\w*): Duration\b")
+CONSTANT = re.compile(
+    r"\bconst (\w*(?:PATIENCE|WITHIN|TIMEOUT|LIMIT|BOUND|SOON|STALL|STANDSTILL|LONG|SHORT|GRACE|GAP|RECOVERY)\w*): Duration\b"
+)
 # The same in Python and C++.
-OTHER_WAIT = re.compile(r"\btimeout\s*=\s*([\d.]+)\b|\bPATIENCE_S\s*=\s*([\d.]+)\b|\bwait_for\w*\(\s*(?:\w+,\s*)?([\d.]+)(ms|s)\b")
+OTHER_WAIT = re.compile(
+    r"\btimeout\s*=\s*([\d.]+)\b|\bPATIENCE_S\s*=\s*([\d.]+)\b|\bwait_for\w*\(\s*(?:\w+,\s*)?([\d.]+)(ms|s)\b"
+)
 
-TEST_MODULE = re.compile(r"#\[cfg\((?:test|all\([^\]]*\btest\b[^\]]*\))\)\](?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])")
+TEST_MODULE = re.compile(
+    r"#\[cfg\((?:test|all\([^\]]*\btest\b[^\]]*\))\)\](?:\s*#\[[^\]]*\])*\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*([;{])"
+)
 PATH = re.compile(r'#\[path\s*=\s*"([^"]+)"\]')
 
 
@@ -47,14 +63,22 @@ def is_short(line):
 def blank_python(text):
     """The code of a Python source without comments and texts, line for line."""
     lines = text.splitlines(keepends=True)
-    kinds = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    kinds = {
+        tokenize.STRING,
+        tokenize.COMMENT,
+        getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING),
+    }
     try:
-        tokens = [t for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type in kinds]
+        tokens = [
+            t for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type in kinds
+        ]
     except (tokenize.TokenError, SyntaxError):
         return text
     for token in reversed(tokens):
         (first, begin), (last, end) = token.start, token.end
-        lines[last - 1] = (lines[first - 1][:begin] if first == last else "\n") + lines[last - 1][end:]
+        lines[last - 1] = (lines[first - 1][:begin] if first == last else "\n") + lines[last - 1][
+            end:
+        ]
         if first != last:
             lines[first - 1] = lines[first - 1][:begin] + "\n"
             lines[first : last - 1] = ["\n"] * (last - 1 - first)
@@ -72,7 +96,11 @@ def is_about_time(line, suffix):
             return None
         number = float(next(filter(None, found.groups()[:3])))
         return "a short time-out" if number * (1e-3 if found[4] == "ms" else 1) < LONG_S else None
-    if PASSED.search(line) and not any(length >= LONG_S for length in lengths(line)) and "PATIENCE" not in line:
+    if (
+        PASSED.search(line)
+        and not any(length >= LONG_S for length in lengths(line))
+        and "PATIENCE" not in line
+    ):
         return "a bound on elapsed time"
     if is_short(line) and (WAIT.search(line) or CONSTANT.search(line)):
         return "a short time-out"
@@ -80,8 +108,9 @@ def is_about_time(line, suffix):
 
 
 def places(text, blank, suffix, lines=None):
-    """The places of a test that depend on time and do not say why: (line number, what). `blank` is the text without comments and
-    texts, line for line; `lines` restricts to some."""
+    """The places of a test that depend on time and do not say why: (line number, what). `blank` is
+    the text without comments and texts, line for line; `lines` restricts to some.
+    """
     whole = text.split("\n")
     blank = blank.split("\n")
     for number, line in enumerate(blank, 1):
@@ -97,7 +126,10 @@ def places(text, blank, suffix, lines=None):
 
 
 def modules(text, blank):
-    """The test modules of a Rust source: (names of those in files of their own, numbers of the lines of those in this one)."""
+    """The test modules of a Rust source:
+
+    (names of those in files of their own, numbers of the lines of those in this one).
+    """
     names, lines = [], set()
     for found in TEST_MODULE.finditer(blank):
         if found[2] == ";":
@@ -127,10 +159,16 @@ def file_of(path, name, files):
 
 
 def all_places(sources, strip, measured=()):
-    """The places of all gating tests: {path: [(line number, what)]}. `sources`: {path: text}; `strip` blanks comments and texts of
-    Rust and C++; `measured`: files of tests that no landing waits for."""
+    """The places of all gating tests: {path: [(line number, what)]}. `sources`: {path: text};
+    `strip` blanks comments and texts of Rust and C++; `measured`: files of tests that no landing
+    waits for.
+    """
     sources = {path: text for path, text in sources.items() if path.suffix in SUFFIXES}
-    tests, within, blanks = set(), {}, {path: strip(text) for path, text in sources.items() if path.suffix == ".rs"}
+    tests, within, blanks = (
+        set(),
+        {},
+        {path: strip(text) for path, text in sources.items() if path.suffix == ".rs"},
+    )
     for path, blank in blanks.items():
         names, lines = modules(sources[path], blank)
         tests |= set(filter(None, (file_of(path, name, sources) for name in names)))
@@ -140,7 +178,9 @@ def all_places(sources, strip, measured=()):
     todo = list(tests)
     while todo:
         path = todo.pop()
-        for name in re.findall(r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;", blanks[path], re.MULTILINE):
+        for name in re.findall(
+            r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod\s+(\w+)\s*;", blanks[path], re.MULTILINE
+        ):
             inner = file_of(path, name, sources)
             if inner and inner not in tests:
                 tests.add(inner)
@@ -168,7 +208,9 @@ def read_allowed(text):
 
 
 def check(found, allowed):
-    """A message for each file with more places than listed, which names them, and for each with fewer."""
+    """A message for each file with more places than listed, which names them, and for each with
+    fewer.
+    """
     for path in sorted({*found, *allowed}):
         count, most = len(found.get(path, [])), allowed.get(path, 0)
         if count > most:

@@ -16,8 +16,16 @@ from measured import BEGIN, END, main, most_failures, newest, read, tables, writ
 
 
 def entry(step="hosts-long", number=1, failed=0, times=(), commit="c1", date="2026-01-02"):
-    about = {"commit": commit, "date": date, "machine": "2 × x, Linux 6", "step": step, "round": number}
-    times = [{"what": what, "took_s": took, "promised_s": promised} for what, took, promised in times]
+    about = {
+        "commit": commit,
+        "date": date,
+        "machine": "2 × x, Linux 6",
+        "step": step,
+        "round": number,
+    }
+    times = [
+        {"what": what, "took_s": took, "promised_s": promised} for what, took, promised in times
+    ]
     return about | {"passed": 5 - failed, "failed": failed, "seconds": 120, "times": times}
 
 
@@ -29,7 +37,9 @@ class Reading(unittest.TestCase):
         self.assertEqual(found["what"], expected["what"])
         self.assertAlmostEqual(found["took_s"], expected["took_s"])
         self.assertEqual(found["promised_s"], expected["promised_s"])
-        self.assertAlmostEqual(read("MEASURED: x: after 3.60µs (1.5ms promised; y)")["took_s"], 3.6e-6)
+        self.assertAlmostEqual(
+            read("MEASURED: x: after 3.60µs (1.5ms promised; y)")["took_s"], 3.6e-6
+        )
         for other in ("test a ... ok", "a MEASURED: x: after 1.00s (2s promised)", "MEASURED: x"):
             self.assertIsNone(read(other))
 
@@ -41,7 +51,17 @@ class Telling(unittest.TestCase):
         self.assertEqual(newest([]), [])
 
     def test_a_failure_is_counted_and_nothing_is_claimed_beyond_the_rounds(self):
-        lines = "\n".join(tables([entry(), entry(number=2, failed=1), entry("soak"), entry("soak", 2), entry("soak", 3)]))
+        lines = "\n".join(
+            tables(
+                [
+                    entry(),
+                    entry(number=2, failed=1),
+                    entry("soak"),
+                    entry("soak", 2),
+                    entry("soak", 3),
+                ]
+            )
+        )
         self.assertIn("| `hosts-long` | 2 | 1 | 5 | some fail | 2.0 |", lines)
         self.assertIn("| `soak` | 3 | 3 | 5 | 63 % | 2.0 |", lines)
         self.assertIn("Commit `c1`, 2026-01-02.", lines)
@@ -51,9 +71,14 @@ class Telling(unittest.TestCase):
         self.assertAlmostEqual(most_failures(299), 0.01, places=4)
 
     def test_times_of_all_rounds_are_told_with_the_longest(self):
-        rounds = [entry(number=n, times=[("heard | again", took, 2.0)]) for n, took in ((1, 0.1), (2, 2.5), (3, 0.3))]
+        rounds = [
+            entry(number=n, times=[("heard | again", took, 2.0)])
+            for n, took in ((1, 0.1), (2, 2.5), (3, 0.3))
+        ]
         lines = "\n".join(tables(rounds))
-        self.assertIn("| `hosts-long` | heard \\| again | 2.00 s | 3 | 300 ms | 2.50 s | 2 of 3 |", lines)
+        self.assertIn(
+            "| `hosts-long` | heard \\| again | 2.00 s | 3 | 300 ms | 2.50 s | 2 of 3 |", lines
+        )
 
 
 class Writing(unittest.TestCase):
@@ -73,7 +98,9 @@ class Writing(unittest.TestCase):
             page.write_text(self.PAGE)
             if entries:
                 results.write_text("".join(json.dumps(e) + "\n" for e in entries))
-            with mock.patch("measured.PAGE", page), mock.patch("measured.RESULTS", results), contextlib.redirect_stderr(io.StringIO()) as said:
+            with mock.patch("measured.PAGE", page), mock.patch(
+                "measured.RESULTS", results
+            ), contextlib.redirect_stderr(io.StringIO()) as said:
                 return main(["--write"]), page.read_text(), said.getvalue()
 
     def test_results_of_no_commit_are_not_published(self):

@@ -31,7 +31,9 @@ class Patches(unittest.TestCase):
         self.assertIn("cannot read sum.txt", next(check("/nowhere", [ONE])))
 
     def test_it_ends_the_run_before_anything_is_built(self):
-        with mock.patch("mutants.check", return_value=["mutant 'x' does not apply"]), mock.patch("mutants.Bench") as bench:
+        with mock.patch("mutants.check", return_value=["mutant 'x' does not apply"]), mock.patch(
+            "mutants.Bench"
+        ) as bench:
             with contextlib.redirect_stderr(io.StringIO()) as output:
                 self.assertEqual(main([]), 2)
         bench.assert_not_called()
@@ -41,7 +43,11 @@ class Patches(unittest.TestCase):
         for m in MUTANTS:
             for tests in m.tests:
                 crate = ROOT / "crates" / tests.package
-                places = [crate / "src/lib.rs"] if tests.target == "lib" else [crate / "tests" / f"{tests.target}{end}" for end in (".rs", "/main.rs")]
+                places = (
+                    [crate / "src/lib.rs"]
+                    if tests.target == "lib"
+                    else [crate / "tests" / f"{tests.target}{end}" for end in (".rs", "/main.rs")]
+                )
                 self.assertTrue(any(place.is_file() for place in places), (m.name, tests))
 
 
@@ -70,7 +76,9 @@ class Judging(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             bench, lines = OneTree(directory, **how), []
             verdict = judge([ONE], bench, lines.append)
-            self.assertEqual((bench.tree / "sum.txt").read_text(), "a + b", "the tree is whole again")
+            self.assertEqual(
+                (bench.tree / "sum.txt").read_text(), "a + b", "the tree is whole again"
+            )
             self.ran = bench.ran
         return verdict, "\n".join(lines)
 
@@ -113,7 +121,9 @@ class Ending(unittest.TestCase):
         bench = mock.MagicMock()
         bench.return_value.__enter__.return_value.tree = ROOT
         with mock.patch("mutants.judge", return_value=verdict), mock.patch("mutants.Bench", bench):
-            with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(
+                io.StringIO()
+            ):
                 status = main(list(arguments))
         return status, output.getvalue().splitlines()[-1]
 
@@ -139,7 +149,15 @@ class Ending(unittest.TestCase):
 class Tree(unittest.TestCase):
     def test_a_tree_is_a_worktree_of_head_and_goes_also_after_an_interrupted_run(self):
         with tempfile.TemporaryDirectory() as directory:
-            root, git = Path(directory), ["git", "-C", directory, "-c", "user.name=x", "-c", "user.email=x@example.org"]
+            root, git = Path(directory), [
+                "git",
+                "-C",
+                directory,
+                "-c",
+                "user.name=x",
+                "-c",
+                "user.email=x@example.org",
+            ]
             subprocess.run(["git", "init", "-q", root], check=True)
             (root / "sum.txt").write_text("a + b")
             subprocess.run([*git, "add", "sum.txt"], check=True)
@@ -150,7 +168,9 @@ class Tree(unittest.TestCase):
             with bench:
                 self.assertEqual((bench.tree / "sum.txt").read_text(), "a + b")
             self.assertFalse(bench.tree.exists())
-            listed = subprocess.run([*git, "worktree", "list"], check=True, capture_output=True, text=True).stdout
+            listed = subprocess.run(
+                [*git, "worktree", "list"], check=True, capture_output=True, text=True
+            ).stdout
             self.assertEqual(len(listed.splitlines()), 1, listed)
 
     def test_a_command_that_hangs_is_a_failure_that_says_so(self):

@@ -39,14 +39,24 @@ def timed(output, command=()):
 
 class Reading(unittest.TestCase):
     def test_each_program_of_cargo_test_has_its_seconds(self):
-        programs = [("driveline_types", 0.12), ("processes", 31.5), ("driveline (documentation)", 4.0), ("driveline (documentation)", 0.5)]
+        programs = [
+            ("driveline_types", 0.12),
+            ("processes", 31.5),
+            ("driveline (documentation)", 4.0),
+            ("driveline (documentation)", 0.5),
+        ]
         self.assertEqual(timed(CARGO), programs)
 
     def test_each_test_of_ctest_has_its_seconds(self):
-        self.assertEqual(timed(CTEST), [("sdk.reading", 9.02), ("comp.pipeline", 0.31), ("comp.realdrive", 0.21)])
+        self.assertEqual(
+            timed(CTEST), [("sdk.reading", 9.02), ("comp.pipeline", 0.31), ("comp.realdrive", 0.21)]
+        )
 
     def test_a_script_counts_as_a_whole_and_a_build_does_not(self):
-        self.assertEqual(timed("1 passed, 0 failed", ["python3", "tools/check_install.py"]), [("python3 tools/check_install.py", 7.0)])
+        self.assertEqual(
+            timed("1 passed, 0 failed", ["python3", "tools/check_install.py"]),
+            [("python3 tools/check_install.py", 7.0)],
+        )
         self.assertEqual(timed("   Compiling x", ["cargo", "build"]), [])
 
 
@@ -58,7 +68,9 @@ class Table(unittest.TestCase):
         self.assertEqual(lines[-1], "     5.0 s  test5")
 
     def test_two_parts_of_one_program_are_one_line(self):
-        self.assertEqual(table([("a", 1.0), ("b", 2.0), ("a", 1.5)]), ["     2.5 s  a", "     2.0 s  b"])
+        self.assertEqual(
+            table([("a", 1.0), ("b", 2.0), ("a", 1.5)]), ["     2.5 s  a", "     2.0 s  b"]
+        )
 
 
 class AtTheEndOfARun(unittest.TestCase):
@@ -66,18 +78,29 @@ class AtTheEndOfARun(unittest.TestCase):
         step = Step("a", "a", list(commands), "tests")
         with mock.patch("run_tests.STEPS", [step]), mock.patch("leftovers.since", return_value=[]):
             with mock.patch("run_tests.TESTS", []), mock.patch("run_tests.STEP_SECONDS", []):
-                with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
+                with mock.patch(
+                    "sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)
+                ) as output:
                     main(["a"])
                     return output.buffer.getvalue().decode()
 
     def test_the_table_names_step_and_program(self):
         said = self.run_main(["printf", "%s", CARGO], ["printf", "%s", CTEST])
         lines = said[said.index("=== slowest tests and test programs") :].splitlines()
-        self.assertEqual(lines[1:4], ["    31.5 s  a: processes", "     9.0 s  a: sdk.reading", "     4.5 s  a: driveline (documentation)"])
+        self.assertEqual(
+            lines[1:4],
+            [
+                "    31.5 s  a: processes",
+                "     9.0 s  a: sdk.reading",
+                "     4.5 s  a: driveline (documentation)",
+            ],
+        )
         self.assertRegex(said, r"=== slowest steps\n +\d+\.\d s  a\n")
 
     def test_the_last_line_is_still_the_count(self):
-        self.assertRegex(self.run_main(["printf", "%s", CARGO]).splitlines()[-1], r"^\d+ passed, \d+ failed$")
+        self.assertRegex(
+            self.run_main(["printf", "%s", CARGO]).splitlines()[-1], r"^\d+ passed, \d+ failed$"
+        )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,19 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import steady  # noqa: E402
-from steady import Load, Program, Runner, State, find, main, programs_of_cargo, programs_of_ctest, schedule, split, table  # noqa: E402
+from steady import (
+    Load,
+    Program,
+    Runner,
+    State,
+    find,
+    main,
+    programs_of_cargo,
+    programs_of_ctest,
+    schedule,
+    split,
+    table,
+)  # noqa: E402
 from test_steps import MEASURED_TEST, STEPS, Step  # noqa: E402
 
 # A failure only.
@@ -24,7 +36,12 @@ PATIENCE_S = 60
 
 def artifact(crate, kind, name, executable, test=True):
     target = {"kind": [kind], "name": name}
-    about = {"reason": "compiler-artifact", "manifest_path": f"/x/{crate}/Cargo.toml", "target": target, "profile": {"test": test}}
+    about = {
+        "reason": "compiler-artifact",
+        "manifest_path": f"/x/{crate}/Cargo.toml",
+        "target": target,
+        "profile": {"test": test},
+    }
     return json.dumps({**about, "executable": executable})
 
 
@@ -32,8 +49,27 @@ class Finding(unittest.TestCase):
     FILTERS = {"torn", "hostile_", "stopped::", "torn::", MEASURED_TEST}
 
     def test_filters_go_to_the_program_and_the_rest_to_cargo(self):
-        words = ["cargo", "test", "-p", "a", "--features", "b/c", "--test", "lab", "torn", "--locked", "--", "--ignored"]
-        self.assertEqual(split(words), (["cargo", "test", "-p", "a", "--features", "b/c", "--test", "lab", "--locked"], ["torn", "--ignored"]))
+        words = [
+            "cargo",
+            "test",
+            "-p",
+            "a",
+            "--features",
+            "b/c",
+            "--test",
+            "lab",
+            "torn",
+            "--locked",
+            "--",
+            "--ignored",
+        ]
+        self.assertEqual(
+            split(words),
+            (
+                ["cargo", "test", "-p", "a", "--features", "b/c", "--test", "lab", "--locked"],
+                ["torn", "--ignored"],
+            ),
+        )
 
     def test_every_command_of_every_step_is_understood(self):
         for step in STEPS:
@@ -41,30 +77,56 @@ class Finding(unittest.TestCase):
                 if command[:2] == ["cargo", "test"]:
                     cargo, words = split(command)
                     self.assertEqual(sorted(cargo + words), sorted(w for w in command if w != "--"))
-                    self.assertTrue(all(w.startswith("-") or w in self.FILTERS for w in words), words)
+                    self.assertTrue(
+                        all(w.startswith("-") or w in self.FILTERS for w in words), words
+                    )
 
     def test_programs_are_those_with_tests(self):
-        lines = ["   Compiling a", artifact("a", "lib", "a", "/t/debug/deps/a-1"), artifact("a", "test", "ledger", "/t/debug/deps/ledger-2")]
-        lines += [artifact("a", "bin", "tool", "/t/debug/tool", test=False), artifact("a", "lib", "a", None), '{"reason":"build-finished"}']
+        lines = [
+            "   Compiling a",
+            artifact("a", "lib", "a", "/t/debug/deps/a-1"),
+            artifact("a", "test", "ledger", "/t/debug/deps/ledger-2"),
+        ]
+        lines += [
+            artifact("a", "bin", "tool", "/t/debug/tool", test=False),
+            artifact("a", "lib", "a", None),
+            '{"reason":"build-finished"}',
+        ]
         step = Step("s", "s", [], environment={"X": "1"})
-        found = list(programs_of_cargo(step, ["cargo", "test", "--", "--ignored"], "\n".join(lines)))
+        found = list(
+            programs_of_cargo(step, ["cargo", "test", "--", "--ignored"], "\n".join(lines))
+        )
         self.assertEqual([p.name for p in found], ["s: a lib --ignored", "s: a ledger --ignored"])
         self.assertEqual(found[1].command, ["/t/debug/deps/ledger-2", "--ignored"])
         self.assertEqual((found[1].directory, found[1].environment["X"]), ("/x/a", "1"))
-        of_rust = [Path(p) for p in found[0].environment["LD_LIBRARY_PATH"].split(":") if list(Path(p).glob("libstd-*.so"))]
+        of_rust = [
+            Path(p)
+            for p in found[0].environment["LD_LIBRARY_PATH"].split(":")
+            if list(Path(p).glob("libstd-*.so"))
+        ]
         self.assertEqual(len(of_rust), 1, "tests of procedural macros load Rust's shared library")
 
     def test_tests_of_ctest_are_run_each_alone(self):
         output = json.dumps({"tests": [{"name": "sdk.one"}]})
-        (found,) = programs_of_ctest(Step("ctest", "", []), ["ctest", "--test-dir", "build"], output)
+        (found,) = programs_of_ctest(
+            Step("ctest", "", []), ["ctest", "--test-dir", "build"], output
+        )
         self.assertEqual(found.command[-2:], ["-R", "^sdk.one$"])
 
     def test_a_program_of_two_steps_is_there_once_and_names_are_different(self):
-        steps = [Step(name, "", [["cargo", "test", *words]]) for name, words in (("a", []), ("b", []), ("c", ["--", "--ignored"]))]
-        output = "\n".join([artifact("x", "test", "t", "/t/deps/t-1"), artifact("x", "test", "t", "/t/deps/t-2")])
+        steps = [
+            Step(name, "", [["cargo", "test", *words]])
+            for name, words in (("a", []), ("b", []), ("c", ["--", "--ignored"]))
+        ]
+        output = "\n".join(
+            [artifact("x", "test", "t", "/t/deps/t-1"), artifact("x", "test", "t", "/t/deps/t-2")]
+        )
         with mock.patch("steady.ask", return_value=output):
             found = find(steps)
-        self.assertEqual([p.name for p in found], ["a: x t", "a: x t (2)", "c: x t --ignored", "c: x t --ignored (2)"])
+        self.assertEqual(
+            [p.name for p in found],
+            ["a: x t", "a: x t (2)", "c: x t --ignored", "c: x t --ignored (2)"],
+        )
 
 
 class Order(unittest.TestCase):
@@ -72,7 +134,9 @@ class Order(unittest.TestCase):
 
     def test_each_program_has_its_rounds_in_an_order_of_the_seed(self):
         one = schedule(self.names, 30, seed=1)
-        self.assertEqual(sorted(one), [(name, number) for name in self.names for number in range(1, 31)])
+        self.assertEqual(
+            sorted(one), [(name, number) for name in self.names for number in range(1, 31)]
+        )
         self.assertEqual(one, schedule(list(reversed(self.names)), 30, seed=1))
         self.assertNotEqual(one, schedule(self.names, 30, seed=2))
         self.assertNotEqual(one, sorted(one))
@@ -142,7 +206,12 @@ class Running(Scene):
         self.assertEqual((self.directory / "count").read_text().count("x"), 4)
 
     def test_nothing_is_started_when_the_time_is_over(self):
-        self.assertEqual(self.runner([self.program("a", "true")]).run([("a", 1), ("a", 2)], until=time.monotonic()), 2)
+        self.assertEqual(
+            self.runner([self.program("a", "true")]).run(
+                [("a", 1), ("a", 2)], until=time.monotonic()
+            ),
+            2,
+        )
 
     def test_a_run_that_was_interrupted_was_not_made(self):
         runner = self.runner([self.program("a", "touch begun; sleep 1000 & wait")])
@@ -190,11 +259,19 @@ class Kept(Scene):
 
 class Whole(Scene):
     def call(self, *arguments, scripts=None):
-        programs = [self.program(name, script) for name, script in (scripts or {"a": "true"}).items()]
+        programs = [
+            self.program(name, script) for name, script in (scripts or {"a": "true"}).items()
+        ]
         steps = [Step("s", "s", []), Step("g", "g", [], suite="gateways"), Step("loom", "l", [])]
-        with mock.patch("steady.find", side_effect=lambda steps: self.found(steps) or programs), mock.patch("steady.STEPS", steps):
-            with mock.patch("steady.KEPT", self.directory), mock.patch("steady.commit", return_value="c1"), mock.patch("leftovers.since", return_value=[]):
-                with contextlib.redirect_stdout(io.StringIO()) as output, contextlib.redirect_stderr(output):
+        with mock.patch(
+            "steady.find", side_effect=lambda steps: self.found(steps) or programs
+        ), mock.patch("steady.STEPS", steps):
+            with mock.patch("steady.KEPT", self.directory), mock.patch(
+                "steady.commit", return_value="c1"
+            ), mock.patch("leftovers.since", return_value=[]):
+                with contextlib.redirect_stdout(
+                    io.StringIO()
+                ) as output, contextlib.redirect_stderr(output):
                     status = main(["--load", "0", *arguments])
         return status, output.getvalue()
 
@@ -204,8 +281,12 @@ class Whole(Scene):
     def test_all_runs_that_passed_are_success_and_one_that_failed_is_not(self):
         status, output = self.call("--rounds", "4")
         self.assertEqual((status, output.splitlines()[-1]), (0, "4 runs passed, 0 failed"))
-        self.assertEqual(self.call("--rounds", "4", scripts={"a": "true", "b": "true"})[0], 2, "other programs")
-        status, output = self.call("--rounds", "2", "--anew", scripts={"a": "true", "b": "echo no; exit 3"})
+        self.assertEqual(
+            self.call("--rounds", "4", scripts={"a": "true", "b": "true"})[0], 2, "other programs"
+        )
+        status, output = self.call(
+            "--rounds", "2", "--anew", scripts={"a": "true", "b": "echo no; exit 3"}
+        )
         self.assertEqual(status, 1)
         self.assertIn("FAILED   2 times  b", output)
         self.assertIn("no\n", output)
@@ -216,7 +297,11 @@ class Whole(Scene):
         self.assertIn("2 not made yet", output)
 
     def test_steps_are_those_of_the_suite_without_models_or_those_that_are_named(self):
-        for arguments, expected in (([], ["s"]), (["--gateways"], ["g"]), (["loom", "g"], ["g", "loom"])):
+        for arguments, expected in (
+            ([], ["s"]),
+            (["--gateways"], ["g"]),
+            (["loom", "g"], ["g", "loom"]),
+        ):
             self.call("--anew", "--rounds", "1", *arguments)
             self.assertEqual(sorted(self.steps), expected)
         self.assertEqual(self.call("lomo")[0], 2)
@@ -236,9 +321,16 @@ class Burning(unittest.TestCase):
 
     def test_it_ends_with_the_process_that_has_started_it(self):
         script = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {steady.BURN!r}, '1']).pid)"
-        done = steady.subprocess.run([sys.executable, "-c", script.replace("'1'", "str(__import__('os').getpid())")], capture_output=True, text=True)
+        done = steady.subprocess.run(
+            [sys.executable, "-c", script.replace("'1'", "str(__import__('os').getpid())")],
+            capture_output=True,
+            text=True,
+        )
         pid, end = int(done.stdout), time.monotonic() + PATIENCE_S
-        while os.path.exists(f"/proc/{pid}") and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        while (
+            os.path.exists(f"/proc/{pid}")
+            and "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+        ):
             self.assertLess(time.monotonic(), end, "it goes on burning")
 
 

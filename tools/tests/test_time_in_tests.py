@@ -7,7 +7,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from check_source import without_comments_and_strings as strip  # noqa: E402
-from time_in_tests import all_places, blank_python, check, lowered, places, read_allowed  # noqa: E402
+from time_in_tests import (
+    all_places,
+    blank_python,
+    check,
+    lowered,
+    places,
+    read_allowed,
+)  # noqa: E402
 
 
 def of_rust(*lines):
@@ -17,9 +24,19 @@ def of_rust(*lines):
 
 class Rust(unittest.TestCase):
     def test_sleeps(self):
-        for line in ("std::thread::sleep(PACE);", "sleep(Duration::from_millis(1));", "x.for_each(thread::sleep);", "std::thread::park_timeout(PACE);"):
+        for line in (
+            "std::thread::sleep(PACE);",
+            "sleep(Duration::from_millis(1));",
+            "x.for_each(thread::sleep);",
+            "std::thread::park_timeout(PACE);",
+        ):
             self.assertEqual(of_rust(line), ["a sleep"], line)
-        for line in ("set.sleep(armed);", "let asleep = sleeps(2);", '// thread::sleep(PACE);', 'let a = "thread::sleep(1)";'):
+        for line in (
+            "set.sleep(armed);",
+            "let asleep = sleeps(2);",
+            "// thread::sleep(PACE);",
+            'let a = "thread::sleep(1)";',
+        ):
             self.assertEqual(of_rust(line), [], line)
 
     def test_bounds_on_elapsed_time(self):
@@ -31,7 +48,11 @@ class Rust(unittest.TestCase):
             "assert!(begun.elapsed().as_millis() < 3);",
         ):
             self.assertEqual(of_rust(line), ["a bound on elapsed time"], line)
-        for line in ("assert!(begun.elapsed() < Duration::from_secs(60));", "assert!(begun.elapsed() < PATIENCE);", "took.push(begun.elapsed());"):
+        for line in (
+            "assert!(begun.elapsed() < Duration::from_secs(60));",
+            "assert!(begun.elapsed() < PATIENCE);",
+            "took.push(begun.elapsed());",
+        ):
             self.assertEqual(of_rust(line), [], line)
 
     def test_short_time_outs(self):
@@ -52,11 +73,23 @@ class Rust(unittest.TestCase):
             "clock.advance(Duration::from_millis(11));",
         ):
             self.assertEqual(of_rust(line), [], line)
-        self.assertEqual(of_rust("news.recv_timeout(", "    Duration::from_secs(5),", ");"), ["a short time-out"], "as rustfmt breaks it")
+        self.assertEqual(
+            of_rust("news.recv_timeout(", "    Duration::from_secs(5),", ");"),
+            ["a short time-out"],
+            "as rustfmt breaks it",
+        )
 
     def test_a_reason_on_the_line_or_above_it_is_enough(self):
-        self.assertEqual(of_rust("thread::sleep(PACE); // time: the process under test has to be seen asleep"), [])
-        self.assertEqual(of_rust("// time: the process under test has to be seen asleep", "thread::sleep(PACE);"), [])
+        self.assertEqual(
+            of_rust("thread::sleep(PACE); // time: the process under test has to be seen asleep"),
+            [],
+        )
+        self.assertEqual(
+            of_rust(
+                "// time: the process under test has to be seen asleep", "thread::sleep(PACE);"
+            ),
+            [],
+        )
         for no_reason in ("// time:", "// time", "// sometime: x"):
             self.assertEqual(of_rust(no_reason, "thread::sleep(PACE);"), ["a sleep"], no_reason)
         self.assertEqual(of_rust("// time: x", "", "thread::sleep(PACE);"), ["a sleep"])
@@ -64,11 +97,25 @@ class Rust(unittest.TestCase):
 
 class Others(unittest.TestCase):
     def places(self, text, suffix):
-        return [what for _, what in places(text, blank_python(text) if suffix == ".py" else strip(text), suffix)]
+        return [
+            what
+            for _, what in places(
+                text, blank_python(text) if suffix == ".py" else strip(text), suffix
+            )
+        ]
 
     def test_python(self):
-        self.assertEqual(self.places("import time\ntime.sleep(0.1)\nrun(x, timeout=5)\n", ".py"), ["a sleep", "a short time-out"])
-        self.assertEqual(self.places("run(x, timeout=900)\nrun(x, timeout=PATIENCE_S)\n# time.sleep(1)\na = 'time.sleep(1)'\n", ".py"), [])
+        self.assertEqual(
+            self.places("import time\ntime.sleep(0.1)\nrun(x, timeout=5)\n", ".py"),
+            ["a sleep", "a short time-out"],
+        )
+        self.assertEqual(
+            self.places(
+                "run(x, timeout=900)\nrun(x, timeout=PATIENCE_S)\n# time.sleep(1)\na = 'time.sleep(1)'\n",
+                ".py",
+            ),
+            [],
+        )
         self.assertEqual(self.places("# time: to see it asleep\ntime.sleep(0.1)\n", ".py"), [])
 
     def test_a_text_over_several_lines_keeps_the_numbers_of_lines(self):
@@ -77,18 +124,22 @@ class Others(unittest.TestCase):
 
     def test_cpp(self):
         text = "std::this_thread::sleep_for(slow);\ncondition.wait_for(lock, 20ms);\nclient.wait_for_server(1ms);\nclient.wait_for_server(60s);\n"
-        self.assertEqual(self.places(text, ".cpp"), ["a sleep", "a short time-out", "a short time-out"])
+        self.assertEqual(
+            self.places(text, ".cpp"), ["a sleep", "a short time-out", "a short time-out"]
+        )
 
 
 class Files(unittest.TestCase):
     SLEEP = "fn f() { std::thread::sleep(PACE); }\n"
 
     def found(self, files, **how):
-        return sorted(map(str, all_places({Path(name): text for name, text in files.items()}, strip, **how)))
+        return sorted(
+            map(str, all_places({Path(name): text for name, text in files.items()}, strip, **how))
+        )
 
     def test_tests_are_directories_of_that_name_and_modules_for_tests(self):
         files = {
-            "crates/a/src/lib.rs": "#[cfg(test)]\nmod model;\nmod worker;\n#[cfg(all(test, unix))]\n#[path = \"other_tests.rs\"]\nmod tests;\n",
+            "crates/a/src/lib.rs": '#[cfg(test)]\nmod model;\nmod worker;\n#[cfg(all(test, unix))]\n#[path = "other_tests.rs"]\nmod tests;\n',
             "crates/a/src/model.rs": "mod world;\n",
             "crates/a/src/model/world.rs": self.SLEEP,
             "crates/a/src/other_tests.rs": self.SLEEP,
@@ -98,17 +149,30 @@ class Files(unittest.TestCase):
             "sdk/tests/x.cpp": "sleep_for(slow);\n",
             "sdk/tests/README.md": "sleep_for(slow)\n",
         }
-        expected = ["crates/a/src/model/world.rs", "crates/a/src/other_tests.rs", "crates/a/tests/x.rs", "sdk/tests/x.cpp"]
+        expected = [
+            "crates/a/src/model/world.rs",
+            "crates/a/src/other_tests.rs",
+            "crates/a/tests/x.rs",
+            "sdk/tests/x.cpp",
+        ]
         self.assertEqual(self.found(files), expected)
 
     def test_of_a_file_with_a_module_for_tests_only_that_counts(self):
-        text = self.SLEEP + '#[cfg(test)]\nmod tests {\n    fn g() { let b = "}"; }\n    ' + self.SLEEP + "}\n" + self.SLEEP
+        text = (
+            self.SLEEP
+            + '#[cfg(test)]\nmod tests {\n    fn g() { let b = "}"; }\n    '
+            + self.SLEEP
+            + "}\n"
+            + self.SLEEP
+        )
         found = all_places({Path("crates/a/src/lib.rs"): text}, strip)
         self.assertEqual(found, {Path("crates/a/src/lib.rs"): [(5, "a sleep")]})
 
     def test_measured_tests_may_depend_on_time(self):
         files = {"crates/a/tests/x.rs": self.SLEEP, "crates/a/tests/y.rs": self.SLEEP}
-        self.assertEqual(self.found(files, measured={Path("crates/a/tests/x.rs")}), ["crates/a/tests/y.rs"])
+        self.assertEqual(
+            self.found(files, measured={Path("crates/a/tests/x.rs")}), ["crates/a/tests/y.rs"]
+        )
 
 
 class Ratchet(unittest.TestCase):
@@ -120,7 +184,10 @@ class Ratchet(unittest.TestCase):
 
     def test_a_file_that_is_not_listed_has_none(self):
         messages = list(check({self.A: self.TWO}, {}))
-        self.assertEqual([m.split(" in a gating")[0] for m in messages], ["a.rs:3: a sleep", "a.rs:9: a short time-out"])
+        self.assertEqual(
+            [m.split(" in a gating")[0] for m in messages],
+            ["a.rs:3: a sleep", "a.rs:9: a short time-out"],
+        )
         self.assertIn("time: REASON", messages[0])
 
     def test_more_than_listed_are_all_named(self):
