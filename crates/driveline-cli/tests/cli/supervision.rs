@@ -58,3 +58,28 @@ fn a_restarted_module_works_again_and_the_run_ends_well() {
     assert!(fault["ready_after_ms"].is_number() && fault["cause"].as_str().is_some_and(|c| c.contains("SIGABRT")), "{fault}");
     assert_eq!(summary["ended"]["ok"], true);
 }
+
+#[test]
+fn a_service_manager_is_told_when_the_graph_runs_lives_and_stops() {
+    let f = Fixture::new(GRAPH);
+    let socket = std::os::unix::net::UnixDatagram::bind(f.path("notify")).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
+    let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]);
+    command.env("NOTIFY_SOCKET", f.path("notify")).env("WATCHDOG_USEC", "20000").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = Background(command.spawn().unwrap());
+    let until = |wanted: &str| {
+        let mut buffer = [0; 4096];
+        loop {
+            let n = socket.recv(&mut buffer).unwrap();
+            if String::from_utf8_lossy(&buffer[..n]).lines().any(|line| line == wanted) {
+                return;
+            }
+        }
+    };
+    until("READY=1");
+    until("WATCHDOG=1");
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    until("STOPPING=1");
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+}

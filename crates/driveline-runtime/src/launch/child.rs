@@ -4,7 +4,7 @@
 use super::death::LastWords;
 use super::gateway::GatewayOptions;
 use super::lines::Lines;
-use super::{Sink, Stream};
+use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid};
@@ -105,6 +105,9 @@ impl Child {
     fn spawn(mut command: Command, module: &str, first_line: Option<&str>) -> io::Result<Self> {
         let (mut ours, theirs) = UnixStream::pair()?;
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        for variable in service_manager::VARIABLES {
+            command.env_remove(variable);
+        }
         let mut process = command.spawn()?;
         // The command still holds the other end of the socket, which must close when the process ends.
         drop(command);

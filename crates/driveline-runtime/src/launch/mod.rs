@@ -23,6 +23,7 @@ mod lines;
 mod matching;
 mod options;
 mod run;
+mod service_manager;
 mod supervisor;
 
 pub use build::Build;

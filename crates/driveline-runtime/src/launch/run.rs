@@ -6,6 +6,7 @@ use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
 use super::matching::{self, Edge};
 use super::options::LaunchOptions;
+use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
@@ -70,6 +71,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         slowest: Duration::ZERO,
         began: Instant::now(),
         tick_at: Instant::now(),
+        service_manager: ServiceManager::new(),
     };
     launcher.run()
 }
@@ -193,6 +195,7 @@ struct Launcher<'a> {
     slowest: Duration,
     began: Instant,
     tick_at: Instant,
+    service_manager: ServiceManager,
 }
 
 impl Launcher<'_> {
@@ -353,6 +356,7 @@ impl Launcher<'_> {
         let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. }) || self.continues_without(process);
         if goes_on {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
+            self.service_manager.status(&format!("running without module '{module}': {why}"));
         }
         self.down.push(Down { module, death: self.processes[process].death.clone(), why });
     }
@@ -553,6 +557,7 @@ impl Launcher<'_> {
 
     fn stop(&mut self) {
         self.sink.event(&Event::Stopping);
+        self.service_manager.stopping();
         self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
         self.step(Input::Stop);
     }
@@ -598,6 +603,7 @@ impl Launcher<'_> {
     /// Does what time or the state of the processes calls for.
     fn advance(&mut self) {
         let now = Instant::now();
+        self.service_manager.alive(now);
         if now >= self.tick_at {
             self.look_at_children();
             self.sink.tick();
@@ -633,6 +639,7 @@ impl Launcher<'_> {
         }
         self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.ready).for_each(Child::go);
         self.sink.event(&Event::Running);
+        self.service_manager.running();
         self.phase = Phase::Running;
         self.step(Input::GraphRuns);
     }
