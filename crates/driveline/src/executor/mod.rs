@@ -22,7 +22,7 @@ pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 
 use crate::error::ExecutorError;
 use crate::raw::RawSubscription;
-use crate::trigger::{InputPort, Trigger};
+use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
@@ -92,6 +92,13 @@ impl CallbackHandle {
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
+    }
+
+    /// Returns the stalls of inputs that were not reported yet, those that have just begun included, with the input's name. For the
+    /// end of a run: each is reported once, here or to the [`Observer`]. Waits and allocates as [`Self::inputs`].
+    #[must_use]
+    pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
+        self.entry.stalls(true)
     }
 
     /// The callback's name.
@@ -176,8 +183,7 @@ impl Executor {
         attention: Option<Arc<dyn Attention>>,
         callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        let ports =
-            o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None, unseen: false }).collect();
+        let ports = o.inputs.into_iter().map(|(name, subscription)| InputPort::new(name, subscription)).collect();
         let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback), attention);
         let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
         self.shared.add(entry.clone(), &self.options.name)?;
@@ -279,5 +285,7 @@ impl Drop for Executor {
     }
 }
 
+#[cfg(test)]
+mod stall_tests;
 #[cfg(test)]
 mod tests;
