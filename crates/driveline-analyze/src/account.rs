@@ -2,7 +2,7 @@
 //! From what the processes of a graph tell to what a [`Collector`] keeps.
 
 use crate::collector::{Collector, StageInput, StageRecord};
-use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, Record};
+use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 use std::collections::BTreeMap;
 
@@ -11,6 +11,9 @@ const MAX_FAILURES: usize = 20;
 
 /// Most connections that were refused whose text is kept.
 const MAX_REFUSED: usize = 20;
+
+/// Most inputs of which it is kept that their samples were.
+const MAX_KEPT: usize = 1_000;
 
 /// Most facts that are kept.
 const MAX_FACTS: usize = 100;
@@ -31,8 +34,21 @@ pub(crate) struct Accounts {
     pub(crate) facts: BTreeMap<(String, String), String>,
     /// The first connections that were refused: component, port, and why. Of one whose both ends are in the run, one end.
     pub(crate) refused: Vec<(String, String, String)>,
+    /// Inputs whose component kept as many samples as it may hold, by component and input.
+    pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
     /// The first failures, told for people.
     pub(crate) failures: Vec<String>,
+}
+
+/// How often a component kept as many samples of an input as it may hold.
+#[derive(Debug)]
+pub(crate) struct KeptSeries {
+    pub(crate) topic: String,
+    pub(crate) held: u32,
+    pub(crate) triggers: bool,
+    pub(crate) times: u64,
+    /// The end of the last time; none while it lasts.
+    pub(crate) last_end: Option<HeldEnd>,
 }
 
 /// What an end of a service counts; a restarted one begins anew.
@@ -81,6 +97,15 @@ impl Collector {
                 if self.accounts.refused.len() < MAX_REFUSED && !self.accounts.refused.iter().any(|(_, _, known)| known == text) =>
             {
                 self.accounts.refused.push((component.clone(), port.clone(), text.clone()));
+            }
+            Record::Held { component, input, topic, held, triggers, end } => {
+                let key = (component.clone(), input.clone());
+                if self.accounts.kept.len() < MAX_KEPT || self.accounts.kept.contains_key(&key) {
+                    let new = || KeptSeries { topic: topic.clone(), held: *held, triggers: *triggers, times: 0, last_end: None };
+                    let series = self.accounts.kept.entry(key).or_insert_with(new);
+                    (series.held, series.last_end) = (*held, *end);
+                    series.times = series.times.saturating_add(u64::from(end.is_none()));
+                }
             }
             Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
                 self.accounts.facts.insert((component.clone(), name.clone()), text.clone());

@@ -2,6 +2,7 @@
 //! Takes records in and keeps the raw samples, bounded.
 
 use crate::account::Accounts;
+use crate::faults::Unconnected;
 use crate::machine::MachineFacts;
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
@@ -43,6 +44,12 @@ pub struct RunFacts {
     pub stages: Vec<StageFacts>,
     /// What it ran on.
     pub machine: MachineFacts,
+    /// Topics that the graph marks `external`: others may publish on them.
+    pub external: Vec<TopicName>,
+    /// Connections of the graph that never existed.
+    pub unconnected: Vec<Unconnected>,
+    /// Modules that were stopped (SIGSTOP) when the run ended.
+    pub stopped: Vec<String>,
 }
 
 impl RunFacts {
@@ -60,6 +67,7 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            external: graph.topics.iter().filter(|(_, t)| t.external).map(|(name, _)| name.clone()).collect(),
             ..Self::default()
         }
     }
@@ -433,7 +441,7 @@ impl Collector {
 impl InputSeries {
     /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
     /// anew with the component, if that is more.
-    fn heard_of(&self) -> u64 {
+    pub(crate) fn heard_of(&self) -> u64 {
         self.counted.unwrap_or_default().accounted().max(self.received.saturating_add(self.missed))
     }
 

@@ -25,6 +25,7 @@
 mod account;
 mod collector;
 mod escape;
+mod faults;
 mod machine;
 mod output;
 pub mod prose;
@@ -37,6 +38,7 @@ mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use escape::{escape, sentence};
+pub use faults::{Fault, FaultKind, Unconnected};
 pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{Quantiles, Rank};

@@ -3,6 +3,7 @@
 
 use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
+use crate::faults::{self, Fault};
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
@@ -30,6 +31,8 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The first failures of components, with topic and sequence number.
     pub failures: Vec<String>,
+    /// Work of the graph that was not done although no call failed.
+    pub faults: Vec<Fault>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
     /// From the first callback's start to the last one's end, in seconds; where no callback was called, how long the modules ran.
@@ -45,6 +48,8 @@ pub struct Summary {
     pub missed_by_triggers: u64,
     /// Samples that were to trigger a component whose process was killed or ended out of turn, and that it had not told of by then: they are not among the missed.
     pub unread_by_triggers: u64,
+    /// Samples that were to trigger a component and could still be read at the end; `unread_by_triggers` included.
+    pub not_read_by_triggers: u64,
     /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
     pub superseded: u64,
     /// Every input of every component.
@@ -245,7 +250,9 @@ impl Summary {
             let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
         };
-        let unread = subscriptions.iter().filter(|s| s.triggers).fold(0u64, |sum, s| sum.saturating_add(s.unread));
+        let triggers = || subscriptions.iter().filter(|s| s.triggers);
+        let unread = triggers().fold(0u64, |sum, s| sum.saturating_add(s.unread));
+        let not_read = triggers().fold(0u64, |sum, s| sum.saturating_add(s.not_read));
         let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
         Self {
             format: FORMAT,
@@ -255,6 +262,7 @@ impl Summary {
             facts: facts(run),
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
+            faults: faults::of(run),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
             duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),
@@ -266,6 +274,7 @@ impl Summary {
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
             missed_by_triggers: missed(true),
             unread_by_triggers: unread,
+            not_read_by_triggers: not_read,
             superseded: missed(false),
             subscriptions,
             services: services(run),

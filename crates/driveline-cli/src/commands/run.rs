@@ -10,7 +10,7 @@ use crate::exit;
 use crate::process;
 use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, prose, write_outputs};
+use driveline_analyze::{Collector, Ended, FaultKind, RunFacts, Summary, W9Stage, prose, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{self, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
@@ -29,6 +29,9 @@ const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
 /// Components of which it is told that they were never called.
 const MOST_WAITING: usize = 8;
+
+/// Faults of a run that are printed at its end; the report has all.
+const MOST_FAULTS: usize = 8;
 
 /// Explains the figures of what was not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
@@ -140,6 +143,15 @@ fn failed_calls(summary: &Summary) -> String {
     }
     let first = summary.failures.first().map(|f| format!("; first {f}")).unwrap_or_default();
     format!("; {}{first}", summary.failed_of().join(", "))
+}
+
+/// What else was not done, in short; nothing if all was.
+fn not_done(summary: &Summary) -> String {
+    let mut text: String = summary.faults.iter().take(MOST_FAULTS).map(|f| format!("; {}", f.what)).collect();
+    if let Some(more) = summary.faults.len().checked_sub(MOST_FAULTS).filter(|more| *more > 0) {
+        text += &format!("; {more} more");
+    }
+    text
 }
 
 /// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
@@ -269,9 +281,9 @@ impl<'a> Show<'a> {
             self.cut_off(module);
         }
         let summary = self.collector.summary();
-        let text = text + &failed_calls(&summary);
-        if code == exit::DONE && summary.failed() > 0 {
-            code = exit::CALLS_FAILED;
+        let text = text + &failed_calls(&summary) + &not_done(&summary);
+        if code == exit::DONE && (summary.failed() > 0 || !summary.faults.is_empty()) {
+            code = exit::WORK_NOT_DONE;
         }
         // A run that has not begun has no figures, and a table of zeros would look like some.
         let any = self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
@@ -283,6 +295,9 @@ impl<'a> Show<'a> {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
+            // Components that were never called have lines of their own, also those of which nothing else could be expected.
+            let faults = summary.faults.iter().filter(|f| f.kind != FaultKind::NeverCalled);
+            faults.take(MOST_FAULTS).for_each(|fault| self.print_wrapped(&fault.to_string(), columns));
             // Where a module died, that is why.
             let waited =
                 if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };

@@ -81,6 +81,33 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Calls failed in this run."));
 }
 
+/// A relay that keeps the last two samples of those that it may hold.
+const KEEPS: &str = "--set=relay.keep=2";
+
+#[test]
+fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_by_the_exit_code() {
+    let one_module = GRAPH.replace("  rest:\n    components:\n", "").replace("reach: host", "reach: process");
+    for graph in [GRAPH, &one_module] {
+        let f = Fixture::new(&graph.replace("qos: {depth: 64}", "qos: {depth: 1}"));
+        let arguments = ["run", "g.yaml", KEEPS, "--set", "counter.limit=250", "--report", "out", "--interval", "1"];
+        let (code, out, err) = f.run(&arguments);
+        assert_eq!(code, 6, "{out}{err}");
+        let told = "relay was not called for topic 'a' while it kept 2 of its samples";
+        for part in
+            ["247 missed by triggers, 1 not read", "NOT READ", "relay keeps 2 samples of 'a', which is max_held of its input 'in'", told]
+        {
+            assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
+        }
+        assert!(err.ends_with(&format!("error: ended: 'counter' has finished; {told}\n")), "{err}");
+        let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+        let fault = &summary["faults"][0];
+        assert_eq!((&fault["kind"], &fault["stage"], &fault["topic"]), (&"samples_kept".into(), &"relay".into(), &"a".into()));
+        let relay = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "relay").unwrap();
+        assert_eq!([&relay["received"], &relay["missed"], &relay["not_read"]], [&Value::from(2), &247.into(), &1.into()]);
+        assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run did not do all of its work."));
+    }
+}
+
 #[test]
 fn calls_of_services_are_counted_by_what_became_of_them() {
     let f = Fixture::new(GRAPH);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing side of the account: an observer on the data path, and a thread that writes.
 
-use super::{CallbackAccount, InputAccount, OriginAccount, Record};
+use super::{CallbackAccount, HeldEnd, InputAccount, OriginAccount, Record};
 use crossbeam_queue::ArrayQueue;
-use driveline::{CallbackRecord, Conversions, EndpointEvent, Observer};
+use driveline::{CallbackRecord, Conversions, EndpointEvent, InputStall, Observer};
 use driveline_types::header::Arrival;
 use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
@@ -208,6 +208,18 @@ impl Observer for Writer {
 
     fn event(&self, callback: &str, input: &str, event: &EndpointEvent) {
         self.endpoint(callback, input, event);
+    }
+
+    fn stall(&self, callback: &str, input: &str, stall: &InputStall) {
+        let lasted_ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        self.send(Record::Held {
+            component: callback.to_owned(),
+            input: input.to_owned(),
+            topic: stall.topic.to_string(),
+            held: stall.held,
+            triggers: stall.triggers,
+            end: stall.end.map(|end| HeldEnd { lasted_ms: lasted_ms(end.lasted), missed: end.missed }),
+        });
     }
 }
 

@@ -6,14 +6,15 @@
 
 use driveline::service::RawClient;
 use driveline::types::Schema;
-use driveline::{ClientOptions, Invocation, Node, ParameterValue, RawPublisher, ServiceOptions};
+use driveline::{ClientOptions, Invocation, Node, ParameterValue, RawPublisher, RawSample, ServiceOptions};
 use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline_runtime::host;
+use std::collections::VecDeque;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 struct Builtin;
@@ -58,6 +59,8 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
+                    parameter("keep", 0, "Keep the last samples, as many as this."),
+                    parameter("give_back_ms", 0, "Give them back each time after this time unless 0."),
                     parameter("ask", 0, "Ask about the numbers up to this one, of a service of its own, which refuses even ones."),
                     parameter("spawn", 0, "Start a process that lives long and leave it behind unless 0."),
                 ],
@@ -148,6 +151,8 @@ struct Relay {
     take_ms: AtomicU64,
     ask: AtomicI64,
     client: OnceLock<Mutex<RawClient>>,
+    keep: AtomicU64,
+    kept: Arc<Mutex<VecDeque<RawSample>>>,
 }
 
 fn hang() -> ! {
@@ -208,6 +213,16 @@ impl Component for Relay {
         }
         self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
         self.abort_on.store(integer(&io, "abort_on"), Ordering::Relaxed);
+        self.keep.store(integer(&io, "keep").unsigned_abs(), Ordering::Relaxed);
+        if integer(&io, "give_back_ms") != 0 {
+            let kept = self.kept.clone();
+            let period = Duration::from_millis(integer(&io, "give_back_ms").unsigned_abs());
+            let given_back = move |_: &driveline::TimerTick| {
+                kept.lock().map_err(failure)?.clear();
+                Ok(())
+            };
+            io.timers.add(period, given_back).map_err(failure)?;
+        }
         if let Some(output) = io.outputs.pop() {
             let _ = self.output.set(Mutex::new(output));
         }
@@ -237,6 +252,13 @@ impl Component for Relay {
             client.wait_for_server(Duration::from_secs(60));
             // Its outcome is for the account.
             let _ = client.call_bytes(&number.to_le_bytes(), Duration::from_secs(60));
+        }
+        let keep = usize::try_from(self.keep.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        if keep > 0 {
+            let mut kept = self.kept.lock().map_err(failure)?;
+            kept.extend(invocation.sample(0).cloned());
+            let surplus = kept.len().saturating_sub(keep);
+            kept.drain(..surplus);
         }
         match self.output.get().and_then(|o| o.lock().ok()) {
             Some(mut output) => publish(&mut output, number),

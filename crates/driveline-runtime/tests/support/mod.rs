@@ -75,6 +75,8 @@ pub struct Seen {
     pub pids: Vec<u32>,
     pub interrupter: Option<Interrupter>,
     pub interrupt_at: Option<&'static str>,
+    /// As `interrupt_at`, when such a record comes.
+    pub interrupt_at_record: Option<fn(&Record) -> bool>,
     pub kill_at: Option<&'static str>,
     /// All processes are told to end at once, twice, as systemd and scripts do.
     pub all_told_at: Option<&'static str>,
@@ -134,6 +136,10 @@ impl Sink for Seen {
     }
 
     fn record(&mut self, module: &str, record: Record) {
+        if self.interrupt_at_record.is_some_and(|is| is(&record)) {
+            self.interrupt_at_record = None;
+            self.interrupter.as_ref().unwrap().interrupt();
+        }
         self.records.push((module.to_owned(), record));
     }
 
