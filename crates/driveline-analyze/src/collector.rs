@@ -2,12 +2,12 @@
 //! Takes records in and keeps the raw samples, bounded.
 
 use crate::account::Accounts;
-use crate::faults::Unconnected;
 use crate::machine::MachineFacts;
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
+use driveline_runtime::launch::Unconnected;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};

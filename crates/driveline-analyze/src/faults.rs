@@ -3,6 +3,7 @@
 
 use crate::account::KeptSeries;
 use crate::collector::{Collector, InputFacts, InputSeries, StageFacts};
+use driveline_runtime::launch::Unconnected;
 use serde::Serialize;
 
 /// Kind of a [`Fault`].
@@ -24,7 +25,7 @@ pub enum FaultKind {
 pub struct Fault {
     /// Its kind.
     pub kind: FaultKind,
-    /// The component; of [`FaultKind::ModuleStopped`] the module.
+    /// The component; of [`FaultKind::ModuleStopped`] the module or gateway.
     pub stage: String,
     /// The topic, where it is about one.
     pub topic: Option<String>,
@@ -38,19 +39,6 @@ impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.what, self.why)
     }
-}
-
-/// A connection of the graph that did not exist at any time of the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unconnected {
-    /// The topic.
-    pub topic: String,
-    /// Component that publishes.
-    pub publisher: String,
-    /// Component that subscribes.
-    pub subscription: String,
-    /// The likely reason.
-    pub why: String,
 }
 
 /// In the order of cause and effect: what is not connected is not called.
@@ -103,7 +91,7 @@ fn stopped(module: &str) -> Fault {
         kind: FaultKind::ModuleStopped,
         stage: module.to_owned(),
         topic: None,
-        what: format!("module '{module}' was stopped when the run ended"),
+        what: format!("'{module}' was stopped when the run ended"),
         why: "a signal (SIGSTOP or the like) had stopped its process, which read nothing from then on; `kill -CONT` lets it go on"
             .to_owned(),
     }

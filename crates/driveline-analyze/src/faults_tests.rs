@@ -157,7 +157,7 @@ fn inputs_from_outside_and_an_early_interrupt_are_no_faults() {
 
 #[test]
 fn a_module_that_is_stopped_at_the_end_is_a_fault() {
-    for (reason, faults) in [("finished", &["module 'perception' was stopped when the run ended"][..]), ("interrupted", &[])] {
+    for (reason, faults) in [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])] {
         let mut run = run(reason);
         ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
         run.facts.stopped.push("perception".into());

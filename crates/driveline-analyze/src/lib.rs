@@ -38,7 +38,7 @@ mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use escape::{escape, sentence};
-pub use faults::{Fault, FaultKind, Unconnected};
+pub use faults::{Fault, FaultKind};
 pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};
 pub use quantiles::{Quantiles, Rank};

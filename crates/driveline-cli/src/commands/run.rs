@@ -280,6 +280,9 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        let facts = self.collector.facts_mut();
+        facts.stopped.clone_from(&outcome.stopped);
+        facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
         let text = text + &failed_calls(&summary) + &not_done(&summary);
         if code == exit::DONE && (summary.failed() > 0 || !summary.faults.is_empty()) {

@@ -109,6 +109,20 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
 }
 
 #[test]
+fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() {
+    let private = tempfile::tempdir().unwrap();
+    let environment = format!("  rest:\n    environment: {{DRIVELINE_DOMAIN_DIR: {}/domain}}\n", private.path().display());
+    let f = Fixture::new(&GRAPH.replace("  rest:\n", &environment));
+    let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out"]);
+    assert_eq!(code, 6, "{out}{err}");
+    let told = "error: ended: 'counter' has finished; relay never received topic 'a' from counter; relay was never called; printer was never called\n";
+    assert!(err.ends_with(told), "{err}");
+    assert!(out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "), "{out}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["faults"][0]["kind"], "not_connected", "{summary}");
+}
+
+#[test]
 fn calls_of_services_are_counted_by_what_became_of_them() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out", "--set", "relay.ask=5"]);

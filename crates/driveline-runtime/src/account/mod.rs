@@ -74,6 +74,15 @@ pub enum Record {
         /// The other end, why, and what to do.
         text: String,
     },
+    /// A port has found another one on its topic.
+    Matched {
+        /// Component.
+        component: String,
+        /// Its input or output port.
+        port: String,
+        /// The component or node at the other end.
+        peer: String,
+    },
     /// An input gets no samples because its component keeps as many as it may hold; once more when it goes on.
     Held {
         /// Component.

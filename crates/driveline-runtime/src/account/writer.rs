@@ -154,8 +154,11 @@ impl Writer {
 
     /// What happened to a port, where somebody must know of it when the run is over.
     pub(crate) fn endpoint(&self, component: &str, port: &str, event: &EndpointEvent) {
-        if let EndpointEvent::Refused { text } = event {
-            self.send(Record::Refused { component: component.to_owned(), port: port.to_owned(), text: text.clone() });
+        let (component, port) = (component.to_owned(), port.to_owned());
+        match event {
+            EndpointEvent::Refused { text } => self.send(Record::Refused { component, port, text: text.clone() }),
+            EndpointEvent::Matched { peer } => self.send(Record::Matched { component, port, peer: peer.clone() }),
+            _ => {}
         }
     }
 

@@ -4,7 +4,7 @@
 use super::child::{Child, Source, Start};
 use super::death::{Death, When, help, how_it_ended};
 use super::gateway::is_gateway;
-use super::matching::{self, Edge};
+use super::matching::{self, Unconnected};
 use super::options::LaunchOptions;
 use super::restarts::Restarts;
 use super::{End, Event, Interrupt, Outcome, Sink};
@@ -26,6 +26,8 @@ const STOP_BEHIND: Duration = Duration::from_secs(1);
 const WAITING: Duration = Duration::from_secs(3);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
+/// The same while the graph runs without some of the connections.
+const MATCH_LATER: Duration = Duration::from_secs(1);
 
 /// A run could not be started or watched. Processes that were started have been ended.
 #[derive(Debug, Error)]
@@ -100,6 +102,9 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         end: None,
         interrupted_at: None,
         killed: Vec::new(),
+        unconnected: Vec::new(),
+        match_at: Instant::now(),
+        stopped: Vec::new(),
         finished: Vec::new(),
         slowest: Duration::ZERO,
         restarts: Restarts::new(gateways),
@@ -151,6 +156,11 @@ struct Launcher<'a> {
     /// When somebody wanted the end last.
     interrupted_at: Option<Instant>,
     killed: Vec<String>,
+    /// Connections that have not existed so far, and when to look again.
+    unconnected: Vec<Unconnected>,
+    match_at: Instant,
+    /// Modules that were stopped when the run was to end.
+    stopped: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
     /// The longest call of a callback so far.
@@ -189,7 +199,8 @@ impl Launcher<'_> {
         }
         let unreadable = self.children.iter().map(Child::unreadable).sum();
         let end = self.end.unwrap_or(End::Interrupted);
-        Ok(Outcome { end, killed: self.killed, unreadable })
+        let Self { killed, unconnected, stopped, .. } = self;
+        Ok(Outcome { end, killed, unreadable, unconnected, stopped })
     }
 
     /// How long nothing must happen until a run is over whose source has finished.
@@ -249,6 +260,7 @@ impl Launcher<'_> {
                     self.phase = Phase::Settling { active: now, until: now + self.options.settle + self.slowest };
                 }
             }
+            Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
                 self.slowest = self.slowest.max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
                 let from_finished = |i: &InputAccount| i.triggered && i.origins.iter().any(|o| self.finished.contains(&o.topic));
@@ -346,7 +358,29 @@ impl Launcher<'_> {
         }
     }
 
+    /// Looks whether connections exist by now.
+    fn look_for_late_matches(&mut self, now: Instant) {
+        let found = if self.unconnected.is_empty() { Vec::new() } else { matching::found(&mut self.unconnected, &self.options.domain_dir) };
+        self.report_matches(found);
+        self.match_at = now + MATCH_LATER;
+    }
+
+    /// An end reports a match, also in a directory that is not the launcher's.
+    fn matched(&mut self, component: &str, port: &str, peer: &str) {
+        let found = matching::reported(&mut self.unconnected, self.graph, component, port, peer);
+        self.report_matches(found);
+    }
+
+    fn report_matches(&mut self, found: Vec<Unconnected>) {
+        for Unconnected { topic, publisher, subscription, .. } in found {
+            self.sink.event(&Event::Matched { topic, publisher, subscription });
+        }
+    }
+
     fn stop(&mut self) {
+        self.look_for_late_matches(Instant::now());
+        self.look_at_children();
+        self.stopped = self.children.iter().filter(|c| c.ended.is_none() && c.stopped).map(|c| c.module.clone()).collect();
         self.sink.event(&Event::Stopping);
         self.phase = Phase::Stopping { at: self.children.len(), until: Instant::now() };
     }
@@ -414,6 +448,9 @@ impl Launcher<'_> {
         let now = Instant::now();
         if now >= self.tick_at {
             self.look_at_children();
+            if now >= self.match_at {
+                self.look_for_late_matches(now);
+            }
             self.sink.tick();
             self.tick_at = now + self.options.tick;
         }
@@ -449,14 +486,15 @@ impl Launcher<'_> {
     fn look_for_matches(&mut self, now: Instant) {
         let Phase::Matching { until, .. } = self.phase else { return };
         let here = |module: &str| self.children.iter().any(|c| c.module == module);
-        let missing: Vec<Edge> = matching::unmatched(self.graph, here, &self.options.domain_dir);
+        let missing = matching::unmatched(self.graph, here, &self.options.domain_dir);
         if !missing.is_empty() && now < until {
             self.phase = Phase::Matching { next: now + MATCH_AGAIN, until };
             return;
         }
-        for edge in missing {
+        for edge in &missing {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
+        (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
         self.children.iter_mut().for_each(Child::go);
         self.sink.event(&Event::Running);
         self.phase = Phase::Running;
