@@ -225,8 +225,9 @@ pub(crate) struct TopicSeries {
     newest: u64,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// Whether its samples are their own origin: a sensor's topic.
-    pub(crate) is_source: bool,
+    /// Whether samples that readers saw were their own origin, and whether some descended from others.
+    own_origin: bool,
+    descends: bool,
 }
 
 /// What a publisher counts; a restarted one begins anew.
@@ -267,7 +268,11 @@ impl Collector {
             self.clock_error_ns = self.clock_error_ns.max(input.header.clock_error_ns);
             let topic = self.topics.entry(input.topic).or_default();
             topic.newest = topic.newest.max(input.header.sequence);
-            topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
+            if input.header.origins.as_slice().iter().any(|o| o.topic == input.topic) {
+                topic.own_origin = true;
+            } else {
+                topic.descends = true;
+            }
             if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
                 stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
             }
@@ -307,10 +312,7 @@ impl Collector {
     /// component, and counts on top. Ignored for a stage or topic beyond the bounds.
     pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
         let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
-        // What a component publishes without having got anything comes from a sensor.
-        let is_source = self.facts.stages.iter().any(|s| s.name == stage && s.inputs.is_empty());
         let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
-        series.is_source |= is_source;
         let key = (stage.to_owned(), output.to_owned());
         if series.publishers.len() < MAX_STAGES || series.publishers.contains_key(&key) {
             let publisher = series.publishers.entry(key).or_default();
@@ -409,6 +411,14 @@ impl Collector {
         }
         let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
+    }
+
+    /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples are their own origin. A timer
+    /// that publishes before it has read anything is no sensor.
+    pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
+        let mut publishers = self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
+        let inside = publishers.peek().is_some();
+        publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
 
     /// Whether what is missed on an input is work that was not done. Where the graph does not tell, it may be.

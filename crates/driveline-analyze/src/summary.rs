@@ -269,7 +269,7 @@ impl Summary {
             frames_published: run
                 .topics
                 .iter()
-                .filter(|(_, t)| t.is_source)
+                .filter(|(id, t)| run.is_source(**id, t))
                 .fold(0, |sum, (&id, t)| sum.saturating_add(run.published(id, t))),
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
             missed_by_triggers: missed(true),

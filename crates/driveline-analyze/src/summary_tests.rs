@@ -201,6 +201,29 @@ fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_e
 }
 
 #[test]
+fn plans_that_a_timer_made_before_it_had_read_anything_make_it_no_source() {
+    let stages =
+        vec![stage("source", &[], &["number"]), stage("planner", &[("in", "number")], &["plan"]), stage("sink", &[("in", "plan")], &[])];
+    let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
+    run.set_published("source", "out", topic("number").id(), 60);
+    run.set_published("planner", "plan", topic("plan").id(), 120);
+    let number = published("number", 1, &[], MS, 2 * MS);
+    for (at, inherits) in [(10, false), (20, true), (30, true)] {
+        let from: &[(&SampleHeader, Arrival)] = if inherits { &[(&number, Arrival::Read)] } else { &[] };
+        let plan = published("plan", at, from, at * MS, at * MS);
+        let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
+        let read = input("in", "plan", Arrival::Triggered, &plan, 0);
+        run.add(&StageRecord { stage: "sink", start, end, inputs: &[read], ..StageRecord::default() });
+    }
+    assert_eq!(run.summary().frames_published, 60);
+    // A camera with an input for its settings, which never come.
+    let mut run = Collector::new(RunFacts { stages: vec![stage("camera", &[("in", "exposure")], &["image"])], ..RunFacts::default() });
+    run.set_published("camera", "image", topic("image").id(), 5);
+    hears(&mut run, 1, 1, 0);
+    assert_eq!(run.summary().frames_published, 5);
+}
+
+#[test]
 fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
     let mut run = Collector::new(facts());
     let waits = |run: &Collector| run.never_triggered().into_iter().map(|(c, t)| format!("{c}: {t:?}")).collect::<Vec<_>>();

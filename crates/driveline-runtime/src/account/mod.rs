@@ -149,6 +149,11 @@ pub enum Record {
         /// Component.
         component: String,
     },
+    /// The process knows that a component of the run has finished: its timers make one more tick each, and then only those for new samples.
+    Draining {
+        /// Since when.
+        at_ns: u64,
+    },
     /// Records that are missing from the stream because the reader was too slow.
     Lost {
         /// Callbacks, since the start.

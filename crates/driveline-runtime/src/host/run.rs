@@ -24,6 +24,8 @@ use thiserror::Error;
 
 /// How often counters are sent while they change, and events of outputs are logged.
 const COUNTERS: Duration = Duration::from_secs(1);
+/// First letter of the launcher's line `drain`, which its other line does not have.
+const DRAIN: u8 = b'd';
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -167,6 +169,7 @@ impl Module<'_> {
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
         });
+        let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
                 stop: self.stop,
@@ -174,8 +177,11 @@ impl Module<'_> {
                 socket: self.socket,
                 account: self.account.as_deref(),
                 instances: &mut instances,
+                draining: false,
             };
-            host.run(&executors)
+            let ran = host.run(&executors);
+            drained = host.draining;
+            ran
         });
         self.stop.stop();
         self.watch.ending();
@@ -184,6 +190,9 @@ impl Module<'_> {
         }
         for instance in instances.iter_mut().rev() {
             instance.log_events(self.account.as_deref());
+            if let Some(account) = self.account.as_deref().filter(|_| drained) {
+                instance.report_stalls(account);
+            }
             instance.shutdown();
             if let Some(account) = self.account {
                 instance.counters().into_iter().for_each(|c| account.send(c));
@@ -263,13 +272,17 @@ struct Running<'a> {
     socket: Option<&'a UnixStream>,
     account: Option<&'a Writer>,
     instances: &'a mut [Instance],
+    /// A component of the run has finished.
+    draining: bool,
 }
 
 /// What the process woke up for.
 enum Woken {
     Stop,
-    /// A byte from the launcher.
-    Word,
+    /// The launcher's word: to start, or that a component of the run has finished.
+    Word {
+        drain: bool,
+    },
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -288,12 +301,17 @@ impl Running<'_> {
     }
 
     fn run(&mut self, executors: &[(&str, Arc<Executor>)]) -> Result<(), HostError> {
+        let mut drain_at_once = false;
         if self.socket.is_some() {
             self.send_vital(Record::Ready);
             loop {
                 match self.wait(None)? {
                     Woken::Stop => return Ok(()),
-                    Woken::Word => break,
+                    Woken::Word { drain } => {
+                        // Both may have come at once.
+                        drain_at_once = drain;
+                        break;
+                    }
                     Woken::Finished(components) => self.finished(components),
                     Woken::Time => {}
                 }
@@ -309,6 +327,9 @@ impl Running<'_> {
             }
         }
         self.send(Record::Started { threads });
+        if drain_at_once {
+            self.drain();
+        }
         let mut counters_at = Instant::now() + COUNTERS;
         let mut end: Option<Instant> = None;
         loop {
@@ -322,10 +343,12 @@ impl Running<'_> {
                 Woken::Finished(components) => {
                     self.finished(components);
                     if self.socket.is_none() {
+                        self.drain();
                         end.get_or_insert(Instant::now() + SETTLE);
                     }
                 }
-                Woken::Word => {}
+                Woken::Word { drain } if drain => self.drain(),
+                Woken::Word { .. } => {}
                 Woken::Time if Instant::now() >= counters_at => {
                     for i in 0..self.instances.len() {
                         self.instances[i].log_events(self.account);
@@ -337,6 +360,14 @@ impl Running<'_> {
                 }
                 Woken::Time => {}
             }
+        }
+    }
+
+    /// Nothing new comes from what has finished: timers are not to repeat the last of it.
+    fn drain(&mut self) {
+        if !std::mem::replace(&mut self.draining, true) {
+            self.instances.iter().for_each(Instance::drain);
+            self.send_vital(Record::Draining { at_ns: MonotonicNs::now().0 });
         }
     }
 
@@ -367,7 +398,7 @@ impl Running<'_> {
         }
         if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
             return match socket.read(&mut bytes) {
-                Ok(n) if n > 0 => Ok(Woken::Word),
+                Ok(n) if n > 0 => Ok(Woken::Word { drain: bytes[..n].contains(&DRAIN) }),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
                 _ => Ok(Woken::Stop),

@@ -9,7 +9,7 @@ use super::options::LaunchOptions;
 use super::restarts::Restarts;
 use super::{End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
-use crate::graph::{ResolvedGraph, ResolvedModule};
+use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedTrigger};
 use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -107,6 +107,7 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         stopped: Vec::new(),
         finished: Vec::new(),
         slowest: Duration::ZERO,
+        slowest_timer: slowest_timer(graph, wanted),
         restarts: Restarts::new(gateways),
         began: Instant::now(),
         tick_at: Instant::now(),
@@ -119,6 +120,15 @@ fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
     let read: Vec<_> = graph.module(module).into_iter().flat_map(|m| &m.components).flat_map(|c| &c.inputs).map(|i| &i.topic).collect();
     let feeds = |m: &ResolvedModule| m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic));
     graph.modules.iter().filter(|m| m.name.as_str() != module && feeds(m)).map(|m| m.name.as_str()).collect()
+}
+
+/// The longest period with which a component of these modules reads its inputs.
+fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
+    let period = |c: &ResolvedComponent| match c.trigger {
+        ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),
+        _ => None,
+    };
+    graph.components().filter(|(m, _)| wanted(m.name.as_str())).filter_map(|(_, c)| period(c)).max().unwrap_or_default()
 }
 
 /// Where a run stands.
@@ -165,6 +175,8 @@ struct Launcher<'a> {
     finished: Vec<TopicId>,
     /// The longest call of a callback so far.
     slowest: Duration,
+    /// The longest period of timers that read inputs.
+    slowest_timer: Duration,
     /// Of gateways, which are the first children.
     restarts: Restarts,
     began: Instant,
@@ -203,9 +215,9 @@ impl Launcher<'_> {
         Ok(Outcome { end, killed, unreadable, unconnected, stopped })
     }
 
-    /// How long nothing must happen until a run is over whose source has finished.
+    /// How long nothing must happen until a run is over whose source has finished: a timer may still have to read it.
     fn quiet(&self) -> Duration {
-        self.options.quiet + self.slowest
+        self.options.quiet + self.slowest + self.slowest_timer
     }
 
     /// Sleeps until something happens and says what.
@@ -256,6 +268,9 @@ impl Launcher<'_> {
                 self.finished.extend(outputs.map(|o| o.topic.id()));
                 if matches!(self.phase, Phase::Starting { .. } | Phase::Matching { .. } | Phase::Running) {
                     self.end = Some(End::Finished { component: component.clone() });
+                    if matches!(self.phase, Phase::Running) {
+                        self.children.iter_mut().filter(|c| !is_gateway(&c.module)).for_each(Child::drain);
+                    }
                     let now = Instant::now();
                     self.phase = Phase::Settling { active: now, until: now + self.options.settle + self.slowest };
                 }
@@ -263,7 +278,9 @@ impl Launcher<'_> {
             Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
                 self.slowest = self.slowest.max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
-                let from_finished = |i: &InputAccount| i.triggered && i.origins.iter().any(|o| self.finished.contains(&o.topic));
+                // What a timer reads again is nothing new.
+                let from_finished =
+                    |i: &InputAccount| (i.triggered || i.fresh) && i.origins.iter().any(|o| self.finished.contains(&o.topic));
                 if let Phase::Settling { active, .. } = &mut self.phase
                     && call.inputs.iter().any(from_finished)
                 {

@@ -2,7 +2,7 @@
 //! A host program whose components are compiled in, in Rust, instead of loaded from shared libraries.
 //!
 //! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
-//! on, and misbehaves when told to; `Printer` prints.
+//! on, and misbehaves when told to; `Planner` reads at its own times; `Printer` prints.
 
 use driveline::service::RawClient;
 use driveline::types::Schema;
@@ -66,6 +66,13 @@ impl ComponentLibrary for Builtin {
                 ],
             },
             ComponentClass {
+                name: "Planner".into(),
+                doc: "Publishes the newest number that it can read, or 0; for a timer.".into(),
+                inputs: vec![port("in")],
+                outputs: vec![port("out")],
+                parameters: vec![],
+            },
+            ComponentClass {
                 name: "Printer".into(),
                 doc: "Prints numbers.".into(),
                 inputs: vec![port("count")],
@@ -79,6 +86,7 @@ impl ComponentLibrary for Builtin {
         match class {
             "Counter" => Ok(Box::new(Counter)),
             "Relay" => Ok(Box::new(Relay::default())),
+            "Planner" => Ok(Box::new(Planner::default())),
             "Printer" => Ok(Box::new(Printer { name: instance.to_owned(), hang: AtomicI64::new(0) })),
             _ => Err(LoadError { text: format!("there is no class {class}") }),
         }
@@ -264,6 +272,28 @@ impl Component for Relay {
             Some(mut output) => publish(&mut output, number),
             None => Ok(()),
         }
+    }
+
+    fn shutdown(&self) {}
+}
+
+#[derive(Default)]
+struct Planner {
+    output: OnceLock<Mutex<RawPublisher>>,
+}
+
+impl Component for Planner {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        let output = io.outputs.pop().ok_or_else(|| failure("no output"))?;
+        let _ = self.output.set(Mutex::new(output));
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        let newest = invocation.read(0);
+        let bytes = newest.as_ref().and_then(RawSample::payload).and_then(|b| b.try_into().ok());
+        let mut output = self.output.get().ok_or_else(|| failure("no output"))?.lock().map_err(failure)?;
+        publish(&mut output, bytes.map_or(0, u64::from_le_bytes))
     }
 
     fn shutdown(&self) {}

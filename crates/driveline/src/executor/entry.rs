@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// No deadline.
@@ -194,6 +194,18 @@ struct Clock {
     first: Duration,
     next: MonotonicNs,
     ended: bool,
+    drain: Drain,
+}
+
+/// Which ticks of a timer still come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    /// All: the run goes on.
+    No,
+    /// One more, and then those that have something new to work on.
+    LastTick,
+    /// Those that have something new to work on. The number of calls that had fed the timer at its last tick.
+    OnlyFresh { fed: u64 },
 }
 
 type Callback = Box<dyn Fn(&Invocation<'_>) + Send + Sync>;
@@ -216,6 +228,8 @@ pub(super) struct Entry {
     /// When a stall of an input has to be reported; nanoseconds.
     stall_at: AtomicU64,
     pub(super) muted: AtomicBool,
+    /// The callback whose calls give this timer something to work on, if it has no inputs of its own.
+    fed_by: OnceLock<Weak<Entry>>,
     skips: Skips,
     invocations: AtomicU64,
     failed: AtomicU64,
@@ -251,7 +265,9 @@ impl Entry {
         attention: Option<Arc<dyn Attention>>,
     ) -> Result<Self, String> {
         let timer = match &trigger {
-            Trigger::Timer { period, .. } => Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false }),
+            Trigger::Timer { period, .. } => {
+                Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false, drain: Drain::No })
+            }
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
@@ -279,6 +295,7 @@ impl Entry {
             starved: AtomicBool::new(false),
             stall_at: AtomicU64::new(NEVER),
             muted: AtomicBool::new(false),
+            fed_by: OnceLock::new(),
             skips: Skips::default(),
             invocations: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -390,6 +407,38 @@ impl Entry {
         }
     }
 
+    /// Has the timer tick once more, and after that only when something new is there: an unread sample, or a call of what feeds it.
+    pub(super) fn drain_timer(&self) {
+        if let Some(clock) = &mut self.state().timer
+            && clock.drain == Drain::No
+        {
+            clock.drain = Drain::LastTick;
+        }
+    }
+
+    pub(super) fn set_fed_by(&self, other: &Arc<Entry>) {
+        let _ = self.fed_by.set(Arc::downgrade(other));
+    }
+
+    /// Number of calls that gave this timer something to work on.
+    fn fed(&self) -> u64 {
+        self.fed_by.get().and_then(Weak::upgrade).map_or(0, |other| other.invocations.load(Ordering::Relaxed))
+    }
+
+    /// Whether a tick that is due now is to be made.
+    fn may_tick(&self, clock: &mut Clock, ports: &[InputPort]) -> bool {
+        let fed = self.fed();
+        let may = match clock.drain {
+            Drain::No => return true,
+            Drain::LastTick => true,
+            Drain::OnlyFresh { fed: before } => fed != before || ports.iter().any(|p| p.subscription.has_unread()),
+        };
+        if may {
+            clock.drain = Drain::OnlyFresh { fed };
+        }
+        may
+    }
+
     /// When the entry wants to be looked at next, whatever arrives.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
         let timer = Some(MonotonicNs(self.deadline.load(Ordering::Acquire))).filter(|d| d.0 != NEVER);
@@ -425,6 +474,9 @@ impl Entry {
             let scheduled = MonotonicNs(clock.next.0 + overruns * period);
             clock.next = scheduled + clock.period;
             self.deadline.store(clock.next.0, Ordering::Release);
+            if !self.may_tick(clock, ports) {
+                return None;
+            }
             self.overruns.fetch_add(overruns, Ordering::Relaxed);
             let samples = ports.iter().map(|_| None).collect();
             return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });

@@ -114,6 +114,12 @@ impl CallbackHandle {
         self.entry.set_first_tick(after);
     }
 
+    /// Says that calls of `other` give this timer something to work on, which counts once it drains ([`TimerEnd::drain`]). Only the
+    /// first call has an effect.
+    pub fn fed_by(&self, other: &Self) {
+        self.entry.set_fed_by(&other.entry);
+    }
+
     /// What ends its ticks, if time triggers it.
     #[must_use]
     pub fn timer_end(&self) -> TimerEnd {
@@ -128,6 +134,15 @@ pub struct TimerEnd {
 }
 
 impl TimerEnd {
+    /// One more tick comes, and after that only ticks that have something new to work on: an unread sample of an input, or a call
+    /// of what feeds the timer ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last sample.
+    /// Waits as [`Self::end`].
+    pub fn drain(&self) {
+        if let Some(entry) = self.entry.upgrade() {
+            entry.drain_timer();
+        }
+    }
+
     /// No further tick comes; one that runs is not interrupted, and may be the caller. Waits while the callback's inputs are
     /// looked at, which is never long.
     pub fn end(&self) {
@@ -285,6 +300,8 @@ impl Drop for Executor {
     }
 }
 
+#[cfg(test)]
+mod drain_tests;
 #[cfg(test)]
 mod stall_tests;
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) fn rig(threads: usize) -> Rig {
 }
 
 impl Rig {
-    fn publisher(&self, topic: &str) -> RawPublisher {
+    pub(super) fn publisher(&self, topic: &str) -> RawPublisher {
         self.node.bytes_publisher(topic, "raw", PublisherOptions::default()).unwrap()
     }
     fn input(&self, topic: &str, depth: u32) -> (String, RawSubscription) {
