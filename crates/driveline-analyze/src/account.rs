@@ -24,8 +24,8 @@ const MAX_SERVICES: usize = 4_000;
 /// What is known besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// Callbacks that never arrived, by module.
-    lost: BTreeMap<String, u64>,
+    /// Callbacks and other records that never arrived, by module.
+    lost: BTreeMap<String, (u64, u64)>,
     /// Counters of each component; each set replaces the one before.
     pub(crate) counters: BTreeMap<String, CallbackCounters>,
     /// Calls, by component, service and end.
@@ -73,7 +73,11 @@ impl CallSeries {
 
 impl Accounts {
     pub(crate) fn lost(&self) -> u64 {
-        self.lost.values().fold(0, |sum, &n| sum.saturating_add(n))
+        self.lost.values().fold(0, |sum, &(callbacks, _)| sum.saturating_add(callbacks))
+    }
+
+    pub(crate) fn lost_others(&self) -> u64 {
+        self.lost.values().fold(0, |sum, &(_, others)| sum.saturating_add(others))
     }
 }
 
@@ -120,8 +124,8 @@ impl Collector {
                     self.accounts.services.entry(key).or_default().set(*calls);
                 }
             }
-            Record::Lost { callbacks, .. } => {
-                self.accounts.lost.insert(module.to_owned(), *callbacks);
+            Record::Lost { callbacks, others } => {
+                self.accounts.lost.insert(module.to_owned(), (*callbacks, *others));
             }
             _ => {}
         }
@@ -210,7 +214,7 @@ mod tests {
         run.take("perception", &Record::Callback(failed));
         for callbacks in [3, 5] {
             run.take("perception", &Record::Lost { callbacks, others: 0 });
-            run.take("sensing", &Record::Lost { callbacks: 1, others: 0 });
+            run.take("sensing", &Record::Lost { callbacks: 1, others: 2 });
         }
         let stats = CallbackCounters { invocations: 9, skipped_stale: 4, ..Default::default() };
         run.take("perception", &Record::Counters { component: "lane".into(), stats });
@@ -238,6 +242,7 @@ mod tests {
         assert_eq!((s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()), (1, "classical", "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
+        assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")), "{:?}", s.notes);
     }
 

@@ -363,6 +363,22 @@ impl Collector {
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
+    /// Why the number of samples that an input did not read cannot be known, if so.
+    pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
+        if !self.cut_off.contains(stage) {
+            return None;
+        }
+        let publishers = || self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == input.topic));
+        if publishers().next().is_none() || self.facts.external.iter().any(|t| t.id() == input.topic) {
+            return Some("the topic is published from outside of the run as well, by programs whose counts are not known here".to_owned());
+        }
+        let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
+        Some(format!(
+            "the process of {}, which publishes, was killed or ended out of turn too, up to a second after its last count",
+            also.name
+        ))
+    }
+
     /// Components that samples trigger and that were not called once, in the order of the graph, each with those of its topics that nothing came on; none, where something
     /// came on each.
     #[must_use]

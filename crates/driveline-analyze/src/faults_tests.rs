@@ -164,3 +164,26 @@ fn a_module_that_is_stopped_at_the_end_is_a_fault() {
         assert_eq!(whats(&run), faults, "{reason}");
     }
 }
+
+#[test]
+fn where_a_count_cannot_be_known_the_edge_says_so_with_the_reason() {
+    let cut_off = |stages: &[&str], external: &[&str]| {
+        let mut run = run("interrupted");
+        run.facts.external.extend(external.iter().map(|t| topic(t)));
+        input(&mut run, "lane", "image", InputCounters { received: 4, ..Default::default() });
+        published(&mut run, "camera", "image", 60);
+        stages.iter().for_each(|s| run.cut_off(s));
+        let summary = run.summary();
+        let page = report::render(&run, &summary);
+        let lane = summary.subscriptions.iter().find(|s| s.stage == "lane").unwrap();
+        assert_eq!(page.contains("56 + unknown</td>"), lane.unknown.is_some());
+        assert_eq!(summary.notes.iter().any(|n| n.contains("of 'image' were not read by lane is not known")), lane.unknown.is_some());
+        assert!(!page.contains("Every sample that was to be worked on was worked on."));
+        (lane.not_read, lane.unknown.clone())
+    };
+    assert_eq!(cut_off(&["lane"], &[]), (56, None), "the publisher has counted");
+    let (not_read, why) = cut_off(&["lane", "camera"], &[]);
+    assert!(not_read == 56 && why.is_some_and(|w| w.contains("the process of camera, which publishes, was killed")));
+    let (_, why) = cut_off(&["lane"], &["image"]);
+    assert!(why.is_some_and(|w| w.contains("published from outside of the run")));
+}

@@ -124,6 +124,8 @@ pub struct SubscriptionSummary {
     pub not_read: u64,
     /// Samples that were published and of which the component, whose process was killed or ended out of turn, told neither; 0 where the process ended by itself.
     pub unread: u64,
+    /// Why it is not known how many more were not read; none where all are counted.
+    pub unknown: Option<String>,
 }
 
 /// One end of a service.
@@ -352,6 +354,11 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             s.stage
         ));
     }
+    for s in subscriptions {
+        if let Some(why) = &s.unknown {
+            notes.push(format!("How many samples of '{}' were not read by {} is not known: {why}.", s.topic, s.stage));
+        }
+    }
     for (component, port, text) in &run.accounts.refused {
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
     }
@@ -364,6 +371,12 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     if run.accounts.lost() > 0 {
         notes
             .push(format!("{} callbacks are missing from all figures: they came faster than they could be recorded.", run.accounts.lost()));
+    }
+    if run.accounts.lost_others() > 0 {
+        notes.push(format!(
+            "{} other records of modules are missing: they came faster than they could be recorded. Counts and failures may be incomplete.",
+            run.accounts.lost_others()
+        ));
     }
     if run.contradictions > 0 {
         notes.push(format!(
@@ -405,6 +418,7 @@ fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSerie
             lost_on_the_way: c.lost_on_the_way,
             not_read: c.not_read.saturating_add(unread),
             unread,
+            unknown: run.unknown(name, series),
         }
     })
 }

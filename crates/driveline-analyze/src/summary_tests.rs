@@ -146,8 +146,10 @@ fn what_a_process_had_not_read_when_it_was_killed_is_told() {
     assert_eq!(told, [("lane", "image", 4, 1, 195), ("fusion", "image", 0, 0, 200), ("fusion", "lanes", 0, 0, 0)]);
     // What is only read when something else triggers is no work.
     assert_eq!((s.unread_by_triggers, s.missed_by_triggers), (195, 1));
-    let [note] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
+    let [note, of_lane] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
     assert!(note.starts_with("195 of 200 samples of 'image' were not read by lane: its process was killed"), "{note}");
+    // What it published in its last second it has not counted.
+    assert!(of_lane.starts_with("How many samples of 'lanes' were not read by fusion is not known: the process of lane"), "{of_lane}");
 }
 
 #[test]

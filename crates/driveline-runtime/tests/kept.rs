@@ -7,6 +7,7 @@ mod support;
 
 use driveline_runtime::account::{InputCounters, Record};
 use driveline_runtime::launch::End;
+use std::time::Duration;
 use support::{Fixture, Seen};
 
 /// A counter of numbers, a relay that keeps the last two of them, a printer.
@@ -67,4 +68,14 @@ fn an_input_goes_on_when_its_samples_are_given_back() {
         assert!(end.missed > 0, "{reach}: a number came each 10 ms");
         assert!(input_of_relay(&seen).received >= 3, "{reach}: called again");
     }
+}
+
+#[test]
+fn samples_that_are_kept_at_the_end_of_a_short_run_are_reported_as_well() {
+    let mut f = Fixture::new(&graph("process", 5, ""));
+    // Over before the executor would report it.
+    f.options.quiet = Duration::ZERO;
+    let mut seen = Seen::default();
+    assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
+    assert!(matches!(held(&seen)[..], [Record::Held { held: 2, end: None, .. }]), "{:?}", seen.records);
 }

@@ -66,7 +66,14 @@ fn missed(s: &Summary) -> String {
     };
     let uncalled = s.uncalled().map(|text| format!(" {text}.")).unwrap_or_default();
     let missed = match most {
-        None if all == 0 || s.not_read_by_triggers > 0 || !s.faults.is_empty() || !uncalled.is_empty() => String::new(),
+        None if all == 0
+            || s.not_read_by_triggers > 0
+            || s.subscriptions.iter().any(|x| x.unknown.is_some())
+            || !s.faults.is_empty()
+            || !uncalled.is_empty() =>
+        {
+            String::new()
+        }
         None => " Every sample that was to be worked on was worked on.".to_owned(),
         Some(most) => format!(
             " {} of {} samples that were to be worked on were not (newer ones had come, or they were lost on the way): {} of them at {}.",

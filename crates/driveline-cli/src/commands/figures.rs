@@ -25,7 +25,7 @@ pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
     let groups = [(3, 2, "TRANSMISSION"), (5, 2, "PROCESSING")];
     let mut rows: Vec<Row> = summary.stages.iter().map(|s| stage(s, summary)).collect();
     // While a run goes on, samples wait now and then.
-    if summary.ended.is_some() && summary.subscriptions.iter().any(|s| s.not_read > 0) {
+    if summary.ended.is_some() && summary.subscriptions.iter().any(|s| s.not_read > 0 || s.unknown.is_some()) {
         wide.push("NOT READ");
         narrow.push("UNREAD");
         rows.iter_mut().zip(&summary.stages).for_each(|(row, s)| row.push(not_read(s, summary)));
@@ -143,7 +143,9 @@ fn stage(s: &StageSummary, summary: &Summary) -> Row {
 }
 
 fn not_read(s: &StageSummary, summary: &Summary) -> String {
-    summary.subscriptions.iter().filter(|i| i.stage == s.stage).map(|i| i.not_read).fold(0, u64::saturating_add).to_string()
+    let inputs = || summary.subscriptions.iter().filter(|i| i.stage == s.stage);
+    let known = inputs().map(|i| i.not_read).fold(0, u64::saturating_add);
+    if inputs().any(|i| i.unknown.is_some()) { format!("{known} + ?") } else { known.to_string() }
 }
 
 fn end_to_end(e: &EndToEnd) -> Row {

@@ -339,7 +339,13 @@ impl Running<'_> {
             }
             let next = end.map_or(counters_at, |end| end.min(counters_at));
             match self.wait(Some(next.saturating_duration_since(now)))? {
-                Woken::Stop => return Ok(()),
+                Woken::Stop => {
+                    // The launcher's word came before its signal, and may be noticed after it.
+                    if self.has_word_to_drain() {
+                        self.drain();
+                    }
+                    return Ok(());
+                }
                 Woken::Finished(components) => {
                     self.finished(components);
                     if self.socket.is_none() {
@@ -375,6 +381,14 @@ impl Running<'_> {
         for component in components {
             self.send_vital(Record::Finished { component: component.to_string() });
         }
+    }
+
+    fn has_word_to_drain(&self) -> bool {
+        let Some(mut socket) = self.socket else { return false };
+        let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
+        let waits = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
+        let mut bytes = [0u8; 64];
+        waits && socket.read(&mut bytes).is_ok_and(|n| bytes[..n].contains(&DRAIN))
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {

@@ -86,6 +86,10 @@ pub struct Seen {
     pub crash_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
     pub stop_at: Option<&'static str>,
+    /// The module that is stopped; the first one if empty.
+    pub stops: &'static str,
+    /// Modules of `pids`.
+    pub modules: Vec<String>,
 }
 
 impl Seen {
@@ -111,7 +115,8 @@ impl Seen {
         ] {
             if at.is_some_and(|at| line.contains(at)) {
                 *at = None;
-                kill_process(Pid::from_raw(self.pids[0].cast_signed()).unwrap(), signal).unwrap();
+                let which = self.modules.iter().position(|m| signal == Signal::STOP && m == self.stops).unwrap_or(0);
+                kill_process(Pid::from_raw(self.pids[which].cast_signed()).unwrap(), signal).unwrap();
             }
         }
     }
@@ -144,8 +149,9 @@ impl Sink for Seen {
     }
 
     fn event(&mut self, event: &Event) {
-        if let Event::Spawned { pid, .. } = event {
+        if let Event::Spawned { pid, module } = event {
             self.pids.push(*pid);
+            self.modules.push(module.clone());
         }
         self.events.push(event.clone());
         self.line(&event.to_string());
