@@ -25,9 +25,9 @@
 mod account;
 mod collector;
 mod escape;
-mod faults;
 mod machine;
 mod output;
+mod problems;
 pub mod prose;
 mod quantiles;
 pub mod report;
@@ -38,9 +38,9 @@ mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
 pub use escape::{escape, sentence};
-pub use faults::{Fault, FaultKind};
 pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};
+pub use problems::{Problem, ProblemKind};
 pub use quantiles::{Quantiles, Rank};
 pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary, SubscriptionSummary, Summary};
 pub use w9::{PaperFigure, W9, W9Stage};

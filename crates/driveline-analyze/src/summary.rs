@@ -3,8 +3,8 @@
 
 use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
-use crate::faults::{self, Fault};
 use crate::machine::MachineFacts;
+use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
 use crate::waits::{self, Wait};
@@ -32,7 +32,7 @@ pub struct Summary {
     /// The first failures of components, with topic and sequence number.
     pub failures: Vec<String>,
     /// Work of the graph that was not done although no call failed.
-    pub faults: Vec<Fault>,
+    pub problems: Vec<Problem>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
     /// From the first callback's start to the last one's end, in seconds; where no callback was called, how long the modules ran.
@@ -264,7 +264,7 @@ impl Summary {
             facts: facts(run),
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
-            faults: faults::of(run),
+            problems: problems::of(run),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
             duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),

@@ -10,14 +10,16 @@ use std::fmt::Write;
 /// That the run did not end as it should, that calls failed or that work was not done; nothing after a good run.
 pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
-    let faults: String = s.faults.iter().map(|f| format!("<br>{}", sentence(&f.to_string()))).collect();
+    let problems: String = s.problems.iter().map(|f| format!("<br>{}", sentence(&f.to_string()))).collect();
     match &s.ended {
         Some(e) if !e.ok => {
             let help = e.help.iter().map(|h| format!("<br><small>{}</small>", sentence(h))).collect::<String>();
-            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}{faults}</p>", sentence(&e.text))
+            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}{problems}</p>", sentence(&e.text))
         }
-        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}{faults}</p>"),
-        _ if !faults.is_empty() => format!("<p class='notice failed' role=alert><b>This run did not do all of its work.</b>{faults}</p>"),
+        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}{problems}</p>"),
+        _ if !problems.is_empty() => {
+            format!("<p class='notice failed' role=alert><b>This run did not do all of its work.</b>{problems}</p>")
+        }
         _ => String::new(),
     }
 }
@@ -69,7 +71,7 @@ fn missed(s: &Summary) -> String {
         None if all == 0
             || s.not_read_by_triggers > 0
             || s.subscriptions.iter().any(|x| x.unknown.is_some())
-            || !s.faults.is_empty()
+            || !s.problems.is_empty()
             || !uncalled.is_empty() =>
         {
             String::new()

@@ -100,8 +100,8 @@ fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_b
         }
         assert!(err.ends_with(&format!("error: ended: 'counter' has finished; {told}\n")), "{err}");
         let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-        let fault = &summary["faults"][0];
-        assert_eq!((&fault["kind"], &fault["stage"], &fault["topic"]), (&"samples_kept".into(), &"relay".into(), &"a".into()));
+        let problem = &summary["problems"][0];
+        assert_eq!((&problem["kind"], &problem["stage"], &problem["topic"]), (&"samples_kept".into(), &"relay".into(), &"a".into()));
         let relay = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "relay").unwrap();
         assert_eq!([&relay["received"], &relay["missed"], &relay["not_read"]], [&Value::from(2), &247.into(), &1.into()]);
         assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run did not do all of its work."));
@@ -123,7 +123,7 @@ fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
     assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
     assert!(out.contains(" not read, ") && out.contains("NOT READ") && out.ends_with("ended as asked\n"), "{out}");
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    assert!(summary["not_read_by_triggers"].as_u64() > Some(0) && summary["faults"] == Value::Array(vec![]), "{summary}");
+    assert!(summary["not_read_by_triggers"].as_u64() > Some(0) && summary["problems"] == Value::Array(vec![]), "{summary}");
     assert!(!std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Every sample that was to be worked on"));
 }
 
@@ -160,7 +160,7 @@ fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() 
     assert!(err.ends_with(told), "{err}");
     assert!(out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "), "{out}");
     let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    assert_eq!(summary["faults"][0]["kind"], "not_connected", "{summary}");
+    assert_eq!(summary["problems"][0]["kind"], "not_connected", "{summary}");
 }
 
 #[test]

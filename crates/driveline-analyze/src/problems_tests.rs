@@ -61,9 +61,9 @@ fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
     assert_eq!(whats(&run), [""; 0]);
     run.take("m", &held(None));
     let summary = run.summary();
-    let [fault] = summary.faults.as_slice() else { panic!("{:?}", summary.faults) };
-    assert_eq!((fault.kind, &*fault.stage, fault.topic.as_deref()), (FaultKind::SamplesKept, "lane", Some("image")));
-    let text = fault.to_string();
+    let [problem] = summary.problems.as_slice() else { panic!("{:?}", summary.problems) };
+    assert_eq!((problem.kind, &*problem.stage, problem.topic.as_deref()), (ProblemKind::SamplesKept, "lane", Some("image")));
+    let text = problem.to_string();
     for part in
         ["lane was not called for topic 'image'", "2 of its samples", "max_held", "drop one first, or raise max_held", "until the end"]
     {
@@ -91,7 +91,7 @@ fn what_waits_at_the_end_keeps_the_report_from_saying_that_all_was_worked_on() {
     called(&mut run, "lane");
     input(&mut run, "lane", "image", InputCounters { received: 9, not_read: 3, ..Default::default() });
     let summary = run.summary();
-    assert_eq!((summary.faults.len(), summary.not_read_by_triggers), (0, 3), "queued at Ctrl-C is no fault");
+    assert_eq!((summary.problems.len(), summary.not_read_by_triggers), (0, 3), "queued at Ctrl-C is no problem");
     let page = report::render(&run, &summary);
     assert!(page.contains("3 samples that were to be worked on could still be read at the end, and were not."));
     assert!(!page.contains("Every sample that was to be worked on was worked on."));
@@ -113,9 +113,9 @@ fn a_connection_that_never_existed_is_a_fault_with_its_reason() {
         published(&mut run, "camera", "image", published_by_camera);
         of(&run)
     };
-    let faults = with("finished", 20, &[]);
-    assert_eq!(faults[0].to_string(), "lane never received topic 'image' from camera: all pins are promised; raise `pins` of the topic");
-    assert_eq!(faults.len(), 1);
+    let problems = with("finished", 20, &[]);
+    assert_eq!(problems[0].to_string(), "lane never received topic 'image' from camera: all pins are promised; raise `pins` of the topic");
+    assert_eq!(problems.len(), 1);
     assert_eq!(with("finished", 0, &[]).len(), 1);
     assert_eq!(with("interrupted", 20, &[]).len(), 1);
     assert_eq!(with("interrupted", 0, &[]), [], "no sample could arrive before the interrupt");
@@ -130,8 +130,8 @@ fn a_triggered_component_that_was_never_called_is_a_fault_when_the_run_has_finis
     input(&mut finished, "fusion", "lanes", InputCounters { received: 3, ..Default::default() });
     assert_eq!(whats(&finished), [""; 0], "what fusion lacks comes from outside");
     input(&mut finished, "fusion", "map", InputCounters { received: 1, ..Default::default() });
-    let faults = of(&finished);
-    assert!(faults[0].why.contains("samples came, and none of them triggered it"), "{faults:?}");
+    let problems = of(&finished);
+    assert!(problems[0].why.contains("samples came, and none of them triggered it"), "{problems:?}");
     finished.facts.ended = None;
     assert_eq!(whats(&finished), [""; 0], "while it goes on anything may come");
     finished.facts.ended = ended("module_died");
@@ -157,11 +157,11 @@ fn inputs_from_outside_and_an_early_interrupt_are_no_faults() {
 
 #[test]
 fn a_module_that_is_stopped_at_the_end_is_a_fault() {
-    for (reason, faults) in [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])] {
+    for (reason, problems) in [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])] {
         let mut run = run(reason);
         ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
         run.facts.stopped.push("perception".into());
-        assert_eq!(whats(&run), faults, "{reason}");
+        assert_eq!(whats(&run), problems, "{reason}");
     }
 }
 

@@ -6,10 +6,10 @@ use crate::collector::{Collector, InputFacts, InputSeries, StageFacts};
 use driveline_runtime::launch::Unconnected;
 use serde::Serialize;
 
-/// Kind of a [`Fault`].
+/// Kind of a [`Problem`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FaultKind {
+pub enum ProblemKind {
     /// A component kept as many samples of an input as it may hold, and got no others.
     SamplesKept,
     /// Two components of a topic were never connected.
@@ -22,10 +22,10 @@ pub enum FaultKind {
 
 /// Work of the graph that was not done; a run with one ends with exit code 6. Displays as `what: why`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Fault {
+pub struct Problem {
     /// Its kind.
-    pub kind: FaultKind,
-    /// The component; of [`FaultKind::ModuleStopped`] the module or gateway.
+    pub kind: ProblemKind,
+    /// The component; of [`ProblemKind::ModuleStopped`] the module or gateway.
     pub stage: String,
     /// The topic, where it is about one.
     pub topic: Option<String>,
@@ -35,21 +35,21 @@ pub struct Fault {
     pub why: String,
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.what, self.why)
     }
 }
 
 /// In the order of cause and effect: what is not connected is not called.
-pub(crate) fn of(run: &Collector) -> Vec<Fault> {
-    let mut faults: Vec<_> = run.facts.unconnected.iter().filter(|u| counts(run, u)).map(unconnected).collect();
-    faults.extend(run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)));
+pub(crate) fn of(run: &Collector) -> Vec<Problem> {
+    let mut problems: Vec<_> = run.facts.unconnected.iter().filter(|u| counts(run, u)).map(unconnected).collect();
+    problems.extend(run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)));
     // Who interrupts a run has not waited for its work.
     let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
-    faults.extend(stopped_modules.map(|module| stopped(module)));
-    faults.extend(never_called(run));
-    faults
+    problems.extend(stopped_modules.map(|module| stopped(module)));
+    problems.extend(never_called(run));
+    problems
 }
 
 /// A connection counts unless the topic is marked `external`, or nothing was published before the run was interrupted.
@@ -61,13 +61,13 @@ fn counts(run: &Collector, edge: &Unconnected) -> bool {
     !external && (published || !run.was_interrupted())
 }
 
-fn unconnected(edge: &Unconnected) -> Fault {
+fn unconnected(edge: &Unconnected) -> Problem {
     let Unconnected { topic, publisher, subscription, why } = edge;
     let what = format!("{subscription} never received topic '{topic}' from {publisher}");
-    Fault { kind: FaultKind::NotConnected, stage: subscription.clone(), topic: Some(topic.clone()), what, why: why.clone() }
+    Problem { kind: ProblemKind::NotConnected, stage: subscription.clone(), topic: Some(topic.clone()), what, why: why.clone() }
 }
 
-fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Fault {
+fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     let KeptSeries { topic, held, triggers, times, last_end } = kept;
     let what = if *triggers { "was not called for" } else { "could not read" };
     let times = if *times > 1 { format!(" {times} times") } else { String::new() };
@@ -75,8 +75,8 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Fault {
         || "until the end of the run".to_owned(),
         |end| format!("for {:.1} s the last time, in which {} more were missed", end.lasted_ms as f64 / 1e3, end.missed),
     );
-    Fault {
-        kind: FaultKind::SamplesKept,
+    Problem {
+        kind: ProblemKind::SamplesKept,
         stage: stage.to_owned(),
         topic: Some(topic.clone()),
         what: format!("{stage} {what} topic '{topic}'{times} while it kept {held} of its samples"),
@@ -86,9 +86,9 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Fault {
     }
 }
 
-fn stopped(module: &str) -> Fault {
-    Fault {
-        kind: FaultKind::ModuleStopped,
+fn stopped(module: &str) -> Problem {
+    Problem {
+        kind: ProblemKind::ModuleStopped,
         stage: module.to_owned(),
         topic: None,
         what: format!("'{module}' was stopped when the run ended"),
@@ -97,14 +97,14 @@ fn stopped(module: &str) -> Fault {
     }
 }
 
-fn never_called(run: &Collector) -> Vec<Fault> {
+fn never_called(run: &Collector) -> Vec<Problem> {
     if !run.facts.ended.as_ref().is_some_and(|e| matches!(e.reason, "finished" | "interrupted")) {
         // While it goes on anything may come; where a module died, that is why.
         return Vec::new();
     }
     let waits = run.never_triggered().into_iter();
     let waits = waits.filter(|(name, _)| run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s)));
-    let fault = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
+    let problem = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
         let names: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
         let why = match (names.is_empty(), run.was_refused(stage)) {
             (true, _) => "samples came, and none of them triggered it (`trigger:` and its limits in the graph file)".to_owned(),
@@ -112,9 +112,9 @@ fn never_called(run: &Collector) -> Vec<Fault> {
             (false, false) => format!("nothing came on topic {}", names.join(" and ")),
         };
         let (what, topic) = (format!("{stage} was never called"), topics.first().map(ToString::to_string));
-        Fault { kind: FaultKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
+        Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
     };
-    waits.map(fault).collect()
+    waits.map(problem).collect()
 }
 
 /// Whether a component that was never called should have been: not if what it lacks comes from outside of the run, nor if the run was
@@ -144,5 +144,5 @@ impl Collector {
 }
 
 #[cfg(test)]
-#[path = "faults_tests.rs"]
+#[path = "problems_tests.rs"]
 mod tests;
