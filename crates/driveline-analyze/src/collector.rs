@@ -8,6 +8,7 @@ use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
+use driveline_runtime::launch::Unconnected;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,12 @@ pub struct RunFacts {
     pub stages: Vec<StageFacts>,
     /// What it ran on.
     pub machine: MachineFacts,
+    /// Topics that the graph marks `external`: others may publish on them.
+    pub external: Vec<TopicName>,
+    /// Connections of the graph that never existed.
+    pub unconnected: Vec<Unconnected>,
+    /// Modules that were stopped (SIGSTOP) when the run ended.
+    pub stopped: Vec<String>,
 }
 
 impl RunFacts {
@@ -61,6 +68,7 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            external: graph.topics.iter().filter(|(_, t)| t.external).map(|(name, _)| name.clone()).collect(),
             ..Self::default()
         }
     }
@@ -228,8 +236,9 @@ pub(crate) struct TopicSeries {
     restarted: MonotonicNs,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// Whether its samples are their own origin: a sensor's topic.
-    pub(crate) is_source: bool,
+    /// Whether samples that readers saw were their own origin, and whether some descended from others.
+    own_origin: bool,
+    descends: bool,
 }
 
 /// What a publisher counts; a restarted one begins anew.
@@ -273,7 +282,11 @@ impl Collector {
             if input.header.publish_time > topic.restarted {
                 topic.newest = topic.newest.max(input.header.sequence);
             }
-            topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
+            if input.header.origins.as_slice().iter().any(|o| o.topic == input.topic) {
+                topic.own_origin = true;
+            } else {
+                topic.descends = true;
+            }
             if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
                 stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
             }
@@ -313,10 +326,7 @@ impl Collector {
     /// component, and counts on top. Ignored for a stage or topic beyond the bounds.
     pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
         let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
-        // What a component publishes without having got anything comes from a sensor.
-        let is_source = self.facts.stages.iter().any(|s| s.name == stage && s.inputs.is_empty());
         let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
-        series.is_source |= is_source;
         let key = (stage.to_owned(), output.to_owned());
         if series.publishers.len() < MAX_STAGES || series.publishers.contains_key(&key) {
             let publisher = series.publishers.entry(key).or_default();
@@ -384,6 +394,22 @@ impl Collector {
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
+    /// Why the number of samples that an input did not read cannot be known, if so.
+    pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
+        if !self.cut_off.contains(stage) {
+            return None;
+        }
+        let publishers = || self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == input.topic));
+        if publishers().next().is_none() || self.facts.external.iter().any(|t| t.id() == input.topic) {
+            return Some("the topic is published from outside of the run as well, by programs whose counts are not known here".to_owned());
+        }
+        let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
+        Some(format!(
+            "the process of {}, which publishes, was killed or ended out of turn too, up to a second after its last count",
+            also.name
+        ))
+    }
+
     /// Components that samples trigger and that were not called once, in the order of the graph, each with those of its topics that nothing came on; none, where something
     /// came on each.
     #[must_use]
@@ -438,6 +464,14 @@ impl Collector {
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
 
+    /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples are their own origin. A timer
+    /// that publishes before it has read anything is no sensor.
+    pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
+        let mut publishers = self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
+        let inside = publishers.peek().is_some();
+        publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
+    }
+
     /// Whether what is missed on an input is work that was not done. Where the graph does not tell, it may be.
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
@@ -468,7 +502,7 @@ impl Collector {
 impl InputSeries {
     /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
     /// anew with the component, if that is more.
-    fn heard_of(&self) -> u64 {
+    pub(crate) fn heard_of(&self) -> u64 {
         self.counters().accounted().max(self.received.saturating_add(self.missed))
     }
 

@@ -328,9 +328,14 @@ fn subscription_table(s: &Summary) -> Option<String> {
         let (received, missed) = (grouped(x.received as f64), grouped(x.missed as f64));
         let role = if x.triggers { "trigger" } else { "are read" };
         let lost = if x.triggers { format!("<td>{missed}</td><td></td>") } else { format!("<td></td><td>{missed}</td>") };
-        let others: String = [x.expired, x.corrupt, x.refused, x.lost_on_the_way, x.not_read]
+        let mut others: String = [x.expired, x.corrupt, x.refused, x.lost_on_the_way]
             .map(|n| if n == 0 { "<td></td>".to_owned() } else { format!("<td>{}</td>", grouped(n as f64)) })
             .concat();
+        others += &match (&x.unknown, x.not_read) {
+            (Some(why), n) => format!("<td title='{}'>{} + unknown</td>", escape(why), grouped(n as f64)),
+            (None, 0) => "<td></td>".to_owned(),
+            (None, n) => format!("<td>{}</td>", grouped(n as f64)),
+        };
         let _ = write!(
             t,
             "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}</tr>"

@@ -20,6 +20,8 @@ pub(super) struct Hung {
     calls: BTreeMap<String, Long>,
     /// The last refusal of each component that has not been called since.
     refused: BTreeMap<String, String>,
+    /// What is kept of inputs that get no samples since then, by component and input.
+    kept: BTreeMap<(String, String), (String, Instant)>,
     stopped: BTreeMap<String, (u32, Instant)>,
     /// Modules without a process, and what comes next.
     away: BTreeMap<String, String>,
@@ -43,6 +45,7 @@ impl Hung {
             publishers,
             calls: BTreeMap::new(),
             refused: BTreeMap::new(),
+            kept: BTreeMap::new(),
             stopped: BTreeMap::new(),
             away: BTreeMap::new(),
         }
@@ -65,6 +68,14 @@ impl Hung {
                 self.refused.remove(&ended.component);
             }
             Record::Refused { component, text, .. } => drop(self.refused.insert(component.clone(), text.clone())),
+            Record::Held { component, input, end: Some(_), .. } => {
+                self.kept.remove(&(component.clone(), input.clone()));
+            }
+            Record::Held { component, input, topic, held, .. } => {
+                let text =
+                    format!("{component} keeps {held} samples of '{topic}', which is max_held of its input '{input}', and gets no others");
+                self.kept.insert((component.clone(), input.clone()), (text, Instant::now()));
+            }
             _ => {}
         }
     }
@@ -107,7 +118,8 @@ impl Hung {
             Some(components) => format!("no result from {} (module '{module}' {what})", components.join(", ")),
             None => format!("nothing is carried (process '{module}' {what})"),
         });
-        away.chain(stopped).chain(calls).chain(refused).collect()
+        let kept = self.kept.values().map(|(text, since)| format!("{text} (for {} s)", (now - *since).as_secs()));
+        away.chain(stopped).chain(calls).chain(refused).chain(kept).collect()
     }
 
     /// How many samples were published since the one that the call is busy with.
@@ -131,6 +143,7 @@ mod tests {
             publishers: BTreeMap::new(),
             calls: BTreeMap::new(),
             refused: BTreeMap::new(),
+            kept: BTreeMap::new(),
             stopped: BTreeMap::new(),
             away: BTreeMap::new(),
         };

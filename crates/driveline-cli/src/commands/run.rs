@@ -10,7 +10,7 @@ use crate::exit;
 use crate::process;
 use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, prose, write_outputs};
+use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::{
@@ -31,6 +31,9 @@ const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
 /// Components of which it is told that they were never called.
 const MOST_WAITING: usize = 8;
+
+/// Problems of a run that are printed at its end; the report has all.
+const MAX_PROBLEMS: usize = 8;
 
 /// Explains the figures of what was not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
@@ -160,6 +163,15 @@ fn failed_calls(summary: &Summary) -> String {
     }
     let first = summary.failures.first().map(|f| format!("; first {f}")).unwrap_or_default();
     format!("; {}{first}", summary.failed_of().join(", "))
+}
+
+/// What else was not done, in short; nothing if all was.
+fn not_done(summary: &Summary) -> String {
+    let mut text: String = summary.problems.iter().take(MAX_PROBLEMS).map(|f| format!("; {}", f.what)).collect();
+    if let Some(more) = summary.problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
+        text += &format!("; {more} more");
+    }
+    text
 }
 
 /// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
@@ -298,10 +310,13 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        let facts = self.collector.facts_mut();
+        facts.stopped.clone_from(&outcome.stopped);
+        facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
-        let text = text + &failed_calls(&summary);
-        if code == exit::DONE && summary.failed() > 0 {
-            code = exit::CALLS_FAILED;
+        let text = text + &failed_calls(&summary) + &not_done(&summary);
+        if code == exit::DONE && (summary.failed() > 0 || !summary.problems.is_empty()) {
+            code = exit::WORK_NOT_DONE;
         }
         // A run that has not begun has no figures, and a table of zeros would look like some.
         let any = self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
@@ -313,6 +328,9 @@ impl<'a> Show<'a> {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
+            // Components that were never called have lines of their own, also those of which nothing else could be expected.
+            let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
+            problems.take(MAX_PROBLEMS).for_each(|problem| self.print_wrapped(&problem.to_string(), columns));
             // Where a module died, that is why.
             let waited =
                 if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };

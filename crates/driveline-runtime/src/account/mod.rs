@@ -74,6 +74,31 @@ pub enum Record {
         /// The other end, why, and what to do.
         text: String,
     },
+    /// A port has found another one on its topic.
+    Matched {
+        /// Component.
+        component: String,
+        /// Its input or output port.
+        port: String,
+        /// The component or node at the other end.
+        peer: String,
+    },
+    /// An input gets no samples because its component keeps as many as it may hold; once more when it goes on.
+    Held {
+        /// Component.
+        component: String,
+        /// Input port.
+        input: String,
+        /// Its topic.
+        topic: String,
+        /// Samples held, which is the input's `max_held`.
+        held: u32,
+        /// Whether samples of the input call the component; otherwise it reads them.
+        triggers: bool,
+        /// Set once the input goes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        end: Option<HeldEnd>,
+    },
     /// Something that whoever reads the run's figures must know.
     Fact {
         /// Component.
@@ -124,6 +149,11 @@ pub enum Record {
         /// Component.
         component: String,
     },
+    /// The process knows that a component of the run has finished: its timers make one more tick each, and then only those for new samples.
+    Draining {
+        /// Since when.
+        at_ns: u64,
+    },
     /// Records that are missing from the stream because the reader was too slow.
     Lost {
         /// Callbacks, since the start.
@@ -161,6 +191,15 @@ pub enum Record {
     /// A record of a newer release.
     #[serde(other)]
     Unknown,
+}
+
+/// End of what [`Record::Held`] reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldEnd {
+    /// How long it lasted, in milliseconds.
+    pub lasted_ms: u64,
+    /// Samples replaced by newer ones since it was reported.
+    pub missed: u64,
 }
 
 /// Which of a component's functions.

@@ -181,6 +181,13 @@ impl Child {
         }
     }
 
+    /// The word that a component of the run has finished.
+    pub(super) fn drain(&mut self) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(b"drain\n");
+        }
+    }
+
     pub(super) fn signal(&self, signal: Signal) {
         if self.ended.is_none() {
             let _ = pidfd_send_signal(&self.pidfd, signal);

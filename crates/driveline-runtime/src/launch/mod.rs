@@ -31,6 +31,7 @@ pub use death::{Death, When};
 pub use describe::{GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host, find_ros2_gateway};
 pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
+pub use matching::Unconnected;
 pub use options::LaunchOptions;
 pub use run::{LaunchError, run};
 
@@ -79,6 +80,15 @@ pub enum Event {
     Unmatched {
         /// Topic, both ends and the reason, for people.
         edge: String,
+    },
+    /// Two ends of a host topic have found each other after the start.
+    Matched {
+        /// Topic.
+        topic: String,
+        /// Component that publishes.
+        publisher: String,
+        /// Component that subscribes.
+        subscription: String,
     },
     /// All modules are ready and were told to start.
     Running,
@@ -177,6 +187,9 @@ impl fmt::Display for Event {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
+            Self::Matched { topic, publisher, subscription } => {
+                write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
+            }
             Self::Running => f.write_str("all modules are ready; running"),
             Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
             Self::Stopping => f.write_str("stopping"),
@@ -259,4 +272,8 @@ pub struct Outcome {
     pub down: Vec<Down>,
     /// Lines of the account that could not be read.
     pub unreadable: u64,
+    /// Connections of the graph between host topics' ends that never existed.
+    pub unconnected: Vec<Unconnected>,
+    /// Modules that were stopped (SIGSTOP or the like) when the run was to end.
+    pub stopped: Vec<String>,
 }

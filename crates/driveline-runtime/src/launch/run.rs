@@ -4,13 +4,13 @@
 use super::child::{Child, Source, Start};
 use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
-use super::matching::{self, Edge};
+use super::matching::{self, Unconnected};
 use super::options::LaunchOptions;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
-use crate::graph::{OnExhausted, ResolvedGraph, ResolvedModule, ResolvedRestart, RestartPolicy};
+use crate::graph::{OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart, ResolvedTrigger, RestartPolicy};
 use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,6 +29,8 @@ const WAITING: Duration = Duration::from_secs(3);
 const GATEWAY_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
+/// The same while the graph runs without some of the connections.
+const MATCH_LATER: Duration = Duration::from_secs(1);
 
 /// A run could not be started or watched. Processes that were started have been ended.
 #[derive(Debug, Error)]
@@ -67,8 +69,12 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         killed: Vec::new(),
         down: Vec::new(),
         unreadable: 0,
+        unconnected: Vec::new(),
+        match_at: Instant::now(),
+        stopped: Vec::new(),
         finished: Vec::new(),
         slowest: Duration::ZERO,
+        slowest_timer: slowest_timer(graph, wanted),
         began: Instant::now(),
         tick_at: Instant::now(),
         service_manager: ServiceManager::new(),
@@ -126,6 +132,15 @@ fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
     let read: Vec<_> = graph.module(module).into_iter().flat_map(|m| &m.components).flat_map(|c| &c.inputs).map(|i| &i.topic).collect();
     let feeds = |m: &ResolvedModule| m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic));
     graph.modules.iter().filter(|m| m.name.as_str() != module && feeds(m)).map(|m| m.name.as_str()).collect()
+}
+
+/// The longest period with which a component of these modules reads its inputs.
+fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
+    let period = |c: &ResolvedComponent| match c.trigger {
+        ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),
+        _ => None,
+    };
+    graph.components().filter(|(m, _)| wanted(m.name.as_str())).filter_map(|(_, c)| period(c)).max().unwrap_or_default()
 }
 
 /// Where a run stands.
@@ -189,10 +204,17 @@ struct Launcher<'a> {
     down: Vec<Down>,
     /// Unreadable lines of processes that were replaced.
     unreadable: u64,
+    /// Connections that have not existed so far, and when to look again.
+    unconnected: Vec<Unconnected>,
+    match_at: Instant,
+    /// Modules that were stopped when the run was to end.
+    stopped: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
     /// The longest call of a callback so far.
     slowest: Duration,
+    /// The longest period of timers that read inputs.
+    slowest_timer: Duration,
     began: Instant,
     tick_at: Instant,
     service_manager: ServiceManager,
@@ -227,7 +249,8 @@ impl Launcher<'_> {
         }
         let unreadable = self.unreadable + self.processes.iter().filter_map(|p| p.child.as_ref()).map(Child::unreadable).sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
-        Ok(Outcome { end, killed: self.killed, down: self.down, unreadable })
+        let Self { killed, down, unconnected, stopped, .. } = self;
+        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped })
     }
 
     /// Reports an event to the supervisor and does what it decides.
@@ -385,9 +408,9 @@ impl Launcher<'_> {
         self.end = Some(End::NotReady { modules: self.processes.iter().filter(late).map(doing).collect() });
     }
 
-    /// How long nothing must happen until a run is over whose source has finished.
+    /// How long nothing must happen until a run is over whose source has finished: a timer may still have to read it.
     fn quiet(&self) -> Duration {
-        self.options.quiet + self.slowest
+        self.options.quiet + self.slowest + self.slowest_timer
     }
 
     /// Sleeps until something happens and says what.
@@ -443,13 +466,19 @@ impl Launcher<'_> {
                 self.finished.extend(outputs.map(|o| o.topic.id()));
                 if matches!(self.phase, Phase::Starting | Phase::Matching { .. } | Phase::Running) {
                     self.end = Some(End::Finished { component: component.clone() });
+                    if matches!(self.phase, Phase::Running) {
+                        self.processes.iter_mut().filter_map(Process::alive).filter(|c| !is_gateway(&c.module)).for_each(Child::drain);
+                    }
                     let now = Instant::now();
                     self.phase = Phase::Settling { active: now, until: now + self.options.settle + self.slowest };
                 }
             }
+            Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
                 self.slowest = self.slowest.max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
-                let from_finished = |i: &InputAccount| i.triggered && i.origins.iter().any(|o| self.finished.contains(&o.topic));
+                // What a timer reads again is nothing new.
+                let from_finished =
+                    |i: &InputAccount| (i.triggered || i.fresh) && i.origins.iter().any(|o| self.finished.contains(&o.topic));
                 if let Phase::Settling { active, .. } = &mut self.phase
                     && call.inputs.iter().any(from_finished)
                 {
@@ -555,7 +584,29 @@ impl Launcher<'_> {
         }
     }
 
+    /// Looks whether connections exist by now.
+    fn look_for_late_matches(&mut self, now: Instant) {
+        let found = if self.unconnected.is_empty() { Vec::new() } else { matching::found(&mut self.unconnected, &self.options.domain_dir) };
+        self.report_matches(found);
+        self.match_at = now + MATCH_LATER;
+    }
+
+    /// An end reports a match, also in a directory that is not the launcher's.
+    fn matched(&mut self, component: &str, port: &str, peer: &str) {
+        let found = matching::reported(&mut self.unconnected, self.graph, component, port, peer);
+        self.report_matches(found);
+    }
+
+    fn report_matches(&mut self, found: Vec<Unconnected>) {
+        for Unconnected { topic, publisher, subscription, .. } in found {
+            self.sink.event(&Event::Matched { topic, publisher, subscription });
+        }
+    }
+
     fn stop(&mut self) {
+        self.look_for_late_matches(Instant::now());
+        self.look_at_children();
+        self.stopped = self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.stopped).map(|c| c.module.clone()).collect();
         self.sink.event(&Event::Stopping);
         self.service_manager.stopping();
         self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
@@ -606,6 +657,9 @@ impl Launcher<'_> {
         self.service_manager.alive(now);
         if now >= self.tick_at {
             self.look_at_children();
+            if now >= self.match_at {
+                self.look_for_late_matches(now);
+            }
             self.sink.tick();
             self.tick_at = now + self.options.tick;
         }
@@ -629,14 +683,15 @@ impl Launcher<'_> {
         let Phase::Matching { until, .. } = self.phase else { return };
         let ready = |i: usize| matches!(self.supervisor.state(i), State::Ready { .. });
         let here = |module: &str| self.processes.iter().enumerate().any(|(i, p)| p.program.name() == module && ready(i));
-        let missing: Vec<Edge> = matching::unmatched(self.graph, here, &self.options.domain_dir);
+        let missing = matching::unmatched(self.graph, here, &self.options.domain_dir);
         if !missing.is_empty() && now < until {
             self.phase = Phase::Matching { next: now + MATCH_AGAIN, until };
             return;
         }
-        for edge in missing {
+        for edge in &missing {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
+        (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
         self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.ready).for_each(Child::go);
         self.sink.event(&Event::Running);
         self.service_manager.running();
