@@ -2,6 +2,7 @@
 //! One error enum per family of operations. Every text says what to do next.
 
 use crate::limits;
+use crate::sys::descriptors::DescriptorShortage;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -76,6 +77,14 @@ pub enum CreatePublisherError {
         /// Where the limit sits.
         limit: String,
     },
+    /// The process may open too few descriptors for one more endpoint beside those that exist.
+    #[error("topic '{topic}': {shortage}")]
+    Descriptors {
+        /// The topic.
+        topic: String,
+        /// Numbers and remedy.
+        shortage: DescriptorShortage,
+    },
     /// The kernel refused something.
     #[error("topic '{topic}': cannot {action}: {source}")]
     System {
@@ -101,6 +110,14 @@ pub enum CreateSubscriptionError {
         topic: String,
         /// Which number, and its range.
         reason: String,
+    },
+    /// The process may open too few descriptors for one more endpoint beside those that exist.
+    #[error("topic '{topic}': {shortage}")]
+    Descriptors {
+        /// The topic.
+        topic: String,
+        /// Numbers and remedy.
+        shortage: DescriptorShortage,
     },
     /// The kernel refused something.
     #[error("topic '{topic}': cannot {action}: {source}")]

@@ -14,6 +14,7 @@ use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
 use crate::room::RoomWatch;
 use crate::segment::Segment;
+use crate::sys::descriptors::ForFirstMatch;
 use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
@@ -327,10 +328,12 @@ pub(crate) struct Inlet {
     afar: Mutex<VecDeque<(u64, u64)>>,
     /// The subscription was dropped.
     pub(crate) closed: AtomicBool,
+    /// Descriptors kept while nothing is matched. Changed where the list of edges is.
+    first_match: ForFirstMatch,
 }
 
 impl Inlet {
-    pub(crate) fn new(id: EndpointId, config: crate::config::SubscriptionConfig) -> Self {
+    pub(crate) fn new(id: EndpointId, config: crate::config::SubscriptionConfig, first_match: ForFirstMatch) -> Self {
         Self {
             id,
             topic: config.topic,
@@ -353,6 +356,7 @@ impl Inlet {
             gone: Mutex::new(SubscriptionStats::default()),
             afar: Mutex::new(VecDeque::with_capacity(MAX_KNOWN_AFAR)),
             closed: AtomicBool::new(false),
+            first_match,
         }
     }
 
@@ -388,6 +392,8 @@ impl Inlet {
             self.generation.fetch_add(1, Release);
             let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
             self.matched.store(live as u64, Relaxed);
+            // Keeping begins before the connections of those that have ended are closed.
+            self.first_match.keep_if(live == 0);
         }
         self.notify();
     }

@@ -65,7 +65,10 @@ impl Drop for Offer {
 }
 
 impl Context {
-    /// Joins a domain.
+    /// Joins a domain. Blocks for file operations and allocates.
+    ///
+    /// The first call in a process raises its soft limit on open descriptors to the hard limit (`ulimit -Hn`), since each match
+    /// takes one. Programs started from the process inherit it; `select` cannot be used with descriptors from 1024 on.
     ///
     /// # Errors
     /// [`OpenError`] if the domain directory cannot be used.

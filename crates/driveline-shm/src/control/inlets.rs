@@ -11,6 +11,7 @@ use crate::inlet::{Edge, Inlet, Page};
 use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{HANDSHAKE_MS, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
 use crate::queue::lock;
+use crate::sys::descriptors::{self, DescriptorShortage};
 use crate::sys::directory::{Kind, Name};
 use crate::sys::errands::Foreign;
 use crate::sys::peer::User;
@@ -34,6 +35,18 @@ pub(super) struct InletState {
     /// Publishers of the topic by socket name.
     known: HashMap<String, Known>,
     pub(super) watch: super::watch::SubscriptionWatch,
+}
+
+impl InletState {
+    /// Whether it was said that this publisher is not matched for want of descriptors here.
+    fn is_told_of_shortage(&self, name: &str) -> bool {
+        lock(&self.inlet.refusals).get(name).is_some_and(|(_, text)| text.starts_with(&shortage_begins(&self.inlet)))
+    }
+}
+
+/// How refusals begin that are due to this process's own want of descriptors.
+fn shortage_begins(inlet: &Inlet) -> String {
+    format!("topic '{}': the publisher cannot be matched: this process has ", inlet.topic)
 }
 
 enum Known {
@@ -130,9 +143,19 @@ impl Control {
             put_off(state, name, self.now, pause);
             return;
         }
-        match socket::dial(&self.identity.directory, name, &self.errands) {
+        let dialled = self.sources.values().any(|s| matches!(s, Source::Dial(d) if d.inlet == id));
+        let shortage = if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
+        if shortage.is_some() && state.is_told_of_shortage(name) {
+            return put_off(state, name, self.now, pause);
+        }
+        let connection = self.connect(name);
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        match connection {
             Ok(socket) if state.inlet.access.permits(socket.user()) => match self.room_for(id, socket.user()) {
-                Room::Free | Room::InsteadOf(_) => self.hello(id, name, socket, pause),
+                Room::Free | Room::InsteadOf(_) => match shortage {
+                    None => self.hello(id, name, socket, pause),
+                    Some(shortage) => self.decline(id, name, &socket, pause, shortage),
+                },
                 Room::Later => {
                     if let Some(state) = self.inlets.get_mut(&id) {
                         put_off(state, name, self.now, pause);
@@ -167,7 +190,7 @@ impl Control {
                 self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
             }
             Err(ConnectError::Other(e)) => {
-                let text = format!("topic '{}': cannot connect to the publisher: {e}", state.inlet.topic);
+                let text = format!("topic '{}': cannot connect to the publisher: {}", state.inlet.topic, descriptors::explain(e));
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
             }
         }
@@ -192,24 +215,7 @@ impl Control {
     fn hello(&mut self, id: EndpointId, name: &str, mut socket: Foreign, pause: Duration) {
         let Some(state) = self.inlets.get(&id) else { return };
         let inlet = Arc::clone(&state.inlet);
-        let hello = Hello {
-            topic: inlet.topic.clone(),
-            node: inlet.node.clone(),
-            schema: match &inlet.schema {
-                SchemaRequest::Exact(schema) => Some(schema.clone()),
-                SchemaRequest::Any => None,
-            },
-            qos: inlet.qos.clone(),
-            offering: inlet.offering,
-            pins: inlet.max_held,
-            observer: inlet.observer,
-            subscription: inlet.id,
-            participant: self.identity.id,
-            pid: self.identity.pid,
-            oldest_version: OLDEST_PROTOCOL_VERSION,
-            newest_version: PROTOCOL_VERSION,
-            armed_apart: true,
-        };
+        let hello = self.request(&inlet);
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;
             let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
@@ -233,10 +239,45 @@ impl Control {
                     state.known.insert(name.to_owned(), Known::Connected);
                 }
             }
+            Err(e) if descriptors::is_shortage(&e) => self.decline(id, name, &socket, pause, descriptors::shortage()),
             Err(e) => {
                 let text = format!("topic '{}': cannot ask the publisher for a match: {e}", inlet.topic);
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
             }
+        }
+    }
+
+    /// Says to a publisher, and to the subscription, that this process has too few descriptors for the match.
+    fn decline(&mut self, id: EndpointId, name: &str, socket: &Foreign, pause: Duration, shortage: DescriptorShortage) {
+        let Some(state) = self.inlets.get(&id) else { return };
+        let hello = Hello { shortage: Some(shortage.in_short()), ..self.request(&state.inlet) };
+        let text = format!("{}{shortage}", shortage_begins(&state.inlet));
+        if let Some(packet) = Message::Hello(Box::new(hello)).encode() {
+            // A publisher that has hung up already has nothing to learn.
+            let _ = socket::send(socket, &packet, &[]);
+        }
+        self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
+    }
+
+    fn request(&self, inlet: &Inlet) -> Hello {
+        Hello {
+            topic: inlet.topic.clone(),
+            node: inlet.node.clone(),
+            schema: match &inlet.schema {
+                SchemaRequest::Exact(schema) => Some(schema.clone()),
+                SchemaRequest::Any => None,
+            },
+            qos: inlet.qos.clone(),
+            offering: inlet.offering,
+            pins: inlet.max_held,
+            observer: inlet.observer,
+            subscription: inlet.id,
+            participant: self.identity.id,
+            pid: self.identity.pid,
+            oldest_version: OLDEST_PROTOCOL_VERSION,
+            newest_version: PROTOCOL_VERSION,
+            armed_apart: true,
+            shortage: None,
         }
     }
 
@@ -305,7 +346,7 @@ impl Control {
             },
             Some(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
             None => {
-                let text = format!("topic '{topic}': this process has no descriptors left: raise its limit (ulimit -n)");
+                let text = format!("{}{}", shortage_begins(&inlet), descriptors::shortage());
                 Refuse::new(RefusalCode::System, text)
             }
             _ => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),

@@ -12,7 +12,7 @@ use crate::protocol::epoch::Changes;
 use crate::publication::{Group, PubMatch, Publication, add};
 use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
-use crate::sys::{futex, memfd, socket};
+use crate::sys::{descriptors, futex, memfd, socket};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use crate::{fault, sys::futex::Scope};
 use driveline_types::{EndpointId, MonotonicNs, Reliability, Schema};
@@ -100,17 +100,27 @@ impl Control {
                 outlet.say_shut(&format!("{MAX_ERRANDS} descriptors from other users wait to be closed, and the first of them hangs"));
                 return self.rest(key);
             }
-            let connection = match socket::accept(&outlet.listener, &self.errands) {
-                Ok(Some(connection)) => connection,
+            let (connection, last) = match self.reserve.accept(&outlet.listener, &self.errands) {
+                Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(e) => {
-                    outlet.say_shut(&format!("{e}; raise the limit on open files (ulimit -n) if it is that"));
+                    outlet.say_shut(&descriptors::explain(e).to_string());
                     return self.rest(key);
                 }
             };
-            outlet.said_shut = false;
             let user = connection.user();
             let publication = Arc::clone(&outlet.publication);
+            let connected = self.sources.values().any(|s| matches!(s, Source::Peer(p) if p.outlet == id));
+            let shortage = if connected || last { descriptors::may_accept().err() } else { None };
+            if let Some(shortage) = shortage {
+                // The event comes once, however often it is asked.
+                outlet.say_shut(&shortage.to_string());
+                let text = format!("topic '{}': the publisher's process has {}", publication.topic, shortage.in_short());
+                add(&publication.counters.refused_other, 1);
+                tell(&connection, Refuse::new(RefusalCode::System, text));
+                continue;
+            }
+            outlet.said_shut = false;
             if !publication.access.permits(user) {
                 let text = format!("topic '{}': {user} has no right to subscribe; {}", publication.topic, user.remedy());
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
@@ -161,10 +171,7 @@ impl Control {
             Some(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
             None => Err(Refuse::new(
                 RefusalCode::System,
-                format!(
-                    "topic '{}': the publisher's process has no descriptors left: raise its limit (ulimit -n)",
-                    outlet.publication.topic
-                ),
+                format!("topic '{}': the publisher's process has {}", outlet.publication.topic, descriptors::shortage().in_short()),
             )),
             _ => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
         };
@@ -273,6 +280,10 @@ fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
         add(counter, 1);
         publication.events.push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
     }
+    tell(socket, refusal);
+}
+
+fn tell(socket: &Foreign, refusal: Refuse) {
     if let Some(packet) = Message::Refuse(refusal).encode() {
         // Whoever does not listen does not get to know.
         let _ = socket::send(socket, &packet, &[]);
@@ -310,6 +321,12 @@ impl Outlet {
             Ok(version) => version,
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
+        if let Some(text) = &hello.shortage {
+            return no(
+                RefusalCode::System,
+                format!("topic '{topic}': the process of the subscription of node '{}' has {text}", hello.node),
+            );
+        }
         if hello.offering.is_some_and(|o| o != (p.qos.reliability, p.qos.durability)) {
             return no(RefusalCode::PassedOver, format!("topic '{topic}': the subscription reads publishers with another QoS"));
         }
@@ -340,7 +357,7 @@ impl Outlet {
                 let text = format!("topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time");
                 return no(RefusalCode::Limit, text);
             }
-            Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {e}")),
+            Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {}", descriptors::explain(e))),
         };
 
         let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
@@ -374,6 +391,7 @@ impl Outlet {
         // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for it.
         m.believed.store(first - 1, Release);
         self.publication.counters.matched.store(self.changes.get().len() as u64, Relaxed);
+        self.publication.first_match.keep_if(false);
         Ok(m)
     }
 
@@ -382,6 +400,7 @@ impl Outlet {
         m.gone.store(true, Relaxed);
         let list: Vec<_> = self.changes.get().iter().filter(|o| !Arc::ptr_eq(o, m)).cloned().collect();
         self.publication.counters.matched.store(list.len() as u64, Relaxed);
+        self.publication.first_match.keep_if(list.is_empty());
         self.reclaiming |= !self.changes.replace(list);
         self.publication.kick.fetch_add(1, Release);
         futex::wake(&self.publication.kick, Scope::Private, 1);
