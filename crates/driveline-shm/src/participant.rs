@@ -5,6 +5,7 @@ use crate::config::{ParticipantConfig, PublisherConfig, SubscriptionConfig};
 use crate::control::{Command, Commands, Control};
 use crate::error::{CreatePublisherError, CreateSubscriptionError, OpenError};
 use crate::event::PublisherEvent;
+use crate::fault;
 use crate::inlet::Inlet;
 use crate::layout::Layout;
 use crate::limits::{MAX_DESCRIPTION_LEN, MAX_HELD, MAX_LOANS, MAX_PINS, MAX_SEQUENCE, OBSERVER_PINS};
@@ -15,10 +16,11 @@ use crate::publisher::Publisher;
 use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
 use crate::subscription::Subscription;
+use crate::sys::admission::{MemoryRefusal, admit_memory};
 use crate::sys::descriptors::{DescriptorShortage, ForFirstMatch, Opening};
 use crate::sys::directory::{Directory, Kind, Name};
 use crate::sys::fork::Birthplace;
-use crate::sys::{descriptors, memory, socket};
+use crate::sys::{descriptors, socket};
 use crate::wire::{Hello, Message};
 use driveline_types::id::MAX_NAME_LEN;
 use driveline_types::{EndpointId, Qos, Schema};
@@ -105,7 +107,8 @@ impl Participant {
     }
 
     /// Creates a publisher: reserves and prefaults all of its memory, then lets subscriptions find it. Matching goes
-    /// on in the background. Allocates and takes as long as the kernel needs to clear the memory.
+    /// on in the background. Allocates and takes as long as the kernel needs to clear the memory. Blocks up to 10 s while other
+    /// processes of this user reserve theirs.
     ///
     /// # Errors
     /// See [`CreatePublisherError`].
@@ -125,19 +128,11 @@ impl Participant {
             .admit(descriptors::OF_PUBLISHER, descriptors::FIRST_OF_PUBLISHER)
             .map_err(|shortage| CreatePublisherError::Descriptors { topic: topic.clone(), shortage })?;
         let layout = Layout::new(config.qos.depth as usize, config.loans as usize, cells, config.max_payload).map_err(refuse)?;
-        let available = memory::available_memory();
-        if layout.len() as u64 > available.bytes {
-            return Err(CreatePublisherError::Memory {
-                topic,
-                needed: layout.len() as u64,
-                slots: layout.slots as usize,
-                slot_len: layout.stride(),
-                available: available.bytes,
-                limit: available.limit,
-            });
-        }
         let commands = self.start().map_err(system("start the participant"))?;
+        let admission = admit_memory(layout.len() as u64).map_err(|refusal| no_memory(&topic, &layout, refusal))?;
         let (segment_fd, segment) = Segment::create("driveline-segment", layout).map_err(system("reserve its shared memory"))?;
+        fault::point("memory.after_reserve");
+        drop(admission);
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
         let slots = layout.slots as usize;
         let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>();
@@ -271,6 +266,16 @@ fn cut(text: &mut String, len: usize) {
         end -= 1;
     }
     text.truncate(end);
+}
+
+fn no_memory(topic: &str, layout: &Layout, refusal: MemoryRefusal) -> CreatePublisherError {
+    let topic = topic.to_owned();
+    match refusal {
+        MemoryRefusal::Short { needed, available, limit } => {
+            CreatePublisherError::Memory { topic, needed, slots: layout.slots as usize, slot_len: layout.stride(), available, limit }
+        }
+        refusal @ MemoryRefusal::Busy { .. } => CreatePublisherError::MemoryBusy { topic, refusal },
+    }
 }
 
 fn check_qos(qos: &Qos) -> Result<(), String> {

@@ -31,6 +31,11 @@ impl Directory {
         Self::checked(&path, Self::make_and_open_at)
     }
 
+    /// Opens this user's own directory, and makes it if it is missing.
+    pub(crate) fn open_own(path: &Path) -> Result<GuardedFd, OpenError> {
+        Self::make_and_open_at(path, Some(rustix::process::geteuid().as_raw())).map(|directory| directory.fd)
+    }
+
     /// As [`Directory::open`], where there is one: makes nothing.
     pub(crate) fn open_for_looking(path: &Path) -> Result<Option<Self>, OpenError> {
         match Self::checked(path, Self::open_at) {

@@ -16,6 +16,7 @@ mod hostile_memory;
 mod hostile_sockets;
 mod idle;
 mod leftovers;
+mod memory;
 mod namespaces;
 mod restart;
 mod stopped;
