@@ -321,7 +321,7 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         oldest_version: u16::MAX,
         newest_version: u16::MAX,
         armed_apart: true,
-        shortage: None,
+        refuse: None,
     };
     // The real message is longer by two names and some digits; a decode of the same limits happens at the peer.
     match Message::Hello(Box::new(hello)).encode() {

@@ -17,7 +17,7 @@ fn hello() -> Hello {
         oldest_version: 1,
         newest_version: 1,
         armed_apart: true,
-        shortage: None,
+        refuse: None,
     }
 }
 

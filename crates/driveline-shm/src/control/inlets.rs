@@ -18,7 +18,7 @@ use crate::sys::peer::User;
 use crate::sys::socket::{self, ConnectError};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use driveline_types::{EndpointId, MonotonicNs, Schema};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,19 +34,9 @@ pub(super) struct InletState {
     topic: u64,
     /// Publishers of the topic by socket name.
     known: HashMap<String, Known>,
+    /// Publishers that were told why they cannot be matched now: they are told once.
+    told: HashSet<String>,
     pub(super) watch: super::watch::SubscriptionWatch,
-}
-
-impl InletState {
-    /// Whether it was said that this publisher is not matched for want of descriptors here.
-    fn is_told_of_shortage(&self, name: &str) -> bool {
-        lock(&self.inlet.refusals).get(name).is_some_and(|(_, text)| text.starts_with(&shortage_begins(&self.inlet)))
-    }
-}
-
-/// How refusals begin that are due to this process's own want of descriptors.
-fn shortage_begins(inlet: &Inlet) -> String {
-    format!("topic '{}': the publisher cannot be matched: this process has ", inlet.topic)
 }
 
 enum Known {
@@ -97,7 +87,7 @@ enum DialState {
 impl Control {
     pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {
         let watch = super::watch::SubscriptionWatch::new(&inlet.qos);
-        let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), watch, inlet };
+        let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), told: HashSet::new(), watch, inlet };
         self.inlets.insert(state.inlet.id, state);
         self.discovery.look();
     }
@@ -125,9 +115,10 @@ impl Control {
     }
 
     /// Forgets names that are no longer in the directory, except those of living connections.
-    pub(super) fn forget_absent(&mut self, present: &std::collections::HashSet<&str>) {
+    pub(super) fn forget_absent(&mut self, present: &HashSet<&str>) {
         for state in self.inlets.values_mut() {
             state.known.retain(|name, known| matches!(known, Known::Connected) || present.contains(name.as_str()));
+            state.told.retain(|name| present.contains(name.as_str()));
             lock(&state.inlet.refusals).retain(|name, _| present.contains(name.as_str()));
         }
     }
@@ -145,7 +136,7 @@ impl Control {
         }
         let dialled = self.sources.values().any(|s| matches!(s, Source::Dial(d) if d.inlet == id));
         let shortage = if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
-        if shortage.is_some() && state.is_told_of_shortage(name) {
+        if shortage.is_some() && state.told.contains(name) {
             return put_off(state, name, self.now, pause);
         }
         let connection = self.connect(name);
@@ -154,7 +145,7 @@ impl Control {
             Ok(socket) if state.inlet.access.permits(socket.user()) => match self.room_for(id, socket.user()) {
                 Room::Free | Room::InsteadOf(_) => match shortage {
                     None => self.hello(id, name, socket, pause),
-                    Some(shortage) => self.decline(id, name, &socket, pause, shortage),
+                    Some(shortage) => self.decline_for_shortage(id, name, &socket, pause, shortage),
                 },
                 Room::Later => {
                     if let Some(state) = self.inlets.get_mut(&id) {
@@ -164,10 +155,10 @@ impl Control {
                 Room::None => {
                     let Some(state) = self.inlets.get(&id) else { return };
                     let text = format!(
-                        "topic '{}': too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other",
-                        state.inlet.topic
+                        "too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other; end some, or give them a topic of their own"
                     );
-                    self.refused(id, name, &Refuse::new(RefusalCode::Limit, text), pause);
+                    let here = format!("topic '{}': {text}", state.inlet.topic);
+                    self.decline(id, name, &socket, pause, RefusalCode::Limit, (here, text));
                 }
             },
             Ok(socket) => {
@@ -239,7 +230,7 @@ impl Control {
                     state.known.insert(name.to_owned(), Known::Connected);
                 }
             }
-            Err(e) if descriptors::is_shortage(&e) => self.decline(id, name, &socket, pause, descriptors::shortage()),
+            Err(e) if descriptors::is_shortage(&e) => self.decline_for_shortage(id, name, &socket, pause, descriptors::shortage()),
             Err(e) => {
                 let text = format!("topic '{}': cannot ask the publisher for a match: {e}", inlet.topic);
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
@@ -247,16 +238,33 @@ impl Control {
         }
     }
 
-    /// Says to a publisher, and to the subscription, that this process has too few descriptors for the match.
-    fn decline(&mut self, id: EndpointId, name: &str, socket: &Foreign, pause: Duration, shortage: DescriptorShortage) {
+    fn decline_for_shortage(&mut self, id: EndpointId, name: &str, socket: &Foreign, pause: Duration, shortage: DescriptorShortage) {
         let Some(state) = self.inlets.get(&id) else { return };
-        let hello = Hello { shortage: Some(shortage.in_short()), ..self.request(&state.inlet) };
-        let text = format!("{}{shortage}", shortage_begins(&state.inlet));
-        if let Some(packet) = Message::Hello(Box::new(hello)).encode() {
-            // A publisher that has hung up already has nothing to learn.
-            let _ = socket::send(socket, &packet, &[]);
+        let here = format!("topic '{}': the publisher cannot be matched: this process has {shortage}", state.inlet.topic);
+        let there = format!("its process has {}", shortage.in_short());
+        self.decline(id, name, socket, pause, RefusalCode::System, (here, there));
+    }
+
+    /// Says to the subscription and, once, to a publisher why they cannot be matched now.
+    fn decline(
+        &mut self,
+        id: EndpointId,
+        name: &str,
+        socket: &Foreign,
+        pause: Duration,
+        code: RefusalCode,
+        (here, there): (String, String),
+    ) {
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        if state.told.insert(name.to_owned()) {
+            let inlet = Arc::clone(&state.inlet);
+            let hello = Hello { refuse: Some(Refuse::new(code, there)), ..self.request(&inlet) };
+            if let Some(packet) = Message::Hello(Box::new(hello)).encode() {
+                // A publisher that has hung up already has nothing to learn.
+                let _ = socket::send(socket, &packet, &[]);
+            }
         }
-        self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
+        self.refused(id, name, &Refuse::new(code, here), pause);
     }
 
     fn request(&self, inlet: &Inlet) -> Hello {
@@ -277,7 +285,7 @@ impl Control {
             oldest_version: OLDEST_PROTOCOL_VERSION,
             newest_version: PROTOCOL_VERSION,
             armed_apart: true,
-            shortage: None,
+            refuse: None,
         }
     }
 
@@ -327,6 +335,7 @@ impl Control {
                     let edge = Arc::new(edge);
                     state.watch.add(&edge, self.now);
                     lock(&inlet.refusals).remove(&name);
+                    state.told.remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
                     // After the change: who hears of it finds it.
                     inlet.event(SubscriptionEvent::Matched {
@@ -346,7 +355,7 @@ impl Control {
             },
             Some(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
             None => {
-                let text = format!("{}{}", shortage_begins(&inlet), descriptors::shortage());
+                let text = format!("topic '{topic}': the publisher cannot be matched: this process has {}", descriptors::shortage());
                 Refuse::new(RefusalCode::System, text)
             }
             _ => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),

@@ -321,11 +321,10 @@ impl Outlet {
             Ok(version) => version,
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
-        if let Some(text) = &hello.shortage {
-            return no(
-                RefusalCode::System,
-                format!("topic '{topic}': the process of the subscription of node '{}' has {text}", hello.node),
-            );
+        if let Some(refuse) = &hello.refuse {
+            // Only what may pass: whoever is refused for good hears it as an answer.
+            let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
+            return no(code, format!("topic '{topic}': the subscription of node '{}' cannot be matched: {}", hello.node, refuse.text));
         }
         if hello.offering.is_some_and(|o| o != (p.qos.reliability, p.qos.durability)) {
             return no(RefusalCode::PassedOver, format!("topic '{topic}': the subscription reads publishers with another QoS"));
