@@ -97,12 +97,14 @@ impl Participant {
         self.0.identity.directory.path()
     }
 
-    /// Sets the free-form text that listings return for this participant; longer than 64 KiB is cut.
+    /// Sets the free-form text that listings return for this participant. Longer than 64 KiB it is replaced by a text that says so.
     pub fn set_description(&self, mut json: String) {
         if !self.0.birthplace.is_here() {
             return;
         }
-        cut(&mut json, MAX_DESCRIPTION_LEN);
+        if json.len() > MAX_DESCRIPTION_LEN {
+            json = format!("{{\"error\": \"the description has {} bytes and may have {MAX_DESCRIPTION_LEN}\"}}", json.len());
+        }
         *lock(&self.0.identity.description) = json;
     }
 

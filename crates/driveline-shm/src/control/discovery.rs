@@ -32,6 +32,8 @@ pub(super) struct Discovery {
     stamp: Option<Stamp>,
     /// The stamp has the clock tick's resolution: after a change one more look a second later makes sure.
     again: bool,
+    /// The directory has more entries than are read.
+    pub(super) cut: bool,
 }
 
 impl Discovery {

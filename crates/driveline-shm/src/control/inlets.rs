@@ -2,7 +2,7 @@
 //! The subscription's side of matching.
 
 use super::crowding::{self, Dialled, Room};
-use super::hearing::Heard;
+use super::hearing::{Heard, oversized};
 use super::{Control, Source};
 use crate::config::{OwnProcess, SchemaRequest};
 use crate::event::{RefusalCode, SubscriptionEvent};
@@ -89,6 +89,7 @@ impl Control {
         let watch = super::watch::SubscriptionWatch::new(&inlet.qos);
         let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), told: HashSet::new(), watch, inlet };
         self.inlets.insert(state.inlet.id, state);
+        self.discovery.cut = false;
         self.discovery.look();
     }
 
@@ -316,8 +317,12 @@ impl Control {
 
     pub(super) fn publisher_said(&mut self, key: u64, heard: Heard) {
         let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Some(decoded), fds),
-            Heard::Shortage => (None, Vec::new()),
+            Heard::Said(decoded, fds) => (Ok(decoded), fds),
+            Heard::Shortage => {
+                let text = format!("the publisher cannot be matched: this process has {}", descriptors::shortage());
+                (Err((RefusalCode::System, text)), Vec::new())
+            }
+            Heard::Oversized => (Err((RefusalCode::Protocol, format!("the publisher's answer: {}", oversized()))), Vec::new()),
             Heard::Nothing | Heard::Ended => return self.hung_up(key),
         };
         let Some(Source::Dial(Dial { inlet: id, name, state: DialState::Asked { socket, page, pause, .. } })) = self.sources.remove(&key)
@@ -329,8 +334,8 @@ impl Control {
         fault::point("join.after_answer");
         let topic = inlet.topic.as_str();
         let refusal = match decoded {
-            Some(Ok(Message::Refuse(refusal))) => refusal,
-            Some(Ok(Message::Accept(accept))) => match open(&accept, fds, page, socket, &inlet) {
+            Ok(Ok(Message::Refuse(refusal))) => refusal,
+            Ok(Ok(Message::Accept(accept))) => match open(&accept, fds, page, socket, &inlet) {
                 Ok(edge) => {
                     let edge = Arc::new(edge);
                     state.watch.add(&edge, self.now);
@@ -353,12 +358,9 @@ impl Control {
                 }
                 Err(refusal) => refusal,
             },
-            Some(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
-            None => {
-                let text = format!("topic '{topic}': the publisher cannot be matched: this process has {}", descriptors::shortage());
-                Refuse::new(RefusalCode::System, text)
-            }
-            _ => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
+            Ok(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
+            Err((code, text)) => Refuse::new(code, format!("topic '{topic}': {text}")),
+            Ok(_) => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
         };
         self.refused(id, &name, &refusal, pause);
     }
@@ -458,6 +460,12 @@ fn open(accept: &Accept, fds: Vec<Foreign>, page: Page, socket: Foreign, inlet: 
     let Ok(fds) = <[Foreign; 2]>::try_from(fds) else {
         return Err(Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': ACCEPT comes with segment and wake word")));
     };
-    Edge::open(accept, fds, page, socket, inlet)
-        .map_err(|e| Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's memory is not acceptable: {e}")))
+    Edge::open(accept, fds, page, socket, inlet).map_err(|e| {
+        // What this process lacks, and what may pass.
+        if e.kind() == std::io::ErrorKind::OutOfMemory || descriptors::is_shortage(&e) {
+            let text = format!("topic '{topic}': cannot map the publisher's memory: {}", descriptors::explain(e));
+            return Refuse::new(RefusalCode::System, text);
+        }
+        Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's memory is not acceptable: {e}"))
+    })
 }

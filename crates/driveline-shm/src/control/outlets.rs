@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publisher's side of matching.
 
-use super::hearing::Heard;
+use super::hearing::{Heard, oversized};
 use super::pins::{self, Claim};
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode};
@@ -80,6 +80,7 @@ impl Control {
         let watch = super::watch::PublisherWatch::new(&publication.qos, self.now);
         let outlet = Outlet { publication, changes, listener, key, name: name.clone(), reclaiming: false, watch, said_shut: false };
         self.outlets.insert(id, outlet);
+        self.discovery.cut = false;
         self.announce(&name);
     }
 
@@ -157,8 +158,12 @@ impl Control {
 
     pub(super) fn peer_said(&mut self, key: u64, heard: Heard) {
         let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Some(decoded), fds),
-            Heard::Shortage => (None, Vec::new()),
+            Heard::Said(decoded, fds) => (Ok(decoded), fds),
+            Heard::Shortage => {
+                let text = format!("the publisher's process has {}", descriptors::shortage().in_short());
+                (Err((RefusalCode::System, text)), Vec::new())
+            }
+            Heard::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
             Heard::Nothing | Heard::Ended => return self.drop_peer(key),
         };
         let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
@@ -167,13 +172,10 @@ impl Control {
         let Some(outlet) = self.outlets.get_mut(&peer.outlet) else { return };
         fault::point("join.after_hello");
         let result = match decoded {
-            Some(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
-            Some(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
-            None => Err(Refuse::new(
-                RefusalCode::System,
-                format!("topic '{}': the publisher's process has {}", outlet.publication.topic, descriptors::shortage().in_short()),
-            )),
-            _ => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
+            Ok(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
+            Ok(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
+            Ok(_) => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
+            Err((code, text)) => Err(Refuse::new(code, format!("topic '{}': {text}", outlet.publication.topic))),
         };
         match result {
             Ok(m) => {

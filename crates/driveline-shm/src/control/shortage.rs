@@ -5,8 +5,9 @@
 //! with the reserve rests.
 
 use super::Control;
+use crate::limits::MAX_DIRECTORY_ENTRIES;
 use crate::sys::descriptors;
-use crate::sys::directory::Name;
+use crate::sys::directory::{Name, Names};
 use crate::sys::errands::{Errands, Foreign};
 use crate::sys::fork::GuardedFd;
 use crate::sys::socket::{self, ConnectError};
@@ -59,15 +60,26 @@ impl Control {
         }
     }
 
-    /// Names in the directory, read with the descriptor in reserve if need be.
+    /// Names in the directory, read with the descriptor in reserve if need be. If there are more entries than are read, all
+    /// ends get an event, once after each that was created.
     pub(super) fn names(&mut self) -> io::Result<Vec<Name>> {
-        match self.identity.directory.names() {
+        let read = match self.identity.directory.names() {
             Err(e) if descriptors::is_shortage(&e) && self.reserve.give_up() => {
                 let names = self.identity.directory.names();
                 self.reserve.refill(&self.commands.signal);
                 names
             }
             other => other,
+        };
+        let Names { names, cut } = read?;
+        if cut && !self.discovery.cut {
+            let path = self.identity.directory.path().display();
+            self.tell_everybody(&format!(
+                "the domain directory {path} has more than {MAX_DIRECTORY_ENTRIES} entries, and ends beyond may not be found: remove what is not of running processes"
+            ));
         }
+        // Endpoints that come later are told, too.
+        self.discovery.cut = cut && !(self.outlets.is_empty() && self.inlets.is_empty());
+        Ok(names)
     }
 }
