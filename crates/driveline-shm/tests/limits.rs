@@ -68,6 +68,34 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
     eventually(|| s.take_next().unwrap().is_some());
 }
 
+/// MAX_MATCHES: publishers that answer all at once are no more than those that come one after the other.
+#[test]
+fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refused_at_both_ends() {
+    const ALL: usize = 300;
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut all: Vec<Publisher> = (0..ALL).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
+    let mut s = subscription(&b, |_| {});
+    let mut refused = vec![false; ALL];
+    eventually(|| {
+        assert!(s.matched() <= MAX_MATCHES, "{}", s.matched());
+        for (told, p) in refused.iter_mut().zip(&mut all) {
+            *told |= refusal_of_publisher(p).is_some_and(|(code, _)| code == RefusalCode::Limit);
+        }
+        refused.iter().filter(|told| **told).count() == ALL - MAX_MATCHES
+    });
+    assert_eq!(s.matched(), MAX_MATCHES);
+    assert_eq!(refusal_of_subscription(&mut s).unwrap().0, RefusalCode::Limit);
+    // Each of those that are matched is heard.
+    all.iter_mut().for_each(say);
+    let mut heard = 0;
+    eventually(|| {
+        heard += std::iter::from_fn(|| s.take_next().unwrap()).count();
+        heard == MAX_MATCHES
+    });
+    assert!(all.iter().zip(&refused).all(|(p, told)| (p.matched() == 0) == *told));
+}
+
 /// MAX_HELD, MAX_PINS: what is granted is what the publisher has declared.
 #[test]
 fn a_subscription_beyond_the_pins_is_refused_at_both_ends() {
