@@ -51,6 +51,18 @@ fn messages_survive_a_round_trip() {
 }
 
 #[test]
+fn the_text_of_a_refusal_is_cut_by_whoever_writes_or_reads_it() {
+    let refuse = Refuse::new(RefusalCode::Other, "ä".repeat(MAX_TEXT_LEN));
+    assert_eq!(refuse.text.len(), MAX_TEXT_LEN);
+    let long = Message::Refuse(Refuse { code: RefusalCode::Other, text: "a".repeat(2 * MAX_TEXT_LEN) });
+    let Ok(Message::Refuse(read)) = Message::decode(&long.encode().unwrap()) else { panic!("it is a refusal") };
+    assert_eq!(read.text.len(), MAX_TEXT_LEN);
+    let hello = Message::Hello(Box::new(Hello { refuse: Some(Refuse { code: RefusalCode::Other, text: "a".repeat(9000) }), ..hello() }));
+    let Ok(Message::Hello(read)) = Message::decode(&hello.encode().unwrap()) else { panic!("it is a HELLO") };
+    assert_eq!(read.refuse.unwrap().text.len(), MAX_TEXT_LEN);
+}
+
+#[test]
 fn numbers_out_of_range_are_refused() {
     let refused = |m: Message| Message::decode(&m.encode().unwrap()).unwrap_err().to_string();
     assert!(refused(Message::Hello(Box::new(Hello { pins: 0, ..hello() }))).contains("pins"));

@@ -9,7 +9,7 @@ mod patience;
 use domain::{Domain, publisher, subscription};
 use driveline_shm::limits::*;
 use driveline_shm::*;
-use driveline_types::{Qos, Remote, SampleHeader, Schema};
+use driveline_types::{MonotonicNs, Qos, Remote, SampleHeader, Schema, VirtualClock};
 use patience::eventually;
 use std::time::Duration;
 
@@ -277,4 +277,24 @@ fn a_domain_directory_with_more_entries_than_are_read_is_reported_at_both_ends()
         assert_eq!(code, RefusalCode::System);
         assert!(text.contains("more than 65536 entries") && text.contains("remove what is not of running processes"), "{text}");
     }
+}
+
+/// MAX_SKIPS.
+#[test]
+fn a_take_that_passes_over_as_many_samples_as_it_may_returns_and_the_next_goes_on() {
+    let clock = VirtualClock::starting_at(MonotonicNs::real_now());
+    let _entered = clock.enter();
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let depth = Qos::MAX_DEPTH;
+    let mut all: Vec<Publisher> =
+        (0..3).map(|_| publisher(&a, |c| (c.qos.depth, c.pins, c.loans, c.max_payload) = (depth, 2, 1, 1))).collect();
+    let mut s = subscription(&b, |c| (c.qos.depth, c.qos.lifespan_ms) = (depth, Some(1)));
+    eventually(|| s.matched() == 3 && all.iter().all(|p| p.matched() == 1));
+    all.iter_mut().for_each(|p| (0..depth).for_each(|_| say(p)));
+    clock.advance(Duration::from_millis(2));
+    assert!(s.take_next().unwrap().is_none());
+    assert_eq!(s.stats().expired, MAX_SKIPS as u64);
+    assert!(s.has_unread() && s.take_next().unwrap().is_none());
+    assert_eq!(s.stats().expired, 3 * u64::from(depth));
 }

@@ -4,7 +4,8 @@
 
 use driveline::types::{Qos, Schema};
 use driveline::{
-    Context, ContextOptions, EndpointEvent, Node, PublisherOptions, RawPublisher, RawSubscription, Reach, SubscriptionOptions,
+    CallbackOptions, Context, ContextOptions, EndpointEvent, Executor, ExecutorOptions, GroupKind, Node, PublisherOptions, RawPublisher,
+    RawSubscription, Reach, SubscriptionOptions, Trigger,
 };
 
 fn node() -> (Node, tempfile::TempDir) {
@@ -75,4 +76,18 @@ fn events_beyond_those_that_wait_are_counted() {
     let _all: Vec<RawPublisher> = (0..100).map(|_| publisher(&node)).collect();
     assert_eq!(s.poll_event(), Some(EndpointEvent::EventsLost { count: 36 }));
     assert_eq!(std::iter::from_fn(|| s.poll_event()).count(), 64);
+}
+
+/// MAX_THREADS, MAX_INPUTS of a callback.
+#[test]
+fn more_threads_or_inputs_than_an_executor_has_are_refused_with_the_bound() {
+    let refused = Executor::new(ExecutorOptions { threads: 257, ..Default::default() }).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("threads = 257 is not possible; 1 to 256 are"), "{refused}");
+    let (node, _dir) = node();
+    let executor = Executor::new(ExecutorOptions::default()).unwrap();
+    let inputs = (0..17).map(|i| (format!("in{i}"), subscription(&node))).collect();
+    let group = executor.group(GroupKind::MutuallyExclusive);
+    let callback = CallbackOptions { name: "many".into(), group, trigger: Trigger::any(), inputs };
+    let refused = executor.add_callback(callback, |_| {}).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("17 inputs are more than 16; split the component"), "{refused}");
 }
