@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that documentation does not drift: links lead somewhere, ARCHITECTURE.md knows every crate.
+"""Checks that documentation does not drift: links lead somewhere, ARCHITECTURE.md knows every crate, and the limits in
+docs/protocols/shm.md are those of the source, each with tests that exist.
 
 Usage: check_docs.py [ROOT]. Prints one line for each violation; exit status 1 if there is any.
 """
@@ -46,12 +47,61 @@ def check_crates(root):
             yield f"ARCHITECTURE.md: crate {name} is missing from the table"
 
 
+LIMITS_PAGE = Path("docs/protocols/shm.md")
+LIMITED_CRATES = ["driveline", "driveline-shm", "driveline-types"]
+LIMIT = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?const (MAX_\w+): [^=]+=\s*([^;]*);", re.MULTILINE)
+
+
+def value_of(expression):
+    """The number that a constant's expression is, if it consists of numbers."""
+    numbers = re.sub(r"(?<=\d)_(?=\d)", "", expression)
+    return eval(numbers) if re.fullmatch(r"[\d()+\-*<\s]+", numbers) else None  # noqa: S307: digits and operators only
+
+
+def source_limits(root):
+    """Constants whose names begin with MAX_, by name and file, with their expressions."""
+    for crate in LIMITED_CRATES:
+        source = root / "crates" / crate / "src"
+        for path in sorted(source.rglob("*.rs")):
+            for name, expression in LIMIT.findall(path.read_text()):
+                yield (name, f"{crate}/{path.relative_to(source)}"), expression
+
+
+def check_limits(root):
+    """The tables of limits name every MAX_ constant, with its value, and tests that exist."""
+    if not (root / LIMITS_PAGE).exists():
+        return
+    section = (root / LIMITS_PAGE).read_text().partition("\n## 8. Limits\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line.startswith("| `MAX_")]
+    listed = {(row[0].strip("`"), row[1]): row for row in rows}
+    limits = dict(source_limits(root))
+    for name, file in limits.keys() - listed.keys():
+        yield f"{LIMITS_PAGE}: section 8 lacks {name} of {file}: say what the one beyond it sees, and name the test"
+    for name, file in listed.keys() - limits.keys():
+        yield f"{LIMITS_PAGE}: section 8 has {name} of {file}, which is not in the source"
+    tests = set()
+    for crate in LIMITED_CRATES:
+        for path in (root / "crates" / crate).rglob("*.rs"):
+            tests.update(re.findall(r"^\s*fn (\w+)\(", path.read_text(), re.MULTILINE))
+    for (name, file), row in listed.items():
+        value = value_of(limits.get((name, file), ""))
+        number = re.sub(r"\s", "", re.match(r"[\d\s]*", row[2])[0])
+        if value is not None and number != str(value):
+            yield f"{LIMITS_PAGE}: section 8: {name} of {file} is {value}, not {row[2]}"
+        # The table of bounds inside has no tests.
+        named = re.findall(r"`(\w+)`", row[4]) if len(row) == 5 else None
+        if named == []:
+            yield f"{LIMITS_PAGE}: section 8: {name} of {file} has no test"
+        for test in set(named or []) - tests:
+            yield f"{LIMITS_PAGE}: section 8: {name} of {file}: there is no test {test}"
+
+
 def check_tree(root):
     listed = subprocess.run(
         ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"], check=True, stdout=subprocess.PIPE
     )
     pages = [Path(name) for name in sorted(filter(None, listed.stdout.decode().split("\0"))) if (root / name).is_file()]
-    return [problem for page in pages for problem in check_links(root, page)] + list(check_crates(root))
+    return [problem for page in pages for problem in check_links(root, page)] + list(check_crates(root)) + list(check_limits(root))
 
 
 def main():

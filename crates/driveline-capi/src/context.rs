@@ -22,6 +22,9 @@ pub struct dl_node {
 /// default domain. `*context`: owned by the caller, to be given to `dl_context_drop`. Warnings and errors of the library
 /// go to stderr unless `DRIVELINE_LOG` says otherwise. Blocks only for file operations.
 ///
+/// The first call in a process raises its soft limit on open descriptors to the hard limit (`ulimit -Hn`), since each match takes
+/// one. Programs started from the process inherit it; `select` cannot be used with descriptors from 1024 on.
+///
 /// # Safety
 /// Strings are NULL or NUL-terminated; `context` is NULL or valid for writing.
 #[unsafe(no_mangle)]

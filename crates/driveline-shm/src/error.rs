@@ -2,6 +2,8 @@
 //! One error enum per family of operations. Every text says what to do next.
 
 use crate::limits;
+use crate::sys::admission::MemoryRefusal;
+use crate::sys::descriptors::DescriptorShortage;
 use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -56,7 +58,7 @@ pub enum CreatePublisherError {
         /// Which number, and its range.
         reason: String,
     },
-    /// There is not enough memory.
+    /// There is not enough memory beside the margin that is kept free.
     #[error(
         "topic '{topic}': {} MiB ({slots} slots of {slot_len} bytes) are needed but {} MiB are available; the limit is {limit}; lower max_payload, pins or depth, or give it more memory",
         needed.div_ceil(1 << 20),
@@ -75,6 +77,22 @@ pub enum CreatePublisherError {
         available: u64,
         /// Where the limit sits.
         limit: String,
+    },
+    /// Another process of this user does not end its own reservation of memory.
+    #[error("topic '{topic}': {refusal}")]
+    MemoryBusy {
+        /// The topic.
+        topic: String,
+        /// Which one, and what to do.
+        refusal: MemoryRefusal,
+    },
+    /// The process may open too few descriptors for one more endpoint beside those that exist.
+    #[error("topic '{topic}': {shortage}")]
+    Descriptors {
+        /// The topic.
+        topic: String,
+        /// Numbers and remedy.
+        shortage: DescriptorShortage,
     },
     /// The kernel refused something.
     #[error("topic '{topic}': cannot {action}: {source}")]
@@ -101,6 +119,14 @@ pub enum CreateSubscriptionError {
         topic: String,
         /// Which number, and its range.
         reason: String,
+    },
+    /// The process may open too few descriptors for one more endpoint beside those that exist.
+    #[error("topic '{topic}': {shortage}")]
+    Descriptors {
+        /// The topic.
+        topic: String,
+        /// Numbers and remedy.
+        shortage: DescriptorShortage,
     },
     /// The kernel refused something.
     #[error("topic '{topic}': cannot {action}: {source}")]

@@ -4,7 +4,9 @@
 //! `DRIVELINE_FAULT_POINT=name[:nth]` kills the process (SIGKILL: no destructor, no flush) when it passes the named
 //! point for the nth time, from 1. `DRIVELINE_FAULT_ACTION=stop` stops it (SIGSTOP) instead. Without the cargo feature
 //! `fault-points` nothing of this is compiled. `DRIVELINE_FAULT_SWITCHES=name,…` has it behave as elsewhere: `distrust` (its
-//! own user is treated as another one), `passrights` (a kernel without SO_PASSRIGHTS). `docs/protocols/shm.md` lists all points.
+//! own user is treated as another one), `passrights` (a kernel without SO_PASSRIGHTS), `impatient` and `patient` (no wait, or one
+//! without end, while memory is reserved elsewhere). `DRIVELINE_FAULT_MEMORY=DIR` replaces the machine's memory: `DIR/limit` has the bytes
+//! that there are, `DIR/used` a line for each reservation. `docs/protocols/shm.md` lists all points.
 
 /// Passes a named point.
 #[cfg(not(all(feature = "fault-points", not(loom))))]
@@ -25,6 +27,39 @@ pub(crate) fn is_switched_on(name: &'static str) -> bool {
     static SWITCHES: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let switches = SWITCHES.get_or_init(|| std::env::var("DRIVELINE_FAULT_SWITCHES").unwrap_or_default());
     switches.split(',').any(|s| s == name)
+}
+
+/// The directory that stands for the machine's memory in a test.
+#[cfg(not(loom))]
+pub(crate) fn memory_double() -> Option<&'static std::path::Path> {
+    #[cfg(feature = "fault-points")]
+    {
+        static DOUBLE: std::sync::OnceLock<Option<std::path::PathBuf>> = std::sync::OnceLock::new();
+        DOUBLE.get_or_init(|| std::env::var_os("DRIVELINE_FAULT_MEMORY").map(Into::into)).as_deref()
+    }
+    #[cfg(not(feature = "fault-points"))]
+    None
+}
+
+/// Bytes that are available in a test, and all that there are.
+#[cfg(not(loom))]
+pub(crate) fn memory() -> Option<(u64, u64)> {
+    let dir = memory_double()?;
+    let numbers = |name| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
+    let total = numbers("limit").trim().parse().unwrap_or(u64::MAX);
+    let used: u64 = numbers("used").lines().filter_map(|l| l.parse::<u64>().ok()).sum();
+    Some((total.saturating_sub(used), total))
+}
+
+/// Counts what was reserved in a test.
+#[cfg(not(loom))]
+pub(crate) fn record_memory(bytes: u64) {
+    use std::io::Write as _;
+    if let Some(dir) = memory_double()
+        && let Ok(mut used) = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("used"))
+    {
+        let _ = used.write_all(format!("{bytes}\n").as_bytes());
+    }
 }
 
 /// Passes a named point.

@@ -94,6 +94,9 @@ pub struct ParticipantInfo {
     pub publishers: Vec<PublisherInfo>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionInfo>,
+    /// What is missing here because the listing would be too long; empty if nothing is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub incomplete: String,
 }
 
 /// One publisher.

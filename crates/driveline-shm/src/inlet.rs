@@ -14,6 +14,7 @@ use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
 use crate::room::RoomWatch;
 use crate::segment::Segment;
+use crate::sys::descriptors::ForFirstMatch;
 use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
@@ -325,12 +326,16 @@ pub(crate) struct Inlet {
     gone: Mutex<SubscriptionStats>,
     /// How far publishers of other hosts were read whose edges are gone: [`Edge::read_afar`]. The oldest give way. Locked where edges come and go.
     afar: Mutex<VecDeque<(u64, u64)>>,
+    /// It was reported that the oldest of them are forgotten.
+    forgets_afar: AtomicBool,
     /// The subscription was dropped.
     pub(crate) closed: AtomicBool,
+    /// Descriptors kept while nothing is matched. Changed where the list of edges is.
+    first_match: ForFirstMatch,
 }
 
 impl Inlet {
-    pub(crate) fn new(id: EndpointId, config: crate::config::SubscriptionConfig) -> Self {
+    pub(crate) fn new(id: EndpointId, config: crate::config::SubscriptionConfig, first_match: ForFirstMatch) -> Self {
         Self {
             id,
             topic: config.topic,
@@ -351,8 +356,10 @@ impl Inlet {
             deadlines_missed: AtomicU64::new(0),
             matched: AtomicU64::new(0),
             gone: Mutex::new(SubscriptionStats::default()),
-            afar: Mutex::new(VecDeque::with_capacity(MAX_KNOWN_AFAR)),
+            afar: Mutex::default(),
+            forgets_afar: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            first_match,
         }
     }
 
@@ -388,6 +395,8 @@ impl Inlet {
             self.generation.fetch_add(1, Release);
             let live = edges.iter().filter(|e| !e.ended.load(Relaxed)).count();
             self.matched.store(live as u64, Relaxed);
+            // Keeping begins before the connections of those that have ended are closed.
+            self.first_match.keep_if(live == 0);
         }
         self.notify();
     }
@@ -443,8 +452,20 @@ impl Inlet {
             let before = afar.iter().position(|(p, _)| *p == publisher).and_then(|at| afar.remove(at));
             if afar.len() == MAX_KNOWN_AFAR {
                 afar.pop_front();
+                self.report_forgotten();
             }
             afar.push_back((publisher, before.map_or(furthest, |(_, before)| before.max(furthest))));
+        }
+    }
+
+    /// Of what is forgotten, losses cannot be counted any more. Reported once.
+    fn report_forgotten(&self) {
+        if !self.forgets_afar.swap(true, Relaxed) {
+            let text = format!(
+                "topic '{}': more than {MAX_KNOWN_AFAR} publishers of other hosts are gone; if those that went first come back, samples lost in between are not counted",
+                self.topic
+            );
+            self.events.push(SubscriptionEvent::Refused { code: RefusalCode::Limit, text });
         }
     }
 

@@ -125,6 +125,8 @@ pub use self::{
     room::RoomWatch,
     sample::{Copied, Sample},
     subscription::{Publishers, Subscription},
+    sys::admission::{MemoryAdmission, MemoryRefusal, admit_memory},
+    sys::descriptors::DescriptorShortage,
     sys::memory::{AvailableMemory, available_memory},
     waitset::{Kicker, WaitBackend, WaitSet, Wake},
 };

@@ -38,7 +38,7 @@ pub const MAX_ENDED: usize = 16;
 /// Bytes of such samples, per subscription; those of the publisher that has gone last are kept in any case.
 pub const MAX_LEFT_BYTES: usize = 64 * 1024 * 1024;
 /// Publishers of other hosts that are gone and of which it is kept how far they were read, per subscription.
-pub const MAX_KNOWN_AFAR: usize = 64;
+pub const MAX_KNOWN_AFAR: usize = 1024;
 /// Samples that one take passes over (expired, damaged or vanished) before it returns to its caller.
 pub const MAX_SKIPS: usize = 2048;
 /// Of these, samples whose payload had to be read to find it damaged.

@@ -5,6 +5,7 @@ use crate::control::{Heard, hear};
 use crate::error::ListError;
 use crate::info::ParticipantInfo;
 use crate::limits::{MAX_FOREIGN_LISTED, MAX_LISTING_LEN, MAX_MESSAGE_LEN};
+use crate::sys::descriptors;
 use crate::sys::directory::{Directory, Kind, Name};
 use crate::sys::errands::{Errands, Foreign};
 use crate::sys::peer;
@@ -61,13 +62,14 @@ pub fn list(domain_dir: &Path, timeout: Duration) -> Result<Vec<ParticipantInfo>
 /// # Errors
 /// If the directory cannot be read.
 pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError> {
+    descriptors::raise_limit();
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
     // What others send instead of an answer must not keep the caller.
     let errands = Errands::new().map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
     let mut queries: Vec<Query> = Vec::new();
-    let names = directory.names().map_err(unreadable)?.into_iter().filter(|n| n.kind == Kind::Info);
+    let names = directory.names().map_err(unreadable)?.names.into_iter().filter(|n| n.kind == Kind::Info);
     // Whoever may create names may create many: this user's own come first.
     let (own, mut others): (Vec<_>, Vec<_>) = names.partition(|n| directory.is_of_trusted(&n.text));
     let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
@@ -88,6 +90,8 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
             }
             // Its queue is full of others, or it is stopped.
             Err(ConnectError::Busy) => true,
+            // This process is short of descriptors: asked when others have answered.
+            Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) => true,
             // Dead or unreachable ones have nothing to say.
             Err(_) => false,
         });

@@ -5,6 +5,7 @@ use crate::config::{ParticipantConfig, PublisherConfig, SubscriptionConfig};
 use crate::control::{Command, Commands, Control};
 use crate::error::{CreatePublisherError, CreateSubscriptionError, OpenError};
 use crate::event::PublisherEvent;
+use crate::fault;
 use crate::inlet::Inlet;
 use crate::layout::Layout;
 use crate::limits::{MAX_DESCRIPTION_LEN, MAX_HELD, MAX_LOANS, MAX_PINS, MAX_SEQUENCE, OBSERVER_PINS};
@@ -15,9 +16,11 @@ use crate::publisher::Publisher;
 use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
 use crate::subscription::Subscription;
+use crate::sys::admission::{MemoryRefusal, admit_memory};
+use crate::sys::descriptors::{DescriptorShortage, ForFirstMatch, Opening};
 use crate::sys::directory::{Directory, Kind, Name};
 use crate::sys::fork::Birthplace;
-use crate::sys::{memory, socket};
+use crate::sys::{descriptors, socket};
 use crate::wire::{Hello, Message};
 use driveline_types::id::MAX_NAME_LEN;
 use driveline_types::{EndpointId, Qos, Schema};
@@ -62,11 +65,16 @@ impl std::fmt::Debug for Participant {
 }
 
 impl Participant {
-    /// Joins a domain: opens, creates and checks its directory. Starts nothing yet.
+    /// Joins a domain: opens, creates and checks its directory. Starts no thread. Blocks on files and allocates; any thread.
+    ///
+    /// The first call in a process raises its soft limit on open descriptors (`RLIMIT_NOFILE`) to the hard limit: each match
+    /// takes one. Programs started from this process inherit the raised limit; `select` cannot be used with descriptors
+    /// from 1024 on.
     ///
     /// # Errors
     /// If the directory cannot be made or is not safe to use.
     pub fn open(config: ParticipantConfig) -> Result<Self, OpenError> {
+        descriptors::raise_limit();
         let system = |action| move |source| OpenError::System { action, source };
         let birthplace = Birthplace::here().map_err(system("tell processes apart"))?;
         let directory = Directory::open(config.domain_dir.as_deref())?;
@@ -89,17 +97,20 @@ impl Participant {
         self.0.identity.directory.path()
     }
 
-    /// Sets the free-form text that listings return for this participant; longer than 64 KiB is cut.
+    /// Sets the free-form text that listings return for this participant. Longer than 64 KiB it is replaced by a text that says so.
     pub fn set_description(&self, mut json: String) {
         if !self.0.birthplace.is_here() {
             return;
         }
-        cut(&mut json, MAX_DESCRIPTION_LEN);
+        if json.len() > MAX_DESCRIPTION_LEN {
+            json = format!("{{\"error\": \"the description has {} bytes and may have {MAX_DESCRIPTION_LEN}\"}}", json.len());
+        }
         *lock(&self.0.identity.description) = json;
     }
 
     /// Creates a publisher: reserves and prefaults all of its memory, then lets subscriptions find it. Matching goes
-    /// on in the background. Allocates and takes as long as the kernel needs to clear the memory.
+    /// on in the background. Allocates and takes as long as the kernel needs to clear the memory. Blocks up to 10 s while other
+    /// processes of this user reserve theirs.
     ///
     /// # Errors
     /// See [`CreatePublisherError`].
@@ -111,24 +122,19 @@ impl Participant {
         let refuse = |reason| CreatePublisherError::Config { topic: topic.clone(), reason };
         let system = |action| {
             let topic = topic.clone();
-            move |source| CreatePublisherError::System { topic, action, source }
+            move |e| CreatePublisherError::System { topic, action, source: descriptors::explain(e) }
         };
         check_numbers(&config).and_then(|()| check_sendable(&config.schema)).map_err(refuse)?;
         let cells = (config.pins + OBSERVER_PINS) as usize;
+        let (opening, first_match) = self
+            .admit(descriptors::OF_PUBLISHER, descriptors::FIRST_OF_PUBLISHER)
+            .map_err(|shortage| CreatePublisherError::Descriptors { topic: topic.clone(), shortage })?;
         let layout = Layout::new(config.qos.depth as usize, config.loans as usize, cells, config.max_payload).map_err(refuse)?;
-        let available = memory::available_memory();
-        if layout.len() as u64 > available.bytes {
-            return Err(CreatePublisherError::Memory {
-                topic,
-                needed: layout.len() as u64,
-                slots: layout.slots as usize,
-                slot_len: layout.stride(),
-                available: available.bytes,
-                limit: available.limit,
-            });
-        }
         let commands = self.start().map_err(system("start the participant"))?;
+        let admission = admit_memory(layout.len() as u64).map_err(|refusal| no_memory(&topic, &layout, refusal))?;
         let (segment_fd, segment) = Segment::create("driveline-segment", layout).map_err(system("reserve its shared memory"))?;
+        fault::point("memory.after_reserve");
+        drop(admission);
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
         let slots = layout.slots as usize;
         let zeros = |n: usize| (0..n).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>();
@@ -152,6 +158,7 @@ impl Participant {
             kick: AtomicU32::new(0),
             wake_limit: config.pins + OBSERVER_PINS,
             qos: config.qos,
+            first_match,
         });
         let (scans, changes) = epoch(Vec::<Arc<PubMatch>>::new());
         let name = Name::random(Kind::Publisher(publication.topic.id().0)).map_err(system("draw a random name"))?;
@@ -159,6 +166,7 @@ impl Participant {
         let listener =
             socket::listen_at(directory, &name, publication.socket_mode()).map_err(system("make a socket in the domain directory"))?;
         let command = Command::AddPublication { publication: Arc::clone(&publication), changes, listener, name: name.text.clone() };
+        drop(opening);
         commands.send(command);
         let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };
         let kept = crate::layout::kept(publication.qos.depth as usize);
@@ -178,7 +186,7 @@ impl Participant {
         let refuse = |reason| CreateSubscriptionError::Config { topic: topic.clone(), reason };
         let system = |action| {
             let topic = topic.clone();
-            move |source| CreateSubscriptionError::System { topic, action, source }
+            move |e| CreateSubscriptionError::System { topic, action, source: descriptors::explain(e) }
         };
         if config.max_held == 0 || config.max_held > MAX_HELD {
             return Err(refuse(format!("max_held is {} and must be between 1 and {MAX_HELD}", config.max_held)));
@@ -187,12 +195,21 @@ impl Participant {
         if let crate::config::SchemaRequest::Exact(schema) = &config.schema {
             check_sendable(schema).map_err(refuse)?;
         }
+        let (_opening, first_match) = self
+            .admit(0, descriptors::FIRST_OF_SUBSCRIPTION)
+            .map_err(|shortage| CreateSubscriptionError::Descriptors { topic: topic.clone(), shortage })?;
         let commands = self.start().map_err(system("start the participant"))?;
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
-        let inlet = Arc::new(Inlet::new(id, config));
+        let inlet = Arc::new(Inlet::new(id, config, first_match));
         commands.send(Command::AddInlet(Arc::clone(&inlet)));
         let endpoint = Endpoint { participant: self.clone(), name: None, id };
         Ok(Subscription::new(inlet, self.0.birthplace, endpoint))
+    }
+
+    /// Admits an endpoint if enough descriptors are free for it and for the first matches of all that exist.
+    fn admit(&self, opens: usize, first: usize) -> Result<(Opening, ForFirstMatch), DescriptorShortage> {
+        let of_participant = if lock(&self.0.running).is_some() { 0 } else { descriptors::OF_PARTICIPANT };
+        descriptors::admit(opens + of_participant, first)
     }
 
     fn start(&self) -> io::Result<Arc<Commands>> {
@@ -253,6 +270,16 @@ fn cut(text: &mut String, len: usize) {
     text.truncate(end);
 }
 
+fn no_memory(topic: &str, layout: &Layout, refusal: MemoryRefusal) -> CreatePublisherError {
+    let topic = topic.to_owned();
+    match refusal {
+        MemoryRefusal::Short { needed, available, limit } => {
+            CreatePublisherError::Memory { topic, needed, slots: layout.slots as usize, slot_len: layout.stride(), available, limit }
+        }
+        refusal @ MemoryRefusal::Busy { .. } => CreatePublisherError::MemoryBusy { topic, refusal },
+    }
+}
+
 fn check_qos(qos: &Qos) -> Result<(), String> {
     if qos.depth == 0 || qos.depth > Qos::MAX_DEPTH {
         return Err(format!("depth is {} and must be between 1 and {}", qos.depth, Qos::MAX_DEPTH));
@@ -296,6 +323,7 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
         oldest_version: u16::MAX,
         newest_version: u16::MAX,
         armed_apart: true,
+        refuse: None,
     };
     // The real message is longer by two names and some digits; a decode of the same limits happens at the peer.
     match Message::Hello(Box::new(hello)).encode() {

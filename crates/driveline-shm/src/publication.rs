@@ -9,6 +9,7 @@ use crate::limits::MAX_GROUPS;
 use crate::protocol::{self, cursor, reader};
 use crate::queue::EventQueue;
 use crate::segment::Segment;
+use crate::sys::descriptors::ForFirstMatch;
 use crate::sys::fork::GuardedFd;
 use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
@@ -185,6 +186,8 @@ pub(crate) struct Publication {
     pub(crate) kick: AtomicU32,
     /// Most sleepers that one wake-up call reaches: more than there can be matches.
     pub(crate) wake_limit: u32,
+    /// Descriptors kept while nothing is matched.
+    pub(crate) first_match: ForFirstMatch,
 }
 
 impl Publication {

@@ -293,3 +293,22 @@ impl Publisher {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Participant, ParticipantConfig, PublisherConfig};
+
+    #[test]
+    fn a_publisher_whose_numbers_are_used_up_says_so_and_publishes_nothing() {
+        let t = tempfile::tempdir().unwrap();
+        let participant = Participant::open(ParticipantConfig { domain_dir: Some(t.path().into()), name: "old".into() }).unwrap();
+        let schema = driveline_types::Schema::bytes("a", "b", "c");
+        let mut p = participant.create_publisher(PublisherConfig::new("t".parse().unwrap(), "n".parse().unwrap(), schema, 8)).unwrap();
+        p.slots.go_on_after(MAX_SEQUENCE - 1);
+        let mut say = || p.loan(1).map(|loan| p.publish(loan, &mut SampleHeader::stamped_now())).unwrap();
+        assert_eq!(say(), Ok(MAX_SEQUENCE));
+        let refused = say().unwrap_err();
+        assert!(refused == PublishError::SequenceExhausted && refused.to_string().contains("create the publisher anew"));
+    }
+}

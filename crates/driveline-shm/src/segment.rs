@@ -8,6 +8,7 @@ use crate::layout::{
 };
 use crate::protocol;
 use crate::protocol::pack::{pack, unpack};
+use crate::sys::admission::admit_at_once;
 use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
@@ -67,7 +68,10 @@ impl Segment {
         let slots = u32::try_from(samples.len().max(1)).unwrap_or(u32::MAX);
         let layout = Layout { slots, max_payload: longest.unwrap_or(0), ..self.layout };
         layout.check().map_err(|text| io::Error::new(io::ErrorKind::InvalidData, text))?;
+        // On the control thread, which does not wait.
+        let admission = admit_at_once(layout.len() as u64).map_err(io::Error::other)?;
         let (_fd, copy) = Self::create("driveline-left", layout)?;
+        drop(admission);
         for (to, (sequence, found)) in (0u16..).zip(&samples) {
             let slot = usize::from(to);
             if let Some((from, header)) = found {

@@ -64,6 +64,9 @@ pub(crate) struct Hello {
     /// Whether the subscriber announces its sleep in a cache line of its own, to publishers that say the same.
     #[serde(default)]
     pub(crate) armed_apart: bool,
+    /// Why the subscriber cannot be matched now, in place of a request. Comes without a page.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "json::object_or_null")]
+    pub(crate) refuse: Option<Refuse>,
 }
 
 /// A match.
@@ -203,8 +206,9 @@ fn check_schema(s: &Schema) -> Result<(), WireError> {
 
 impl Hello {
     fn parse(body: &[u8]) -> Result<Self, WireError> {
-        let m: Self = json(body)?;
+        let mut m: Self = json(body)?;
         m.schema.iter().try_for_each(check_schema)?;
+        m.refuse = m.refuse.map(|r| Refuse::new(r.code, r.text));
         if m.oldest_version == 0 || m.oldest_version > m.newest_version {
             return Err(WireError::Body(format!("versions from {} to {} are none", m.oldest_version, m.newest_version)));
         }

@@ -44,6 +44,7 @@ fn lane_hello() -> Hello {
         oldest_version: 1,
         newest_version: 1,
         armed_apart: true,
+        refuse: None,
     }
 }
 
@@ -67,9 +68,10 @@ fn no_checksum() -> Refuse {
 
 /// Messages in which every key is written, each with the tables that describe its objects.
 fn described() -> [(Message, &'static [(&'static str, &'static str)]); 3] {
-    let hello = Hello { offering: Some((Reliability::Reliable, Durability::Volatile)), ..lane_hello() };
+    let offering = Some((Reliability::Reliable, Durability::Volatile));
+    let hello = Hello { offering, refuse: Some(no_checksum()), ..lane_hello() };
     [
-        (Message::Hello(Box::new(hello)), &[("### HELLO", ""), ("### Schema", "/schema"), ("### QoS", "/qos")]),
+        (Message::Hello(Box::new(hello)), &[("### HELLO", ""), ("### Schema", "/schema"), ("### QoS", "/qos"), ("### REFUSE", "/refuse")]),
         (
             Message::Accept(Box::new(camera_accept())),
             &[("### ACCEPT", ""), ("### Schema", "/schema"), ("### QoS", "/qos"), ("### Layout", "/layout")],

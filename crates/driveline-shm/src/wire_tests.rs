@@ -17,6 +17,7 @@ fn hello() -> Hello {
         oldest_version: 1,
         newest_version: 1,
         armed_apart: true,
+        refuse: None,
     }
 }
 
@@ -47,6 +48,18 @@ fn messages_survive_a_round_trip() {
     ] {
         assert_eq!(Message::decode(&m.encode().unwrap()).unwrap(), m);
     }
+}
+
+#[test]
+fn the_text_of_a_refusal_is_cut_by_whoever_writes_or_reads_it() {
+    let refuse = Refuse::new(RefusalCode::Other, "ä".repeat(MAX_TEXT_LEN));
+    assert_eq!(refuse.text.len(), MAX_TEXT_LEN);
+    let long = Message::Refuse(Refuse { code: RefusalCode::Other, text: "a".repeat(2 * MAX_TEXT_LEN) });
+    let Ok(Message::Refuse(read)) = Message::decode(&long.encode().unwrap()) else { panic!("it is a refusal") };
+    assert_eq!(read.text.len(), MAX_TEXT_LEN);
+    let hello = Message::Hello(Box::new(Hello { refuse: Some(Refuse { code: RefusalCode::Other, text: "a".repeat(9000) }), ..hello() }));
+    let Ok(Message::Hello(read)) = Message::decode(&hello.encode().unwrap()) else { panic!("it is a HELLO") };
+    assert_eq!(read.refuse.unwrap().text.len(), MAX_TEXT_LEN);
 }
 
 #[test]

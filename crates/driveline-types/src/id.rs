@@ -138,6 +138,9 @@ mod tests {
             let e = bad.parse::<TopicName>().unwrap_err();
             assert!(e.to_string().contains(word), "{bad:?}: {e}");
         }
+        assert!("n".repeat(MAX_NAME_LEN).parse::<NodeName>().is_ok());
+        let e = "n".repeat(MAX_NAME_LEN + 1).parse::<NodeName>().unwrap_err().to_string();
+        assert!(e.contains("at most 200"), "{e}");
     }
 
     #[test]

@@ -48,6 +48,17 @@ fn the_canonical_text_is_as_documented() {
 }
 
 #[test]
+fn a_type_with_more_fields_than_any_is_refused_at_the_field() {
+    let text = |fields: usize| {
+        let lines: String = (0..fields).map(|i| format!("field f{i} u8 offset {i}\n")).collect();
+        format!("driveline plain 1\ntype a size {fields} align 1\n{lines}")
+    };
+    assert!(text(MAX_FIELDS).parse::<PlainLayout>().is_ok());
+    let e = text(MAX_FIELDS + 1).parse::<PlainLayout>().unwrap_err().to_string();
+    assert!(e.contains("more than 256 fields") && e.contains("259"), "{e}");
+}
+
+#[test]
 fn texts_that_are_not_canonical_are_refused_at_the_line() {
     let cases = [
         ("driveline plain 1", "driveline plain 2", 1),

@@ -65,7 +65,10 @@ impl Drop for Offer {
 }
 
 impl Context {
-    /// Joins a domain.
+    /// Joins a domain. Blocks for file operations and allocates.
+    ///
+    /// The first call in a process raises its soft limit on open descriptors to the hard limit (`ulimit -Hn`), since each match
+    /// takes one. Programs started from the process inherit it; `select` cannot be used with descriptors from 1024 on.
     ///
     /// # Errors
     /// [`OpenError`] if the domain directory cannot be used.
@@ -92,8 +95,13 @@ impl Context {
         self.inner.participant.domain_dir()
     }
 
-    /// Text (JSON by convention, at most 64 KiB) that tools show about this process.
+    /// Text (JSON by convention, at most 64 KiB) that tools show about this process. A longer one is logged, and replaced by a
+    /// text that says so.
     pub fn set_description(&self, json: String) {
+        if json.len() > driveline_shm::limits::MAX_DESCRIPTION_LEN {
+            let (bytes, most) = (json.len(), driveline_shm::limits::MAX_DESCRIPTION_LEN);
+            tracing::error!("the description of this process has {bytes} bytes and may have {most}: tools do not show it; shorten it");
+        }
         self.inner.participant.set_description(json);
     }
 

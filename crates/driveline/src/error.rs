@@ -73,6 +73,14 @@ pub enum EndpointError {
         /// Where the limit sits.
         limit: String,
     },
+    /// Another process of this user does not end its own reservation of memory.
+    #[error("topic '{topic}': {refusal}")]
+    MemoryBusy {
+        /// The topic.
+        topic: String,
+        /// Which one, and what to do.
+        refusal: driveline_shm::MemoryRefusal,
+    },
     /// The host transport refused.
     #[error("{source}")]
     Publisher {

@@ -97,6 +97,8 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
 
 /// Processes that are named because they do not answer.
 const MOST_SILENT: usize = 16;
+/// Characters of what a process says is missing in its listing.
+const MOST_OF_REASON: usize = 300;
 
 /// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
 pub(super) fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
@@ -118,6 +120,10 @@ pub(super) fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace,
             if process::is_stopped(pid) { format!("is stopped; `kill -CONT {pid}` lets it go on") } else { "does not answer".into() };
         // Beside the list and not in it: nobody knows what it would say.
         screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
+    }
+    for p in participants.iter().filter(|p| !p.incomplete.is_empty()) {
+        let (name, pid) = (cut(&p.name, NAME), p.pid_in_its_namespace);
+        screen.print_error(&format!("warning: {name} (pid {pid}): {}\n", cut(&p.incomplete, MOST_OF_REASON)));
     }
     Ok((place, participants))
 }

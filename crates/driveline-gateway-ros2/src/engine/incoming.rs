@@ -125,7 +125,13 @@ impl From<String> for Why {
 
 impl From<CreatePublisherError> for Why {
     fn from(e: CreatePublisherError) -> Self {
-        let of_others = matches!(e, CreatePublisherError::Memory { .. } | CreatePublisherError::System { .. });
+        let of_others = matches!(
+            e,
+            CreatePublisherError::Memory { .. }
+                | CreatePublisherError::MemoryBusy { .. }
+                | CreatePublisherError::Descriptors { .. }
+                | CreatePublisherError::System { .. }
+        );
         Self { text: e.to_string(), kind: if of_others { Kind::NoRoom } else { Kind::Lasting } }
     }
 }

@@ -39,10 +39,12 @@ pub(super) fn room(dials: &[Dialled], user: User) -> Room {
     let mut room = Room::Free;
     for (concerned, most_matched, most_asked) in bounds.into_iter().take(if user.is_trusted() { 1 } else { 3 }) {
         let concerned = || dials.iter().filter(concerned);
-        if concerned().filter(|d| d.matched).count() >= most_matched {
+        let matched = concerned().filter(|d| d.matched).count();
+        if matched >= most_matched {
             return Room::None;
         }
-        if concerned().filter(|d| !d.matched).count() >= most_asked {
+        // All that are asked may agree.
+        if concerned().count() - matched >= most_asked.min(most_matched - matched) {
             room = concerned().filter(|d| d.silent).map(|d| d.key).min().map_or(Room::Later, Room::InsteadOf);
         }
     }
@@ -68,6 +70,19 @@ mod tests {
             assert_eq!(room(&full, EVIL), if matched { Room::None } else { Room::Later });
             assert_eq!((room(&full, OTHER), room(&full, User::own())), (Room::Free, Room::Free));
         }
+    }
+
+    #[test]
+    fn those_that_are_asked_and_may_agree_count_as_matched() {
+        let own = User::own();
+        let all = |matched: usize, silent| [dials(matched, own, true, false), dials(MAX_MATCHES - matched, own, false, silent)].concat();
+        for matched in [0, 1, 200, MAX_MATCHES - 1] {
+            assert_eq!(room(&all(matched, false), own), Room::Later);
+            assert!(matches!(room(&all(matched, true), own), Room::InsteadOf(_)));
+            assert_eq!(room(&all(matched, false)[1..], own), Room::Free);
+        }
+        let of_evil = [dials(MAX_MATCHES_PER_USER - 3, EVIL, true, false), dials(3, EVIL, false, false)].concat();
+        assert_eq!((room(&of_evil, EVIL), room(&of_evil, OTHER)), (Room::Later, Room::Free));
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub(super) struct Discovery {
     stamp: Option<Stamp>,
     /// The stamp has the clock tick's resolution: after a change one more look a second later makes sure.
     again: bool,
+    /// The directory has more entries than are read.
+    pub(super) cut: bool,
 }
 
 impl Discovery {
@@ -78,7 +80,11 @@ impl Control {
 
     fn scan(&mut self) {
         // An unreadable directory (removed, for one) leaves the present matches as they are.
-        let Ok(names) = self.identity.directory.names() else { return };
+        let Ok(names) = self.names() else {
+            // Looked at again at the next check.
+            self.discovery.stamp = None;
+            return;
+        };
         let present: HashSet<&str> = names.iter().map(|n| n.text.as_str()).collect();
         self.forget_absent(&present);
         for name in &names {
@@ -147,7 +153,7 @@ impl Control {
 
     /// Tells everybody, itself included, about a new publisher.
     pub(super) fn announce(&mut self, publisher: &str) {
-        if let Ok(names) = self.identity.directory.names() {
+        if let Ok(names) = self.names() {
             for name in names.iter().filter(|n| n.kind == Kind::Rescan && n.text != self.rescan_name) {
                 if socket::hint(&self.identity.directory, &self.rescan, &name.text, publisher.as_bytes()) {
                     self.identity.directory.remove(&name.text);
@@ -161,7 +167,7 @@ impl Control {
 
     /// Removes what dead processes have left.
     pub(super) fn sweep(&mut self) {
-        let Ok(names) = self.identity.directory.names() else { return };
+        let Ok(names) = self.names() else { return };
         for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name) {
             if socket::is_dead(&self.identity.directory, name, &self.errands) {
                 self.identity.directory.remove(&name.text);

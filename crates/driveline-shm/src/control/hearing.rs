@@ -5,7 +5,7 @@
 use super::{Command, Control, Source};
 use crate::limits::MAX_MESSAGE_LEN;
 use crate::sys::errands::Foreign;
-use crate::sys::socket::{self, Received};
+use crate::sys::socket::{self, MAX_FDS, Received};
 use crate::wire::{Message, WireError};
 use rustix::event::epoll::{self, EventFlags};
 use std::io;
@@ -17,6 +17,8 @@ pub(crate) enum Heard {
     Ended,
     /// It has sent descriptors, and this process has none left.
     Shortage,
+    /// More bytes or descriptors than a message may have.
+    Oversized,
     Said(Result<Message, WireError>, Vec<Foreign>),
 }
 
@@ -26,8 +28,14 @@ pub(crate) fn hear(connection: &Foreign, buffer: &mut [u8]) -> Heard {
         Ok(Received::Nothing) => Heard::Nothing,
         Ok(Received::Message(len, fds)) => buffer.get(..len).map_or(Heard::Ended, |packet| Heard::Said(Message::decode(packet), fds)),
         Ok(Received::Shortage) => Heard::Shortage,
-        Ok(Received::Closed | Received::Oversized) | Err(_) => Heard::Ended,
+        Ok(Received::Oversized) => Heard::Oversized,
+        Ok(Received::Closed) | Err(_) => Heard::Ended,
     }
+}
+
+/// Why an oversized message is refused.
+pub(super) fn oversized() -> String {
+    format!("a message has at most {MAX_MESSAGE_LEN} bytes and {MAX_FDS} descriptors")
 }
 
 impl Control {

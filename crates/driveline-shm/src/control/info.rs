@@ -37,8 +37,9 @@ impl Control {
             if self.errands.are_too_many() {
                 return self.rest(key);
             }
-            let socket = match socket::accept(&self.info_listener, &self.errands) {
-                Ok(Some(socket)) => socket,
+            // The last descriptor is well spent here: tools show why nothing else goes on.
+            let socket = match self.reserve.accept(&self.info_listener, &self.errands) {
+                Ok(Some((socket, _))) => socket,
                 Ok(None) => return,
                 Err(_) => return self.rest(key),
             };
@@ -102,7 +103,7 @@ impl Control {
     }
 
     fn listing(&self) -> Option<Vec<u8>> {
-        let info = ParticipantInfo {
+        let mut info = ParticipantInfo {
             id: self.identity.id,
             name: self.identity.name.clone(),
             of_this_user: true,
@@ -110,8 +111,26 @@ impl Control {
             description: lock(&self.identity.description).clone(),
             publishers: self.outlets.values().map(|o| o.publication.info(o.changes.get())).collect(),
             subscriptions: self.inlets.values().map(|s| s.inlet.info()).collect(),
+            incomplete: String::new(),
         };
-        serde_json::to_vec(&info).ok().filter(|text| text.len() <= MAX_LISTING_LEN)
+        let whole = serde_json::to_vec(&info).ok()?;
+        if whole.len() <= MAX_LISTING_LEN {
+            return Some(whole);
+        }
+        let too_long = format!("its listing has {} bytes and may have {MAX_LISTING_LEN}", whole.len());
+        drop(whole);
+        info.publishers.iter_mut().for_each(|p| p.schema.definition = "".into());
+        info.subscriptions.iter_mut().filter_map(|s| s.schema.as_mut()).for_each(|s| s.definition = "".into());
+        info.incomplete = format!("{too_long}: the definitions of its types are left out");
+        let short = serde_json::to_vec(&info).ok()?;
+        if short.len() <= MAX_LISTING_LEN {
+            return Some(short);
+        }
+        let (publishers, subscriptions) = (info.publishers.len(), info.subscriptions.len());
+        info.incomplete = format!("{too_long}: its {publishers} publishers and {subscriptions} subscriptions are left out");
+        info.publishers.clear();
+        info.subscriptions.clear();
+        serde_json::to_vec(&info).ok()
     }
 
     pub(super) fn expire_queries(&mut self) {

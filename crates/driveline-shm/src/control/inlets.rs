@@ -2,7 +2,7 @@
 //! The subscription's side of matching.
 
 use super::crowding::{self, Dialled, Room};
-use super::hearing::Heard;
+use super::hearing::{Heard, oversized};
 use super::{Control, Source};
 use crate::config::{OwnProcess, SchemaRequest};
 use crate::event::{RefusalCode, SubscriptionEvent};
@@ -11,13 +11,14 @@ use crate::inlet::{Edge, Inlet, Page};
 use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{HANDSHAKE_MS, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
 use crate::queue::lock;
+use crate::sys::descriptors::{self, DescriptorShortage};
 use crate::sys::directory::{Kind, Name};
 use crate::sys::errands::Foreign;
 use crate::sys::peer::User;
 use crate::sys::socket::{self, ConnectError};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use driveline_types::{EndpointId, MonotonicNs, Schema};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,6 +34,8 @@ pub(super) struct InletState {
     topic: u64,
     /// Publishers of the topic by socket name.
     known: HashMap<String, Known>,
+    /// Publishers that were told why they cannot be matched now: they are told once.
+    told: HashSet<String>,
     pub(super) watch: super::watch::SubscriptionWatch,
 }
 
@@ -84,8 +87,9 @@ enum DialState {
 impl Control {
     pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {
         let watch = super::watch::SubscriptionWatch::new(&inlet.qos);
-        let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), watch, inlet };
+        let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), told: HashSet::new(), watch, inlet };
         self.inlets.insert(state.inlet.id, state);
+        self.discovery.cut = false;
         self.discovery.look();
     }
 
@@ -112,9 +116,10 @@ impl Control {
     }
 
     /// Forgets names that are no longer in the directory, except those of living connections.
-    pub(super) fn forget_absent(&mut self, present: &std::collections::HashSet<&str>) {
+    pub(super) fn forget_absent(&mut self, present: &HashSet<&str>) {
         for state in self.inlets.values_mut() {
             state.known.retain(|name, known| matches!(known, Known::Connected) || present.contains(name.as_str()));
+            state.told.retain(|name| present.contains(name.as_str()));
             lock(&state.inlet.refusals).retain(|name, _| present.contains(name.as_str()));
         }
     }
@@ -130,9 +135,19 @@ impl Control {
             put_off(state, name, self.now, pause);
             return;
         }
-        match socket::dial(&self.identity.directory, name, &self.errands) {
+        let dialled = self.sources.values().any(|s| matches!(s, Source::Dial(d) if d.inlet == id));
+        let shortage = if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
+        if shortage.is_some() && state.told.contains(name) {
+            return put_off(state, name, self.now, pause);
+        }
+        let connection = self.connect(name);
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        match connection {
             Ok(socket) if state.inlet.access.permits(socket.user()) => match self.room_for(id, socket.user()) {
-                Room::Free | Room::InsteadOf(_) => self.hello(id, name, socket, pause),
+                Room::Free | Room::InsteadOf(_) => match shortage {
+                    None => self.hello(id, name, socket, pause),
+                    Some(shortage) => self.decline_for_shortage(id, name, &socket, pause, shortage),
+                },
                 Room::Later => {
                     if let Some(state) = self.inlets.get_mut(&id) {
                         put_off(state, name, self.now, pause);
@@ -141,10 +156,10 @@ impl Control {
                 Room::None => {
                     let Some(state) = self.inlets.get(&id) else { return };
                     let text = format!(
-                        "topic '{}': too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other",
-                        state.inlet.topic
+                        "too many publishers are matched: at most {MAX_MATCHES}, {MAX_FOREIGN_MATCHES} of other users and {MAX_MATCHES_PER_USER} of one other; end some, or give them a topic of their own"
                     );
-                    self.refused(id, name, &Refuse::new(RefusalCode::Limit, text), pause);
+                    let here = format!("topic '{}': {text}", state.inlet.topic);
+                    self.decline(id, name, &socket, pause, RefusalCode::Limit, (here, text));
                 }
             },
             Ok(socket) => {
@@ -167,7 +182,7 @@ impl Control {
                 self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
             }
             Err(ConnectError::Other(e)) => {
-                let text = format!("topic '{}': cannot connect to the publisher: {e}", state.inlet.topic);
+                let text = format!("topic '{}': cannot connect to the publisher: {}", state.inlet.topic, descriptors::explain(e));
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
             }
         }
@@ -192,24 +207,7 @@ impl Control {
     fn hello(&mut self, id: EndpointId, name: &str, mut socket: Foreign, pause: Duration) {
         let Some(state) = self.inlets.get(&id) else { return };
         let inlet = Arc::clone(&state.inlet);
-        let hello = Hello {
-            topic: inlet.topic.clone(),
-            node: inlet.node.clone(),
-            schema: match &inlet.schema {
-                SchemaRequest::Exact(schema) => Some(schema.clone()),
-                SchemaRequest::Any => None,
-            },
-            qos: inlet.qos.clone(),
-            offering: inlet.offering,
-            pins: inlet.max_held,
-            observer: inlet.observer,
-            subscription: inlet.id,
-            participant: self.identity.id,
-            pid: self.identity.pid,
-            oldest_version: OLDEST_PROTOCOL_VERSION,
-            newest_version: PROTOCOL_VERSION,
-            armed_apart: true,
-        };
+        let hello = self.request(&inlet);
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;
             let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
@@ -233,10 +231,62 @@ impl Control {
                     state.known.insert(name.to_owned(), Known::Connected);
                 }
             }
+            Err(e) if descriptors::is_shortage(&e) => self.decline_for_shortage(id, name, &socket, pause, descriptors::shortage()),
             Err(e) => {
                 let text = format!("topic '{}': cannot ask the publisher for a match: {e}", inlet.topic);
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
             }
+        }
+    }
+
+    fn decline_for_shortage(&mut self, id: EndpointId, name: &str, socket: &Foreign, pause: Duration, shortage: DescriptorShortage) {
+        let Some(state) = self.inlets.get(&id) else { return };
+        let here = format!("topic '{}': the publisher cannot be matched: this process has {shortage}", state.inlet.topic);
+        let there = format!("its process has {}", shortage.in_short());
+        self.decline(id, name, socket, pause, RefusalCode::System, (here, there));
+    }
+
+    /// Says to the subscription and, once, to a publisher why they cannot be matched now.
+    fn decline(
+        &mut self,
+        id: EndpointId,
+        name: &str,
+        socket: &Foreign,
+        pause: Duration,
+        code: RefusalCode,
+        (here, there): (String, String),
+    ) {
+        let Some(state) = self.inlets.get_mut(&id) else { return };
+        if state.told.insert(name.to_owned()) {
+            let inlet = Arc::clone(&state.inlet);
+            let hello = Hello { refuse: Some(Refuse::new(code, there)), ..self.request(&inlet) };
+            if let Some(packet) = Message::Hello(Box::new(hello)).encode() {
+                // A publisher that has hung up already has nothing to learn.
+                let _ = socket::send(socket, &packet, &[]);
+            }
+        }
+        self.refused(id, name, &Refuse::new(code, here), pause);
+    }
+
+    fn request(&self, inlet: &Inlet) -> Hello {
+        Hello {
+            topic: inlet.topic.clone(),
+            node: inlet.node.clone(),
+            schema: match &inlet.schema {
+                SchemaRequest::Exact(schema) => Some(schema.clone()),
+                SchemaRequest::Any => None,
+            },
+            qos: inlet.qos.clone(),
+            offering: inlet.offering,
+            pins: inlet.max_held,
+            observer: inlet.observer,
+            subscription: inlet.id,
+            participant: self.identity.id,
+            pid: self.identity.pid,
+            oldest_version: OLDEST_PROTOCOL_VERSION,
+            newest_version: PROTOCOL_VERSION,
+            armed_apart: true,
+            refuse: None,
         }
     }
 
@@ -267,8 +317,12 @@ impl Control {
 
     pub(super) fn publisher_said(&mut self, key: u64, heard: Heard) {
         let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Some(decoded), fds),
-            Heard::Shortage => (None, Vec::new()),
+            Heard::Said(decoded, fds) => (Ok(decoded), fds),
+            Heard::Shortage => {
+                let text = format!("the publisher cannot be matched: this process has {}", descriptors::shortage());
+                (Err((RefusalCode::System, text)), Vec::new())
+            }
+            Heard::Oversized => (Err((RefusalCode::Protocol, format!("the publisher's answer: {}", oversized()))), Vec::new()),
             Heard::Nothing | Heard::Ended => return self.hung_up(key),
         };
         let Some(Source::Dial(Dial { inlet: id, name, state: DialState::Asked { socket, page, pause, .. } })) = self.sources.remove(&key)
@@ -280,12 +334,13 @@ impl Control {
         fault::point("join.after_answer");
         let topic = inlet.topic.as_str();
         let refusal = match decoded {
-            Some(Ok(Message::Refuse(refusal))) => refusal,
-            Some(Ok(Message::Accept(accept))) => match open(&accept, fds, page, socket, &inlet) {
+            Ok(Ok(Message::Refuse(refusal))) => refusal,
+            Ok(Ok(Message::Accept(accept))) => match open(&accept, fds, page, socket, &inlet) {
                 Ok(edge) => {
                     let edge = Arc::new(edge);
                     state.watch.add(&edge, self.now);
                     lock(&inlet.refusals).remove(&name);
+                    state.told.remove(&name);
                     inlet.change(|edges| edges.push(Arc::clone(&edge)));
                     // After the change: who hears of it finds it.
                     inlet.event(SubscriptionEvent::Matched {
@@ -303,12 +358,9 @@ impl Control {
                 }
                 Err(refusal) => refusal,
             },
-            Some(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
-            None => {
-                let text = format!("topic '{topic}': this process has no descriptors left: raise its limit (ulimit -n)");
-                Refuse::new(RefusalCode::System, text)
-            }
-            _ => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
+            Ok(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
+            Err((code, text)) => Refuse::new(code, format!("topic '{topic}': {text}")),
+            Ok(_) => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
         };
         self.refused(id, &name, &refusal, pause);
     }
@@ -408,6 +460,12 @@ fn open(accept: &Accept, fds: Vec<Foreign>, page: Page, socket: Foreign, inlet: 
     let Ok(fds) = <[Foreign; 2]>::try_from(fds) else {
         return Err(Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': ACCEPT comes with segment and wake word")));
     };
-    Edge::open(accept, fds, page, socket, inlet)
-        .map_err(|e| Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's memory is not acceptable: {e}")))
+    Edge::open(accept, fds, page, socket, inlet).map_err(|e| {
+        // What this process lacks, and what may pass.
+        if e.kind() == std::io::ErrorKind::OutOfMemory || descriptors::is_shortage(&e) {
+            let text = format!("topic '{topic}': cannot map the publisher's memory: {}", descriptors::explain(e));
+            return Refuse::new(RefusalCode::System, text);
+        }
+        Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's memory is not acceptable: {e}"))
+    })
 }

@@ -11,6 +11,7 @@ mod inlets;
 mod outlets;
 mod pins;
 mod presence;
+mod shortage;
 mod watch;
 
 use crate::inlet::Inlet;
@@ -133,6 +134,7 @@ pub(crate) struct Control {
     /// It was said that nobody can be found any more.
     lost: bool,
     attention: hints::Attention,
+    reserve: shortage::Reserve,
     buffer: Box<[u8]>,
     /// Listeners that could not accept, and until when they are left alone.
     resting: Vec<u64>,
@@ -164,6 +166,7 @@ impl Control {
             discovery: Discovery::default(),
             lost: false,
             attention: hints::Attention::new(MonotonicNs::now()),
+            reserve: shortage::Reserve::new(&commands.signal)?,
             buffer: vec![0; MAX_MESSAGE_LEN].into_boxed_slice(),
             resting: Vec::new(),
             rested_at: MonotonicNs::default(),
@@ -298,6 +301,7 @@ impl Control {
 
     /// What is to be done by time, after each round of events.
     fn round(&mut self) {
+        self.reserve.refill(&self.commands.signal);
         self.hear_again();
         self.discover();
         self.end_rest();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publisher's side of matching.
 
-use super::hearing::Heard;
+use super::hearing::{Heard, oversized};
 use super::pins::{self, Claim};
 use super::{Control, Source};
 use crate::event::{PublisherEvent, RefusalCode};
@@ -12,7 +12,7 @@ use crate::protocol::epoch::Changes;
 use crate::publication::{Group, PubMatch, Publication, add};
 use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
-use crate::sys::{futex, memfd, socket};
+use crate::sys::{descriptors, futex, memfd, socket};
 use crate::wire::{Accept, Hello, Message, Refuse};
 use crate::{fault, sys::futex::Scope};
 use driveline_types::{EndpointId, MonotonicNs, Reliability, Schema};
@@ -80,6 +80,7 @@ impl Control {
         let watch = super::watch::PublisherWatch::new(&publication.qos, self.now);
         let outlet = Outlet { publication, changes, listener, key, name: name.clone(), reclaiming: false, watch, said_shut: false };
         self.outlets.insert(id, outlet);
+        self.discovery.cut = false;
         self.announce(&name);
     }
 
@@ -100,17 +101,27 @@ impl Control {
                 outlet.say_shut(&format!("{MAX_ERRANDS} descriptors from other users wait to be closed, and the first of them hangs"));
                 return self.rest(key);
             }
-            let connection = match socket::accept(&outlet.listener, &self.errands) {
-                Ok(Some(connection)) => connection,
+            let (connection, last) = match self.reserve.accept(&outlet.listener, &self.errands) {
+                Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(e) => {
-                    outlet.say_shut(&format!("{e}; raise the limit on open files (ulimit -n) if it is that"));
+                    outlet.say_shut(&descriptors::explain(e).to_string());
                     return self.rest(key);
                 }
             };
-            outlet.said_shut = false;
             let user = connection.user();
             let publication = Arc::clone(&outlet.publication);
+            let connected = self.sources.values().any(|s| matches!(s, Source::Peer(p) if p.outlet == id));
+            let shortage = if connected || last { descriptors::may_accept().err() } else { None };
+            if let Some(shortage) = shortage {
+                // The event comes once, however often it is asked.
+                outlet.say_shut(&shortage.to_string());
+                let text = format!("topic '{}': the publisher's process has {}", publication.topic, shortage.in_short());
+                add(&publication.counters.refused_other, 1);
+                tell(&connection, Refuse::new(RefusalCode::System, text));
+                continue;
+            }
+            outlet.said_shut = false;
             if !publication.access.permits(user) {
                 let text = format!("topic '{}': {user} has no right to subscribe; {}", publication.topic, user.remedy());
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
@@ -147,8 +158,12 @@ impl Control {
 
     pub(super) fn peer_said(&mut self, key: u64, heard: Heard) {
         let (decoded, fds) = match heard {
-            Heard::Said(decoded, fds) => (Some(decoded), fds),
-            Heard::Shortage => (None, Vec::new()),
+            Heard::Said(decoded, fds) => (Ok(decoded), fds),
+            Heard::Shortage => {
+                let text = format!("the publisher's process has {}", descriptors::shortage().in_short());
+                (Err((RefusalCode::System, text)), Vec::new())
+            }
+            Heard::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
             Heard::Nothing | Heard::Ended => return self.drop_peer(key),
         };
         let Some(Source::Peer(peer)) = self.sources.get(&key) else { return };
@@ -157,16 +172,10 @@ impl Control {
         let Some(outlet) = self.outlets.get_mut(&peer.outlet) else { return };
         fault::point("join.after_hello");
         let result = match decoded {
-            Some(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
-            Some(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
-            None => Err(Refuse::new(
-                RefusalCode::System,
-                format!(
-                    "topic '{}': the publisher's process has no descriptors left: raise its limit (ulimit -n)",
-                    outlet.publication.topic
-                ),
-            )),
-            _ => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
+            Ok(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
+            Ok(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
+            Ok(_) => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
+            Err((code, text)) => Err(Refuse::new(code, format!("topic '{}': {text}", outlet.publication.topic))),
         };
         match result {
             Ok(m) => {
@@ -273,6 +282,10 @@ fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
         add(counter, 1);
         publication.events.push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
     }
+    tell(socket, refusal);
+}
+
+fn tell(socket: &Foreign, refusal: Refuse) {
     if let Some(packet) = Message::Refuse(refusal).encode() {
         // Whoever does not listen does not get to know.
         let _ = socket::send(socket, &packet, &[]);
@@ -310,6 +323,11 @@ impl Outlet {
             Ok(version) => version,
             Err(text) => return no(RefusalCode::Version, format!("topic '{topic}': {text}")),
         };
+        if let Some(refuse) = &hello.refuse {
+            // Only what may pass: whoever is refused for good hears it as an answer.
+            let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
+            return no(code, format!("topic '{topic}': the subscription of node '{}' cannot be matched: {}", hello.node, refuse.text));
+        }
         if hello.offering.is_some_and(|o| o != (p.qos.reliability, p.qos.durability)) {
             return no(RefusalCode::PassedOver, format!("topic '{topic}': the subscription reads publishers with another QoS"));
         }
@@ -340,7 +358,7 @@ impl Outlet {
                 let text = format!("topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time");
                 return no(RefusalCode::Limit, text);
             }
-            Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {e}")),
+            Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {}", descriptors::explain(e))),
         };
 
         let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
@@ -374,6 +392,7 @@ impl Outlet {
         // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for it.
         m.believed.store(first - 1, Release);
         self.publication.counters.matched.store(self.changes.get().len() as u64, Relaxed);
+        self.publication.first_match.keep_if(false);
         Ok(m)
     }
 
@@ -382,6 +401,7 @@ impl Outlet {
         m.gone.store(true, Relaxed);
         let list: Vec<_> = self.changes.get().iter().filter(|o| !Arc::ptr_eq(o, m)).cloned().collect();
         self.publication.counters.matched.store(list.len() as u64, Relaxed);
+        self.publication.first_match.keep_if(list.is_empty());
         self.reclaiming |= !self.changes.replace(list);
         self.publication.kick.fetch_add(1, Release);
         futex::wake(&self.publication.kick, Scope::Private, 1);

@@ -106,7 +106,7 @@ impl Control {
         Ok(epoll::add(self.errands.epoll(), socket, epoll::EventData::new_u64(key), EventFlags::IN)?)
     }
 
-    fn tell_everybody(&self, text: &str) {
+    pub(super) fn tell_everybody(&self, text: &str) {
         for o in self.outlets.values() {
             let text = format!("topic '{}': {text}", o.publication.topic);
             o.publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });

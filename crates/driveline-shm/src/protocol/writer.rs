@@ -71,6 +71,12 @@ impl Slots {
         }
     }
 
+    /// As if so many samples had been published.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn go_on_after(&mut self, sequence: u64) {
+        self.sequence = sequence;
+    }
+
     /// How many bytes of the caches a slot takes that is retired and waits for a pass. As long as all of them together take no more
     /// than [`WARM`], and enough others are free, publishing makes none: the line that readers pin in is then looked at now
     /// and then only, and mostly stays with its writer. At first there is a pass at each publish.

@@ -31,6 +31,11 @@ impl Directory {
         Self::checked(&path, Self::make_and_open_at)
     }
 
+    /// Opens this user's own directory, and makes it if it is missing.
+    pub(crate) fn open_own(path: &Path) -> Result<GuardedFd, OpenError> {
+        Self::make_and_open_at(path, Some(rustix::process::geteuid().as_raw())).map(|directory| directory.fd)
+    }
+
     /// As [`Directory::open`], where there is one: makes nothing.
     pub(crate) fn open_for_looking(path: &Path) -> Result<Option<Self>, OpenError> {
         match Self::checked(path, Self::open_at) {
@@ -116,10 +121,13 @@ impl Directory {
         format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd())
     }
 
-    /// The sockets with names of Driveline's own form; everything else is ignored.
-    pub(crate) fn names(&self) -> io::Result<Vec<Name>> {
+    /// The sockets with names of Driveline's own form, of at most [`MAX_DIRECTORY_ENTRIES`] entries; everything else is ignored.
+    pub(crate) fn names(&self) -> io::Result<Names> {
         let mut names = Vec::new();
-        for entry in Dir::read_from(&self.fd)?.take(MAX_DIRECTORY_ENTRIES) {
+        for (read, entry) in Dir::read_from(&self.fd)?.enumerate() {
+            if read == MAX_DIRECTORY_ENTRIES {
+                return Ok(Names { names, cut: true });
+            }
             let entry = entry?;
             // Where strangers may create names, a link could lead to anybody's socket. Some file systems do not tell.
             if !matches!(entry.file_type(), FileType::Socket | FileType::Unknown) {
@@ -129,7 +137,7 @@ impl Directory {
                 names.push(name);
             }
         }
-        Ok(names)
+        Ok(Names { names, cut: false })
     }
 
     /// Whether an entry is itself a socket or is not there: no link to one elsewhere.
@@ -203,6 +211,14 @@ fn create(path: &Path) -> io::Result<()> {
         }
         Err(e) => Err(e.into()),
     }
+}
+
+/// What was read of a directory.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub(crate) names: Vec<Name>,
+    /// There are more entries than are read.
+    pub(crate) cut: bool,
 }
 
 /// What a name in the directory stands for.

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 pub struct AvailableMemory {
     /// How many bytes may still be reserved.
     pub bytes: u64,
+    /// The limit itself, in bytes.
+    pub total: u64,
     /// Where the limit sits, for people.
     pub limit: String,
 }
@@ -18,20 +20,24 @@ pub struct AvailableMemory {
 /// Reads MemAvailable and all memory cgroups above this process. Unreadable files do not limit. Allocates and reads files.
 #[must_use]
 pub fn available_memory() -> AvailableMemory {
+    if let Some((bytes, total)) = crate::fault::memory() {
+        return AvailableMemory { bytes, total, limit: "the test's".into() };
+    }
     read(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
 fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
-    let mut best = AvailableMemory { bytes: u64::MAX, limit: "none known".into() };
-    let mut tighter = |bytes: u64, limit: String| {
+    let mut best = AvailableMemory { bytes: u64::MAX, total: u64::MAX, limit: "none known".into() };
+    let mut tighter = |bytes: u64, total: u64, limit: String| {
         if bytes < best.bytes {
-            best = AvailableMemory { bytes, limit };
+            best = AvailableMemory { bytes, total, limit };
         }
     };
     if let Ok(text) = fs::read_to_string(proc.join("meminfo"))
         && let Some(kib) = field(&text, "MemAvailable:")
     {
-        tighter(kib.saturating_mul(1024), "the machine's memory (MemAvailable in /proc/meminfo)".into());
+        let total = field(&text, "MemTotal:").unwrap_or(kib);
+        tighter(kib.saturating_mul(1024), total.saturating_mul(1024), "the machine's memory (MemAvailable in /proc/meminfo)".into());
     }
     let membership = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
     for line in membership.lines() {
@@ -51,7 +57,11 @@ fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
             if let (Some(limit), Some(used)) = (number(limit_name), number(usage_name)) {
                 // Clean file pages are given up before anybody is killed.
                 let cache = fs::read_to_string(dir.join("memory.stat")).ok().and_then(|t| field(&t, "inactive_file")).unwrap_or(0);
-                tighter(limit.saturating_sub(used.saturating_sub(cache)), format!("the memory cgroup {}", dir.join(limit_name).display()));
+                tighter(
+                    limit.saturating_sub(used.saturating_sub(cache)),
+                    limit,
+                    format!("the memory cgroup {}", dir.join(limit_name).display()),
+                );
             }
             if dir == root || !dir.pop() || !dir.starts_with(&root) {
                 break;
@@ -80,11 +90,11 @@ mod tests {
         put("proc/meminfo", "MemTotal: 100 kB\nMemAvailable:   64 kB\n");
         put("proc/self/cgroup", "4:memory:/a/b\n0::/c\n");
         let read = || read(&t.path().join("proc"), &t.path().join("cg"));
-        assert_eq!(read().bytes, 65536);
+        assert_eq!((read().bytes, read().total), (65536, 102_400));
         put("cg/memory/a/memory.limit_in_bytes", "50000\n");
         put("cg/memory/a/memory.usage_in_bytes", "20000\n");
         put("cg/memory/a/memory.stat", "inactive_file 5000\n");
-        assert_eq!(read().bytes, 35000);
+        assert_eq!((read().bytes, read().total), (35000, 50000));
         assert!(read().limit.ends_with("cg/memory/a/memory.limit_in_bytes"), "{}", read().limit);
         put("cg/c/memory.max", "max\n");
         assert_eq!(read().bytes, 35000);

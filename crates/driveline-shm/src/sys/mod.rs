@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the transport needs of the kernel, each in one small module.
 
+pub(crate) mod admission;
+pub(crate) mod descriptors;
 pub(crate) mod directory;
 pub(crate) mod errands;
 pub(crate) mod fork;

@@ -41,7 +41,7 @@ const LEN: u32 = 70_000;
 
 fn cases() -> BTreeSet<&'static str> {
     let single = [WAKING, COPYING];
-    let lists = [ADMITTING, READING, WAITING, ASKING, BINDING];
+    let lists = [ADMITTING, READING, WAITING, ASKING, BINDING, crate::memory::RESERVING];
     PUBLISHING.iter().map(|(s, _)| *s).chain(single).chain(lists.into_iter().flatten().copied()).collect()
 }
 

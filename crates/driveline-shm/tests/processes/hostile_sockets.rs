@@ -187,6 +187,34 @@ fn any_bytes_on_the_socket_for_hints_harm_nobody() {
     s.unharmed("hints");
 }
 
+/// MAX_MESSAGE_LEN, MAX_FDS.
+#[test]
+fn messages_with_more_bytes_or_descriptors_than_any_has_are_refused_at_both_ends() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    let (page, hello) = (Area::new(PAGE), right_hello().to_string());
+    let three = [page.fd.as_fd(), page.fd.as_fd(), page.fd.as_fd()];
+    let long = packet(HELLO, &vec![b' '; 163_840 - 11]);
+    for (bytes, fds) in [(packet(HELLO, hello.as_bytes()), three.as_slice()), (long.clone(), &[])] {
+        let c = connect_to(&find(d.path(), "p-")).unwrap();
+        assert!(send_with(&c, &bytes, fds));
+        let (refusal, _) = receive(&c).expect("a refusal before the end");
+        assert_eq!(kind(&refusal), REFUSE);
+        let text = String::from_utf8_lossy(&refusal).into_owned();
+        assert!(text.contains("protocol") && text.contains("at most 163840 bytes and 2 descriptors"), "{text}");
+        let told = w.until("events p", |t| t.contains("Refused"));
+        assert!(told.contains("code: Protocol") && told.contains("at most 163840 bytes"), "{told}");
+        assert!(receive(&c).is_none());
+    }
+    // An answer is no different.
+    w.quit();
+    let listener = Listener::new(d.path(), "t", 1);
+    let mut r = d.peer("reader");
+    let text = answer_with(&mut r, &listener, &long, &[]);
+    assert!(text.contains("the publisher's answer: a message has at most 163840 bytes"), "{text}");
+}
+
 /// Connections that say nothing use up no more than their share and only for two seconds.
 #[test]
 fn silent_connections_are_bounded_and_ended() {

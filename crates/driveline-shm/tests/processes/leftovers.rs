@@ -243,6 +243,20 @@ fn shortages_are_errors_that_name_the_limit() {
     p.quit();
 }
 
+/// What the subscription's process lacks is no fault of the publisher, and is tried again.
+#[test]
+fn a_subscription_without_address_space_says_so_and_matches_later() {
+    let d = Domain::new();
+    let (mut w, mut r) = (d.peer("writer"), d.peer("reader"));
+    r.ask("subscription s");
+    r.ask("limit address-space 200000000");
+    w.ask("publisher p max=20000000");
+    let text = r.until("events s", |t| t.contains("Refused"));
+    assert!(text.contains("code: System") && text.contains("cannot map the publisher's memory"), "{text}");
+    r.ask("limit address-space 18446744073709551615");
+    r.ask("await s 1");
+}
+
 /// Those who are in it may be making their names again just now.
 fn remove(path: &Path) {
     eventually("the directory is removed", || std::fs::remove_dir_all(path).is_ok() || !path.exists());

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise, in its helpers too")]
 
 mod crowd;
+mod descriptors;
 mod faults;
 mod fork;
 mod growth;
@@ -15,6 +16,7 @@ mod hostile_memory;
 mod hostile_sockets;
 mod idle;
 mod leftovers;
+mod memory;
 mod namespaces;
 mod restart;
 mod stopped;

@@ -222,6 +222,7 @@ fn users_that_come_and_go_do_not_use_up_the_topic() {
     let mut one_more = subscriber(AT_A_TIME);
     let text = one_more.until("events s", |t| t.contains("Refused"));
     assert!(text.contains("code: Limit") && text.contains("16 users") && text.contains("at a time"), "{text}");
+    w.until("events p", |t| t.contains("code: Limit") && t.contains("16 users"));
     // Three generations of users that nobody has seen before.
     present.pop().unwrap().quit();
     one_more.ask("await s 1");

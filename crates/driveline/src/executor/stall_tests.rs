@@ -27,7 +27,7 @@ fn edge(rig: &Rig, reach: Reach) -> (RawPublisher, (String, RawSubscription)) {
     let o = SubscriptionOptions { reach, max_held: 2, ..Default::default() };
     let subscription = rig.node.bytes_subscription("topic", "raw", o).unwrap();
     while publisher.matched() == 0 {
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::yield_now();
     }
     (publisher, ("in".to_owned(), subscription))
 }

@@ -89,6 +89,12 @@ impl LocalPublisher {
         publisher
     }
 
+    /// Bytes that [`Self::new`] reserves.
+    pub(crate) fn memory_for(topic: &LocalTopic, end: &LocalEnd, loans: u32) -> u64 {
+        let held: usize = topic.readers_of(end).iter().map(|(r, _)| r.keeps).sum();
+        (loans as usize + kept(end) + held + 1) as u64 * end.buffer_len as u64
+    }
+
     fn fresh(&self) -> Arc<LocalSample> {
         self.sample_in(AlignedBytes::zeroed(self.end.buffer_len))
     }
@@ -126,7 +132,7 @@ impl LocalPublisher {
     }
 
     fn kept(&self) -> usize {
-        if self.end.qos.durability == Durability::TransientLocal { self.end.qos.depth as usize } else { 0 }
+        kept(&self.end)
     }
 
     pub(crate) fn loan(&mut self, len: usize) -> Result<LocalLoan, LoanError> {
@@ -191,6 +197,11 @@ impl LocalPublisher {
     }
 }
 
+/// Samples that a writer keeps for later readers.
+fn kept(end: &LocalEnd) -> usize {
+    if end.qos.durability == Durability::TransientLocal { end.qos.depth as usize } else { 0 }
+}
+
 impl Drop for LocalPublisher {
     fn drop(&mut self) {
         self.topic.remove_writer(&self.end);
@@ -212,5 +223,24 @@ pub(crate) type Displaced = SmallVec<[Arc<LocalSample>; 4]>;
 impl Delivery {
     fn displace(&mut self, sample: Option<Arc<LocalSample>>) {
         self.displaced.extend(sample.filter(|s| s.object().is_some()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::local::LocalReader;
+    use driveline_types::{Qos, Schema};
+
+    #[test]
+    fn the_memory_that_is_admitted_is_what_is_reserved_also_for_readers_that_came_before() {
+        let topic = Arc::new(LocalTopic::new("t".parse().unwrap()));
+        let end = |id| LocalEnd::new(id, "n", Schema::bytes("a", "b", "c"), Qos::default());
+        let _reader = LocalReader::new(topic.clone(), Arc::new(end(1)), 3, 3, 4);
+        let writer = Arc::new(end(2).with_buffers(1000));
+        let admitted = LocalPublisher::memory_for(&topic, &writer, 2);
+        let publisher = LocalPublisher::new(topic, writer, 2);
+        assert_eq!(admitted, publisher.pool.len() as u64 * 1000);
+        assert_eq!(publisher.pool.len(), 2 + 1 + 3 + 4);
     }
 }

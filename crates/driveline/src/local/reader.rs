@@ -8,7 +8,8 @@ use driveline_types::MonotonicNs;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most publishers whose sequence is remembered; beyond it the one not heard from for longest is forgotten.
+/// Publishers whose sequence is remembered. Beyond it, those that are gone are forgotten, the one not heard from for longest
+/// first; those that are matched are not.
 const MAX_PUBLISHERS: usize = 256;
 
 /// How far one publisher was read.
@@ -138,8 +139,10 @@ impl LocalReader {
         let mut progress = match self.progress.iter().position(|p| p.publisher == publisher) {
             Some(i) => self.progress.remove(i),
             None => {
-                if self.progress.len() == MAX_PUBLISHERS {
-                    self.progress.remove(0);
+                if self.progress.len() >= MAX_PUBLISHERS
+                    && let Some(gone) = self.progress.iter().position(|p| !self.end.has_writer(p.publisher))
+                {
+                    self.progress.remove(gone);
                 }
                 let before = self.end.baseline(publisher).unwrap_or(sequence - 1);
                 Progress { publisher, popped: before, returned: before }

@@ -195,6 +195,12 @@ impl LocalEnd {
         baselines.iter().find(|b| b.writer == writer).map(|b| b.before)
     }
 
+    /// Whether a writer is matched and there.
+    pub(super) fn has_writer(&self, writer: u64) -> bool {
+        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        baselines.iter().any(|b| b.writer == writer && !b.gone)
+    }
+
     /// Last sequence of a writer that its history brought to this reader, or that is from before the match.
     fn history_until(&self, writer: u64) -> u64 {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
@@ -206,9 +212,12 @@ impl LocalEnd {
         self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push(baseline);
     }
 
-    fn forget(&self, writer: u64) {
+    /// `published`: last sequence of the writer.
+    fn forget(&self, writer: u64, published: u64) {
         {
             let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+            // Of one that has published nothing, nothing can wait.
+            baselines.retain(|b| b.writer != writer || published > b.before);
             baselines.iter_mut().filter(|b| b.writer == writer).for_each(|b| b.gone = true);
             if baselines.iter().filter(|b| b.gone).count() > MAX_GONE_WRITERS
                 && let Some(oldest) = baselines.iter().position(|b| b.gone)
@@ -231,8 +240,9 @@ impl LocalEnd {
     }
 }
 
-/// Writers that are gone whose first sequence a reader still knows, for samples of theirs that wait in its queue.
-const MAX_GONE_WRITERS: usize = 256;
+/// Writers that are gone whose first sequence a reader still knows, for samples of theirs that wait in its queue: as many as
+/// samples can wait, and the one that was taken out.
+const MAX_GONE_WRITERS: usize = Qos::MAX_DEPTH as usize + 1;
 
 /// Where a reader's match with one writer begins.
 struct Baseline {
@@ -431,7 +441,7 @@ impl LocalTopic {
         let gone: Vec<Writer> = ends.writers.extract_if(.., |w| w.end.id == writer.id).collect();
         for r in ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok()) {
             r.end.event(EndpointEvent::Unmatched { peer: writer.node.clone() });
-            r.end.forget(writer.id);
+            r.end.forget(writer.id, writer.published.load(Ordering::Acquire));
         }
         self.changed(ends);
         // With what it retained, whose destructors may want the lock.

@@ -9,7 +9,7 @@ use crate::event::EndpointEvent;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
-use driveline_shm::{Kicker, PublisherConfig};
+use driveline_shm::{Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig};
 use driveline_types::service::ShortId;
 use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How long one reading of the wall clock's offset is good for: it costs two clock readings.
 const WALL_OFFSET_VALID_NS: u64 = 100_000_000;
 
-/// Less than what one look at the limits costs to make.
+/// Below this size, checking the limits costs more than the allocation.
 const NOT_WORTH_CHECKING: u64 = 1 << 16;
 
 /// Publisher of any payload kind. One thread at a time; dropping it tells its subscriptions.
@@ -125,16 +125,17 @@ enum Place {
     Local(LocalLoan),
 }
 
-/// What samples inside the process take is touched when it is reserved: more than there is would end the process.
-pub(super) fn check_memory(topic: &TopicName, needed: u64) -> Result<(), EndpointError> {
+/// Admits memory for samples inside the process. It is touched when it is reserved, and more than exists would end the
+/// process. Keep the result until it is reserved.
+pub(super) fn admit_memory(topic: &TopicName, needed: u64) -> Result<Option<MemoryAdmission>, EndpointError> {
     if needed < NOT_WORTH_CHECKING {
-        return Ok(());
+        return Ok(None);
     }
-    let memory = driveline_shm::available_memory();
-    if needed > memory.bytes {
-        return Err(EndpointError::Memory { topic: topic.to_string(), needed, available: memory.bytes, limit: memory.limit });
-    }
-    Ok(())
+    let topic = topic.to_string();
+    driveline_shm::admit_memory(needed).map(Some).map_err(|refusal| match refusal {
+        MemoryRefusal::Short { needed, available, limit } => EndpointError::Memory { topic, needed, available, limit },
+        refusal @ MemoryRefusal::Busy { .. } => EndpointError::MemoryBusy { topic, refusal },
+    })
 }
 
 impl RawLoan {
@@ -202,9 +203,9 @@ impl RawPublisher {
             let end = if has_buffers { end.with_buffers(max_payload) } else { end };
             // At host reach the host transport watches.
             let end = Arc::new(if o.reach == Reach::Process { end.watching_itself(&topic) } else { end });
-            let kept = if keeps_history { u64::from(o.qos.depth) } else { 0 };
-            check_memory(&topic, (u64::from(o.loans) + kept + 1) * end.buffer_len as u64)?;
-            Some(LocalPublisher::new(context.topic(&topic), end, o.loans))
+            let local_topic = context.topic(&topic);
+            let _admission = admit_memory(&topic, LocalPublisher::memory_for(&local_topic, &end, o.loans))?;
+            Some(LocalPublisher::new(local_topic, end, o.loans))
         } else {
             None
         };

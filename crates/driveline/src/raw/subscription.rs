@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving end.
 
-use super::publisher::check_memory;
+use super::publisher::admit_memory;
 use super::watch::{Notifier, Promise, subscription_event};
 use super::{Matches, RawSample, Waker};
 use crate::context::Context;
@@ -114,8 +114,9 @@ impl RawSubscription {
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
         let local_topic = context.topic(&topic);
-        check_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;
+        let admission = admit_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;
         let local = Some(LocalReader::new(local_topic, end, depth, of_one, o.max_held));
+        drop(admission);
         Ok(Self {
             topic,
             schema,

@@ -2,7 +2,7 @@
 //! What a server knows of its clients: who they are, and where their responses go.
 
 use super::objects::refusal_value;
-use super::options::MAX_PENDING;
+use super::options::{MAX_CLIENTS, MAX_PENDING};
 use super::server::RawRequest;
 use super::tally::{Fate, ServiceEnd, Tally};
 use super::{RawResponder, ServiceOptions, ServiceStats, pins_for};
@@ -12,14 +12,16 @@ use crate::executor::Attention;
 use crate::options::PublisherOptions;
 use crate::raw::{DisplacedValues, Matches, Parcel, RawPublisher, RawSample, Writer};
 use driveline_shm::Kicker;
+use driveline_shm::limits::MAX_MATCHES;
 use driveline_types::service::{Answer, MAX_REFUSAL_LEN, Outcome, ShortId, cut_refusal};
 use driveline_types::{Durability, MonotonicNs, PayloadKind, Qos, Schema, ServiceName};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most response publishers, those that only refuse included.
-const MAX_PUBLISHERS: usize = 256;
+/// Most response publishers, those that only refuse included: those of all clients of other processes that can be matched, of all
+/// inside that can be served, and one more. Those that refused and were heard give way.
+const MAX_PUBLISHERS: usize = MAX_MATCHES + MAX_CLIENTS as usize + 1;
 
 /// See the module. Shared by the server, its executor and its responders.
 pub(super) struct Clients {
@@ -137,13 +139,16 @@ impl Clients {
 
     /// The end of a client, made for its first request.
     fn end_of(&self, client: ShortId) -> Result<Arc<ClientEnd>, Unheard> {
-        let gone;
+        let mut gone;
         let found = {
             let mut table = self.table();
             gone = self.prune(&mut table);
             match table.ends.get(&client) {
                 Some(end) if !(end.waits_for_room && self.has_room(&table)) => Ok(end.clone()),
-                _ => self.make_end(&mut table, client),
+                _ => {
+                    gone.extend(make_room(&mut table));
+                    self.make_end(&mut table, client)
+                }
             }
         };
         // Unmapping takes time, and others may want the lock.
@@ -167,7 +172,11 @@ impl Clients {
             let remedy = "lower its `pending`, or raise the server's max_pending";
             Some(format!("the client wants {wanted} calls under way at once, and {agreed} are agreed to: {remedy}"))
         } else if waits_for_room {
-            Some(format!("{} clients are served, and no more can be at a time: raise the server's max_clients", o.max_clients))
+            let remedy = match o.max_clients {
+                MAX_CLIENTS => "end one of them, or offer the service under a second name, too",
+                _ => "raise the server's max_clients",
+            };
+            Some(format!("{} clients are served, and no more can be at a time: {remedy}", o.max_clients))
         } else {
             None
         };
@@ -264,6 +273,16 @@ impl Clients {
             clients: self.table().ends.values().filter(|e| e.refusal.is_none()).count() as u64,
         }
     }
+}
+
+/// If there are as many ends as there may be, takes one out that only refuses and whose client has heard it, or can.
+fn make_room(table: &mut Table) -> Option<Arc<ClientEnd>> {
+    if table.ends.len() < MAX_PUBLISHERS {
+        return None;
+    }
+    let heard = |end: &ClientEnd| end.refusal.is_some() && end.unanswered.load(Ordering::Acquire) == 0 && !end.owes();
+    let id = table.ends.iter().find(|(_, end)| heard(end)).map(|(id, _)| *id)?;
+    table.ends.remove(&id)
 }
 
 impl Attention for Clients {

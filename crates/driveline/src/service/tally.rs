@@ -92,6 +92,10 @@ impl Tallies {
         let mut tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (service.clone(), end);
         if tallies.len() >= MAX_TALLIES && !tallies.contains_key(&key) {
+            tracing::warn!(
+                service = service.as_str(),
+                "the node has more than {MAX_TALLIES} services: the calls of this one are in no figures; split the node"
+            );
             return Arc::default();
         }
         tallies.entry(key).or_default().clone()

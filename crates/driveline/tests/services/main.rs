@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
 
 mod calls;
+mod crowd;
 mod executors;
 mod hostile;
 mod outcomes;

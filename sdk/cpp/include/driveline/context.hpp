@@ -149,7 +149,8 @@ class [[nodiscard]] Context {
 public:
     /// Joins a domain. `name`: name of the process, as tools show it. `domain_dir`: empty takes `DRIVELINE_DOMAIN_DIR`, or
     /// else the user's default domain. Until an endpoint with host reach is made, all that is touched outside the process is
-    /// the domain's directory, which is made if it is missing.
+    /// the domain's directory, which is made if it is missing. The first call in a process raises its soft limit on open
+    /// descriptors to the hard limit; programs started from the process inherit it.
     [[nodiscard]] static Result<Context> create(const std::string& name, const std::string& domain_dir = {}) {
         Context context;
         const char* directory = domain_dir.empty() ? nullptr : domain_dir.c_str();

@@ -215,6 +215,10 @@ impl Machine {
                 Ok((0..count).filter_map(|_| super::hostile::connect_to(&path)).count().to_string())
             }
             ["become", uid] => become_user(uid.parse().map_err(|e| text(&e))?),
+            ["open-files"] => {
+                let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+                Ok(format!("{} {}", limit.current.unwrap_or(0), limit.maximum.unwrap_or(0)))
+            }
             ["limit", what, soft] => limit(what, soft.parse().map_err(|e| text(&e))?),
             ["fork"] => crate::fork::try_everything(),
             ["linger"] => Ok(crate::fork::linger().to_string()),
@@ -506,14 +510,15 @@ fn become_user(id: u32) -> Answer {
 fn limit(what: &str, soft: u64) -> Answer {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let resource = match what {
-        "descriptors" | "spare-descriptors" => Resource::Nofile,
+        "descriptors" | "spare-descriptors" | "all-descriptors" => Resource::Nofile,
         "file-size" => Resource::Fsize,
         "address-space" => Resource::As,
         "locked" => Resource::Memlock,
         _ => return Err(format!("no such limit: {what}")),
     };
     let soft = if what == "spare-descriptors" { soft + first_free()? } else { soft };
-    let maximum = getrlimit(resource).maximum;
+    // Lowered for good: nothing can raise the soft limit above it.
+    let maximum = if what == "all-descriptors" { Some(soft) } else { getrlimit(resource).maximum };
     setrlimit(resource, Rlimit { current: Some(soft), maximum }).map(|()| String::new()).map_err(|e| e.to_string())
 }
 

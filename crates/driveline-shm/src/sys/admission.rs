@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One process of a user at a time checks how much memory there is and reserves some: two that check at once would both
+//! find enough, and exceeding a memory cgroup is answered with SIGKILL.
+//!
+//! The lock is a `flock` on the user's own directory in /dev/shm. The kernel releases it with its holder, so there is
+//! nothing to clean up; whoever waits for it waits a bounded time. `docs/protocols/shm.md`, Memory.
+
+use super::directory::Directory;
+use super::fork::GuardedFd;
+use super::memory::{self, AvailableMemory};
+use crate::domain;
+use crate::fault;
+use driveline_types::MonotonicNs;
+use rustix::fs::{FlockOperation, flock, fstat, stat};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Requests below it do not take the lock: the least margin is kept free for them.
+const WITHOUT_LOCK: u64 = 1 << 20;
+/// How long another process may take for its own reservation.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two tries. The kernel has no wait for a lock with a time limit.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Bounds of what is kept free of the tightest limit, which is a sixteenth: page tables, stacks and heaps come later.
+const MARGIN: std::ops::RangeInclusive<u64> = 4 << 20..=64 << 20;
+
+/// Memory was not admitted.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum MemoryRefusal {
+    /// There is less than is needed.
+    #[error("{} MiB are needed but {} MiB are available; the limit is {limit}", needed.div_ceil(1 << 20), available >> 20)]
+    Short {
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes available, without the margin that is kept free.
+        available: u64,
+        /// Where the limit sits.
+        limit: String,
+    },
+    /// Another process of this user did not end its reservation in time.
+    #[error(
+        "{} has been reserving memory for {} s, and more than half of the {} MiB that are available are needed here: is it stopped? Continue or end it, and try again",
+        .holder.map_or_else(|| "another process of this user".into(), |pid| format!("process {pid}")),
+        waited.as_secs(),
+        available >> 20
+    )]
+    Busy {
+        /// The process that has the lock, if `/proc/locks` names it.
+        holder: Option<u32>,
+        /// How long it was waited for.
+        waited: Duration,
+        /// Bytes available, without the margin that is kept free.
+        available: u64,
+    },
+}
+
+/// The right to reserve what was admitted. As long as it is held, no other process of this user checks or reserves.
+#[derive(Debug)]
+#[must_use = "another process may reserve the memory as soon as this is dropped"]
+pub struct MemoryAdmission {
+    _lock: Option<Lock>,
+    needed: u64,
+}
+
+impl Drop for MemoryAdmission {
+    fn drop(&mut self) {
+        fault::record_memory(self.needed);
+    }
+}
+
+/// Admits `needed` bytes that are about to be reserved, if they leave the margin free. Drop the result when they are
+/// reserved. Blocks up to 10 s while other processes of this user reserve memory; reads files and allocates. Any thread.
+///
+/// # Errors
+/// [`MemoryRefusal`] if there is too little, or if another process does not end its reservation and there is not plenty.
+pub fn admit_memory(needed: u64) -> Result<MemoryAdmission, MemoryRefusal> {
+    admit_within(needed, PATIENCE)
+}
+
+/// As [`admit_memory`], without waiting: for threads that others wait for.
+pub(crate) fn admit_at_once(needed: u64) -> Result<MemoryAdmission, MemoryRefusal> {
+    admit_within(needed, Duration::ZERO)
+}
+
+fn admit_within(needed: u64, patience: Duration) -> Result<MemoryAdmission, MemoryRefusal> {
+    let lock = if needed < WITHOUT_LOCK { Taken::Needless } else { take_lock(&place(), patience) };
+    fault::point("memory.after_lock");
+    let memory = memory::available_memory();
+    let available = memory.bytes.saturating_sub(margin(needed, memory.total));
+    if needed > available {
+        return Err(MemoryRefusal::Short { needed, available, limit: limit_text(&memory, needed) });
+    }
+    let lock = match lock {
+        Taken::Needless => None,
+        Taken::Lock(lock) => Some(lock),
+        // What the other one still reserves is not known. Half is left to it.
+        Taken::Busy { .. } if needed <= available / 2 => None,
+        Taken::Busy { holder, waited } => return Err(MemoryRefusal::Busy { holder, waited, available }),
+    };
+    fault::point("memory.after_check");
+    Ok(MemoryAdmission { _lock: lock, needed })
+}
+
+/// What is kept free: more for those who take more.
+fn margin(needed: u64, total: u64) -> u64 {
+    (total / 16).clamp(*MARGIN.start(), *MARGIN.end()).min(needed.max(WITHOUT_LOCK))
+}
+
+fn limit_text(memory: &AvailableMemory, needed: u64) -> String {
+    format!("{}, of which {} MiB are kept free", memory.limit, margin(needed, memory.total).div_ceil(1 << 20))
+}
+
+/// The directory that the lock is on.
+fn place() -> PathBuf {
+    fault::memory_double().map_or_else(domain::own_parent, Path::to_owned)
+}
+
+enum Taken {
+    /// The request is small, or this user has no directory where the lock could be: it is done without.
+    Needless,
+    Lock(Lock),
+    Busy {
+        holder: Option<u32>,
+        waited: Duration,
+    },
+}
+
+/// Closing the directory releases the lock. A child made by `fork` has it closed.
+#[derive(Debug)]
+struct Lock(#[allow(dead_code, reason = "held to be closed")] GuardedFd);
+
+fn take_lock(place: &Path, patience: Duration) -> Taken {
+    /// The last wait was without success: the next one is no longer than a look.
+    static IN_VAIN: AtomicBool = AtomicBool::new(false);
+    let begun = MonotonicNs::real_now();
+    let patience = match patience {
+        _ if fault::is_switched_on("patient") => Duration::MAX,
+        _ if IN_VAIN.load(Relaxed) || fault::is_switched_on("impatient") => Duration::ZERO,
+        patience => patience,
+    };
+    loop {
+        let Ok(directory) = Directory::open_own(place) else { return Taken::Needless };
+        match flock(directory.as_fd(), FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) if is_at(&directory, place) => {
+                IN_VAIN.store(false, Relaxed);
+                return Taken::Lock(Lock(directory));
+            }
+            // In the first case it was removed and made again meanwhile: others lock the new one.
+            Ok(()) | Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+            // A file system without locks.
+            Err(_) => return Taken::Needless,
+        }
+        let waited = MonotonicNs::real_now().since(begun);
+        if waited >= patience {
+            if !patience.is_zero() {
+                IN_VAIN.store(true, Relaxed);
+            }
+            return Taken::Busy { holder: holder_of(&directory), waited };
+        }
+        drop(directory);
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn is_at(directory: &GuardedFd, place: &Path) -> bool {
+    match (fstat(directory), stat(place)) {
+        (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino),
+        // Removed: who locks next makes it again.
+        _ => false,
+    }
+}
+
+/// The process that has a lock on a directory, as `/proc/locks` names it: for people.
+fn holder_of(directory: &GuardedFd) -> Option<u32> {
+    let s = fstat(directory).ok()?;
+    let (major, minor) = (rustix::fs::major(s.st_dev), rustix::fs::minor(s.st_dev));
+    holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", s.st_ino))
+}
+
+/// Lines are `NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE …`.
+fn holder_in(locks: &str, file: &str) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, of, ..] = fields[..] else { return None };
+        (of == file).then(|| pid.parse().ok()).flatten().filter(|pid| *pid > 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_margin_follows_the_limit_and_spares_small_requests() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(margin(60 * MIB, 150 * MIB), 150 * MIB / 16);
+        assert_eq!(margin(60 * MIB, 32 * MIB), 4 * MIB);
+        assert_eq!(margin(1000 * MIB, 64 << 30), 64 * MIB);
+        assert_eq!(margin(100, 64 << 30), MIB);
+        assert_eq!(margin(3 * MIB, 64 << 30), 3 * MIB);
+    }
+
+    #[test]
+    fn the_lock_excludes_ends_with_its_holder_and_names_it() {
+        let t = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        let Taken::Lock(lock) = take_lock(t.path(), Duration::ZERO) else { panic!("it is free") };
+        let Taken::Busy { holder, .. } = take_lock(t.path(), Duration::ZERO) else { panic!("it is taken") };
+        assert_eq!(holder, Some(std::process::id()));
+        drop(lock);
+        let Taken::Lock(lock) = take_lock(t.path(), Duration::ZERO) else { panic!("it is free again") };
+        // Another directory at its place has another lock.
+        std::fs::remove_dir(t.path()).unwrap();
+        let Taken::Lock(_) = take_lock(t.path(), Duration::ZERO) else { panic!("it is made again") };
+        drop(lock);
+        std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert!(matches!(take_lock(t.path(), Duration::ZERO), Taken::Needless), "strangers could hold it");
+    }
+
+    #[test]
+    fn holders_are_found_in_the_kernels_list() {
+        let locks = "1: POSIX  ADVISORY  WRITE 77 00:1a:5 0 EOF\n2: FLOCK  ADVISORY  WRITE 4711 00:1a:5 0 EOF\n2: -> FLOCK  ADVISORY  WRITE 5 00:1a:6 0 EOF\n";
+        assert_eq!(holder_in(locks, "00:1a:5"), Some(4711));
+        assert_eq!(holder_in(locks, "00:1a:7"), None);
+        assert_eq!(holder_in("1: FLOCK ADVISORY WRITE 0 00:1a:5 0 EOF", "00:1a:5"), None);
+    }
+
+    #[test]
+    fn refusals_say_how_much_and_what_to_do() {
+        let busy = MemoryRefusal::Busy { holder: Some(4711), waited: PATIENCE, available: 90 << 20 };
+        assert_eq!(
+            busy.to_string(),
+            "process 4711 has been reserving memory for 10 s, and more than half of the 90 MiB that are available are needed here: is it stopped? Continue or end it, and try again"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Open descriptors of this process: the limit, how many are free, and how many are kept for endpoints that exist.
+//!
+//! An endpoint that cannot be matched is of no use. So a new one is refused while the free descriptors would not suffice
+//! for the first match of each that exists, and further matches do not take what those first matches need.
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, Once};
+
+/// Descriptors kept for what is open for a moment: looks through the directory, pages in passing, tools, cgroup files.
+const SPARE: usize = 16;
+/// What a participant opens with its first endpoint: commands, epoll, hints, tools, and one in reserve.
+pub(crate) const OF_PARTICIPANT: usize = 5;
+/// What a publisher opens: segment and listener.
+pub(crate) const OF_PUBLISHER: usize = 2;
+/// What a publisher's first match takes: connection and wake word.
+pub(crate) const FIRST_OF_PUBLISHER: usize = 2;
+/// What a subscription's first match takes: the connection.
+pub(crate) const FIRST_OF_SUBSCRIPTION: usize = 1;
+/// What accepting one more needs beside its connection: the page in passing, and a wake word.
+const ACCEPTING: usize = 2;
+/// What dialling one more needs: connection, page, and segment and wake word in passing.
+const DIALLING: usize = 4;
+
+/// Sum of what is kept, over all participants of this process.
+static KEPT: AtomicUsize = AtomicUsize::new(0);
+/// Held from a look at the free descriptors until what they are wanted for is counted.
+static DECISION: Mutex<()> = Mutex::new(());
+
+/// Raises the soft limit on open descriptors to the hard limit, once per process. A failure leaves it as it is.
+pub(crate) fn raise_limit() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let limit = getrlimit(Resource::Nofile);
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    });
+}
+
+/// Descriptors that this process lacks, in numbers and with the remedy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescriptorShortage {
+    /// Open descriptors.
+    pub open: u64,
+    /// Soft limit, which was raised to the hard limit when the process joined its first domain.
+    pub limit: u64,
+    /// Hard limit.
+    pub hard_limit: u64,
+    /// Free descriptors that are kept for the endpoints that exist.
+    pub kept: u64,
+}
+
+impl std::fmt::Display for DescriptorShortage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { open, limit, hard_limit, kept } = self;
+        write!(
+            f,
+            "too few descriptors: {open} of {limit} are open and {kept} are kept for the first matches of existing endpoints; raise the limit (`ulimit -n`, or LimitNOFILE= of a systemd unit; the hard limit is {hard_limit})"
+        )
+    }
+}
+
+impl DescriptorShortage {
+    /// As the other end is told: without what changes from one try to the next.
+    pub(crate) fn in_short(&self) -> String {
+        format!("too few descriptors: its limit is {}; raise it (`ulimit -n`, or LimitNOFILE= of a systemd unit)", self.limit)
+    }
+}
+
+/// The present numbers, after a call has failed.
+pub(crate) fn shortage() -> DescriptorShortage {
+    present()
+}
+
+fn present() -> DescriptorShortage {
+    let limit = getrlimit(Resource::Nofile);
+    let number = |l: Option<u64>| l.unwrap_or(u64::MAX);
+    let kept = (SPARE + KEPT.load(Relaxed)) as u64;
+    DescriptorShortage { open: open_descriptors(), limit: number(limit.current), hard_limit: number(limit.maximum), kept }
+}
+
+/// Number of open descriptors. A process that cannot find out is not short of any.
+fn open_descriptors() -> u64 {
+    const PATH: &str = "/proc/self/fd";
+    // Linux 6.2 gives the number as the size of the directory; before, the size is 0.
+    if let Ok(size @ 1..) = rustix::fs::stat(PATH).map(|s| u64::try_from(s.st_size).unwrap_or(0)) {
+        return size;
+    }
+    match std::fs::read_dir(PATH) {
+        // One of them is this directory's.
+        Ok(entries) => (entries.count() as u64).saturating_sub(1),
+        Err(e) if is_shortage(&e) => u64::MAX,
+        Err(_) => 0,
+    }
+}
+
+/// Whether a call failed because this process or the machine has too few descriptors.
+pub(crate) fn is_shortage(e: &io::Error) -> bool {
+    matches!(Errno::from_io_error(e), Some(Errno::MFILE | Errno::NFILE | Errno::TOOMANYREFS))
+}
+
+/// The kernel's reason, with numbers and the remedy where descriptors are short.
+pub(crate) fn explain(e: io::Error) -> io::Error {
+    match Errno::from_io_error(&e) {
+        Some(Errno::MFILE | Errno::TOOMANYREFS) => io::Error::new(e.kind(), format!("{e}: {}", present())),
+        Some(Errno::NFILE) => io::Error::new(e.kind(), format!("{e}: the machine has too few descriptors; raise the sysctl fs.file-max")),
+        _ => e,
+    }
+}
+
+/// Descriptors counted as wanted until they are open. Dropping it ends the count.
+#[derive(Debug)]
+pub(crate) struct Opening(usize);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        KEPT.fetch_sub(self.0, Relaxed);
+    }
+}
+
+/// Descriptors kept free for the first match of an endpoint, while it has none.
+#[derive(Debug)]
+pub(crate) struct ForFirstMatch {
+    count: usize,
+    kept: AtomicBool,
+}
+
+impl ForFirstMatch {
+    fn new(count: usize) -> Self {
+        KEPT.fetch_add(count, Relaxed);
+        Self { count, kept: AtomicBool::new(true) }
+    }
+
+    /// Keeps them while the endpoint is unmatched, and no longer. One thread at a time.
+    pub(crate) fn keep_if(&self, unmatched: bool) {
+        match (self.kept.swap(unmatched, Relaxed), unmatched) {
+            (false, true) => {
+                KEPT.fetch_add(self.count, Relaxed);
+            }
+            (true, false) => {
+                KEPT.fetch_sub(self.count, Relaxed);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for ForFirstMatch {
+    fn drop(&mut self) {
+        self.keep_if(false);
+    }
+}
+
+/// Admits a new endpoint that opens `opens` descriptors and whose first match takes `first`, if enough are free for it and
+/// for all that exist.
+pub(crate) fn admit(opens: usize, first: usize) -> Result<(Opening, ForFirstMatch), DescriptorShortage> {
+    let _decision = crate::queue::lock(&DECISION);
+    let now = present();
+    if now.limit.saturating_sub(now.open) < now.kept + (opens + first) as u64 {
+        return Err(now);
+    }
+    KEPT.fetch_add(opens, Relaxed);
+    Ok((Opening(opens), ForFirstMatch::new(first)))
+}
+
+/// Whether a publisher that is matched may accept one more connection, which is open already.
+pub(crate) fn may_accept() -> Result<(), DescriptorShortage> {
+    further(ACCEPTING)
+}
+
+/// Whether a subscription that is matched may dial one more publisher.
+pub(crate) fn may_dial() -> Result<(), DescriptorShortage> {
+    further(DIALLING)
+}
+
+fn further(needed: usize) -> Result<(), DescriptorShortage> {
+    let now = present();
+    // The spare ones are there for this; what first matches need is not.
+    if now.limit.saturating_sub(now.open) < now.kept - SPARE as u64 + needed as u64 { Err(now) } else { Ok(()) }
+}
+
+/// What a first dial needs in any case.
+pub(crate) fn can_dial() -> Result<(), DescriptorShortage> {
+    let now = present();
+    if now.limit.saturating_sub(now.open) < DIALLING as u64 { Err(now) } else { Ok(()) }
+}
