@@ -2,8 +2,10 @@
 //! What becomes of a sample's header on the host that it comes to, and what did not come: `docs/protocols/network.md`, section 4.
 
 use crate::clock::Offset;
+use crate::directory::Fate;
 use crate::wire::SampleHead;
-use driveline_types::{MonotonicNs, Remote, SampleHeader, wall_offset_ns};
+use driveline_shm::{AfarCount, AfarState};
+use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, Uncounted, wall_offset_ns};
 
 /// What has come of one publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +40,27 @@ impl Arrivals {
     #[must_use]
     pub fn not_here(&self) -> u64 {
         self.before.saturating_add(self.lost)
+    }
+
+    /// What is said to readers here of a publisher and of what is not here of it. Before a sample is published that has come.
+    #[must_use]
+    pub fn count(&self, publisher: EndpointId, fate: Fate) -> AfarCount {
+        // As in the header of each sample.
+        let publisher = publisher.0 as u64;
+        let before = (self.newest != 0).then_some(self.before);
+        let missing = self.not_here();
+        let count = |before, missing, state| AfarCount { publisher, before, missing, state };
+        match (fate, before) {
+            (Fate::There, _) => count(before, missing, AfarState::There),
+            (Fate::Unknown(why), _) => count(before, missing, AfarState::Unknown(why)),
+            (Fate::Ended { last, .. }, Some(_)) => {
+                count(before, missing.saturating_add(last.saturating_sub(self.newest)), AfarState::Ended)
+            }
+            // Of it nothing came.
+            (Fate::Ended { last, first: Some(first) }, None) => count(Some(first.saturating_sub(1).min(last)), last, AfarState::Ended),
+            (Fate::Ended { last: 0, first: None }, None) => count(Some(0), 0, AfarState::Ended),
+            (Fate::Ended { first: None, .. }, None) => count(None, 0, AfarState::Unknown(Uncounted::NotAnnounced)),
+        }
     }
 
     /// Losses so far.
@@ -100,6 +123,30 @@ mod tests {
         assert_eq!((a.lost(), a.not_here(), a.duplicates()), (2, 8, 2));
         a.dropped();
         assert_eq!((a.lost(), a.not_here()), (3, 9));
+    }
+
+    #[test]
+    fn the_last_number_tells_what_was_lost_after_the_newest_sample() {
+        let count = |a: &Arrivals, fate| {
+            let AfarCount { publisher, before, missing, state } = a.count(EndpointId(1 << 64 | 6), fate);
+            assert_eq!(publisher, 6);
+            (before, missing, state)
+        };
+        let unknown = AfarState::Unknown(Uncounted::NotAnnounced);
+        let mut a = Arrivals::default();
+        assert_eq!(count(&a, Fate::There), (None, 0, AfarState::There));
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(4) }), (Some(3), 9, AfarState::Ended), "six are lost");
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(10) }), (Some(9), 9, AfarState::Ended), "none was to come");
+        assert_eq!(count(&a, Fate::Ended { last: 0, first: None }), (Some(0), 0, AfarState::Ended), "it has published nothing");
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: None }), (None, 0, unknown), "perhaps none was to come");
+        [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n)));
+        assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));
+        assert_eq!(count(&a, Fate::Unknown(Uncounted::OutOfReach)), (Some(6), 8, AfarState::Unknown(Uncounted::OutOfReach)));
+        assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 10, AfarState::Ended));
+        assert_eq!(count(&a, Fate::Ended { last: 11, first: None }), (Some(6), 8, AfarState::Ended));
+        assert_eq!(count(&a, Fate::Ended { last: 3, first: None }), (Some(6), 8, AfarState::Ended), "that cannot be");
+        a.dropped();
+        assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 11, AfarState::Ended));
     }
 
     fn head(source: u64, publish: u64) -> SampleHead {

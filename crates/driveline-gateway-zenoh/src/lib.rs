@@ -14,6 +14,7 @@ pub mod engine;
 pub mod intake;
 pub mod introductions;
 pub mod neighbours;
+pub mod offering;
 pub mod probing;
 pub mod window;
 pub mod wire;

@@ -142,7 +142,7 @@ fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
     let meeting = Meeting::new(false, &qos);
     let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
-    let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers: vec![(EndpointId(1), offer)] };
+    let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers: vec![(EndpointId(1), offer)], ended: Vec::new() };
     let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
         let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
     });
@@ -418,7 +418,7 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     let offer = Offer { node: "mapper".parse().unwrap(), schema, qos, max_payload: 64 };
     let topic = TOPIC.parse().unwrap();
-    let list = Arc::new(Mutex::new(List { topic, change: 1, publishers: vec![(EndpointId(1), offer.clone())] }));
+    let list = Arc::new(Mutex::new(List { topic, change: 1, publishers: vec![(EndpointId(1), offer.clone())], ended: Vec::new() }));
     let asked = Arc::new(Mutex::new(0));
     let (listed, count) = (list.clone(), asked.clone());
     let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {

@@ -2,6 +2,7 @@
 use super::*;
 use driveline_types::{Durability, EndpointId, MonotonicNs, Origin, Origins, Qos, Reliability, SampleHeader, Schema, TopicId};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn host(name: &str, n: u64) -> HostId {
@@ -150,7 +151,12 @@ fn offer() -> Offer {
 fn list() -> List {
     let other = Offer { schema: Arc::new(Schema::bytes("other", "raw", "x")), ..offer() };
     let publishers = vec![(EndpointId(7), offer()), (EndpointId(8), other), (EndpointId(9), offer())];
-    List { topic: "camera/front".parse().unwrap(), change: 3, publishers }
+    let host = |name, n| HostId::new(name, n).unwrap();
+    let ended = vec![
+        Ended { id: EndpointId(10), last: Some(5), first: [(host("car", 1), 3), (host("roof", 2), 6)].into() },
+        Ended { id: EndpointId(11), last: None, first: BTreeMap::new() },
+    ];
+    List { topic: "camera/front".parse().unwrap(), change: 3, publishers, ended }
 }
 
 #[test]
@@ -166,8 +172,10 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         List::decode(json.to_string().as_bytes()).map_err(|e| e.to_string())
     };
     assert_eq!(changed(&|j| j["later"] = 3.into()), Ok(list()));
+    let earlier = |j: &mut serde_json::Value| drop(j.as_object_mut().unwrap().remove("ended"));
+    assert_eq!(changed(&earlier), Ok(List { ended: Vec::new(), ..list() }), "of an earlier release");
     type Change = dyn Fn(&mut serde_json::Value);
-    let refused: [(&Change, &str); 9] = [
+    let refused: [(&Change, &str); 16] = [
         (&|j| j["version"] = 1.into(), "version 1"),
         (&|j| *j = serde_json::json!({ "version": 3 }), "version 3"),
         (&|j| j["topic"] = "/a".into(), "not valid"),
@@ -177,6 +185,13 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         (&|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(), "may have 64"),
         (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "may have"),
         (&|j| j["publishers"] = 3.into(), "cannot be read"),
+        (&|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(), "may have 64"),
+        (&|j| j["ended"][1]["id"] = j["ended"][0]["id"].clone(), "twice"),
+        (&|j| j["ended"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
+        (&|j| j["ended"][1]["id"] = "7".into(), "cannot be"),
+        (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "cannot be"),
+        (&|j| j["ended"][0]["first"] = serde_json::json!({ "car.0000000000000001": 7 }), "cannot be"),
+        (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "cannot be"),
     ];
     for (change, text) in refused {
         let found = changed(change);

@@ -92,7 +92,7 @@ impl Meeting {
 
     /// Says that the stranger has these publishers of the topic, and what time it is, as long as what is returned exists.
     pub(crate) fn offer(&self, publishers: Vec<(EndpointId, Offer)>) -> Offered {
-        let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers };
+        let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers, ended: Vec::new() };
         let lists = self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
             // Who asked may be gone. A panic would be one of Zenoh's own threads, which all sessions of a process share.
             let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
