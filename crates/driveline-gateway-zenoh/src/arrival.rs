@@ -12,22 +12,23 @@ use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, Uncounted, 
 pub struct Arrivals {
     /// Number of the newest, among those that its publisher has written; 0 before the first.
     newest: u64,
-    /// What its publisher had written before the first one.
+    /// What its publisher had written before the first one that was to come here.
     before: u64,
-    /// Samples between the first and the newest that have not come.
+    /// Samples between that one and the newest that have not come.
     lost: u64,
     duplicates: u64,
 }
 
 impl Arrivals {
-    /// Counts a sample. `false`: it, or a newer one, was there before.
-    pub fn is_new(&mut self, written: u64) -> bool {
+    /// Counts a sample, before which so many of its publisher were to come here. `false`: it, or a newer one, was there before.
+    pub fn is_new(&mut self, written: u64, owed: u32) -> bool {
         if written <= self.newest {
             self.duplicates += 1;
             return false;
         }
         if self.newest == 0 {
-            self.before = written - 1;
+            self.lost = u64::from(owed).min(written - 1);
+            self.before = written - 1 - self.lost;
         } else {
             self.lost = self.lost.saturating_add(written - self.newest - 1);
         }
@@ -118,11 +119,15 @@ mod tests {
     #[test]
     fn gaps_are_losses_and_repetitions_are_not_new() {
         let mut a = Arrivals::default();
-        let new: Vec<_> = [7, 8, 8, 11, 9, 12].iter().map(|n| a.is_new(*n)).collect();
+        let new: Vec<_> = [7, 8, 8, 11, 9, 12].iter().map(|n| a.is_new(*n, 0)).collect();
         assert_eq!(new, [true, true, false, true, false, true]);
         assert_eq!((a.lost(), a.not_here(), a.duplicates()), (2, 8, 2));
         a.dropped();
         assert_eq!((a.lost(), a.not_here()), (3, 9));
+        let mut a = Arrivals::default();
+        assert!(a.is_new(7, 2));
+        assert_eq!((a.lost(), a.not_here(), a.count(EndpointId(1), Fate::There).before), (2, 6, Some(4)), "5 and 6 were to come");
+        assert!(Arrivals::default().is_new(3, u32::MAX), "more than it has written cannot be");
     }
 
     #[test]
@@ -139,7 +144,7 @@ mod tests {
         assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(10) }), (Some(9), 9, AfarState::Ended), "none was to come");
         assert_eq!(count(&a, Fate::Ended { last: 0, first: None }), (Some(0), 0, AfarState::Ended), "it has published nothing");
         assert_eq!(count(&a, Fate::Ended { last: 9, first: None }), (None, 0, unknown), "perhaps none was to come");
-        [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n)));
+        [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n, 0)));
         assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));
         assert_eq!(count(&a, Fate::Unknown(Uncounted::OutOfReach)), (Some(6), 8, AfarState::Unknown(Uncounted::OutOfReach)));
         assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 10, AfarState::Ended));

@@ -469,6 +469,7 @@ impl Sender {
             number,
             publisher: sample.publisher().0,
             written: sample.written(),
+            owed: u32::try_from(sample.written().saturating_sub(sample.first())).unwrap_or(u32::MAX),
             sent: now,
             header: *sample.header(),
         };

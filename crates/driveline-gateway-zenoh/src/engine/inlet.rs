@@ -175,7 +175,7 @@ impl Inlet {
         let now = MonotonicNs::now();
         // Nothing is asked for before the clock was measured.
         let Some(offset) = lock(&clock).offset(now) else { return Outcome::NotYet };
-        if !publishing.arrivals.is_new(sample.head.written) {
+        if !publishing.arrivals.is_new(sample.head.written, sample.head.owed) {
             return Outcome::Published;
         }
         let outcome = self.publish(&mut publishing, sample, offset, now);

@@ -80,7 +80,8 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
 
 #[test]
 fn an_attachment_is_laid_out_as_the_protocol_page_says() {
-    let head = SampleHead { place: 0x0304, number: 0x0102, publisher: 0xaa, written: 9, sent: MonotonicNs(5), ..SampleHead::default() };
+    let head =
+        SampleHead { place: 0x0304, number: 0x0102, publisher: 0xaa, written: 9, owed: 0, sent: MonotonicNs(5), ..SampleHead::default() };
     let bytes = head.encode();
     assert_eq!((bytes.len(), &bytes[6..8]), (104, &[4, 3][..]));
     assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5));
@@ -276,7 +277,7 @@ fn what_others_may_reach_is_a_place_and_nothing_else_is() {
 
 proptest! {
     #[test]
-    fn heads_round_trip(numbers: [u64; 9], place: u16, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
+    fn heads_round_trip(numbers: [u64; 9], place: u16, owed: u32, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
         let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
         let mut origins = Origins::default();
         let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
@@ -284,7 +285,7 @@ proptest! {
         origins.set(list.into_iter().map(origin), dropped);
         let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
             checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };
-        let head = SampleHead { sent_again: again, place, number, publisher, written, sent: MonotonicNs(sent), header };
+        let head = SampleHead { sent_again: again, place, number, publisher, written, owed, sent: MonotonicNs(sent), header };
         prop_assert_eq!(SampleHead::decode(&head.encode()), Ok(head));
     }
 

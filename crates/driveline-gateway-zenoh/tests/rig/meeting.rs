@@ -118,7 +118,7 @@ impl Meeting {
     /// Sends the gateway a sample, and gives what it answers.
     pub(crate) fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
         let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, sent: MonotonicNs::now(), header };
+        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, owed: 0, sent: MonotonicNs::now(), header };
         let topic = TOPIC.parse().unwrap();
         let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
         self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
