@@ -5,7 +5,7 @@ use crate::clock::Offset;
 use crate::directory::Fate;
 use crate::wire::SampleHead;
 use driveline_shm::{AfarCount, AfarState};
-use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, Uncounted, wall_offset_ns};
+use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset_ns};
 
 /// What has come of one publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Arrivals {
             // Of it nothing came.
             (Fate::Ended { last, first: Some(first) }, None) => count(Some(first.saturating_sub(1).min(last)), last, AfarState::Ended),
             (Fate::Ended { last: 0, first: None }, None) => count(Some(0), 0, AfarState::Ended),
-            (Fate::Ended { first: None, .. }, None) => count(None, 0, AfarState::Unknown(Uncounted::NotAnnounced)),
+            (Fate::Ended { last, first: None }, None) => count(None, last, AfarState::Ended),
         }
     }
 
@@ -113,7 +113,7 @@ pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_types::{Lineage, TopicId};
+    use driveline_types::{Lineage, TopicId, Uncounted};
     use proptest::prelude::*;
 
     #[test]
@@ -137,13 +137,12 @@ mod tests {
             assert_eq!(publisher, 6);
             (before, missing, state)
         };
-        let unknown = AfarState::Unknown(Uncounted::NotAnnounced);
         let mut a = Arrivals::default();
         assert_eq!(count(&a, Fate::There), (None, 0, AfarState::There));
         assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(4) }), (Some(3), 9, AfarState::Ended), "six are lost");
         assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(10) }), (Some(9), 9, AfarState::Ended), "none was to come");
         assert_eq!(count(&a, Fate::Ended { last: 0, first: None }), (Some(0), 0, AfarState::Ended), "it has published nothing");
-        assert_eq!(count(&a, Fate::Ended { last: 9, first: None }), (None, 0, unknown), "perhaps none was to come");
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: None }), (None, 9, AfarState::Ended), "readers may know what was to come");
         [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n, 0)));
         assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));
         assert_eq!(count(&a, Fate::Unknown(Uncounted::OutOfReach)), (Some(6), 8, AfarState::Unknown(Uncounted::OutOfReach)));

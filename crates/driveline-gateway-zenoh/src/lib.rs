@@ -13,6 +13,8 @@ pub mod directory;
 pub mod engine;
 pub mod intake;
 pub mod introductions;
+#[cfg(test)]
+mod ledger_world;
 pub mod neighbours;
 pub mod offering;
 pub mod probing;

@@ -11,6 +11,7 @@ use crate::protocol::sleep::Sleeper as _;
 use crate::segment::Segment;
 use driveline_types::{SampleHeader, Uncounted};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
@@ -55,7 +56,8 @@ impl AfarState {
 pub struct AfarCount {
     /// Which publisher, as in [`driveline_types::Remote`].
     pub publisher: u64,
-    /// Number of its last sample, among those that it has written, before the first that counts here. `None`: no sample of it came yet.
+    /// Number of its last sample, among those that it has written, before the first that counts here. `None`: not known, and no sample of it
+    /// came yet.
     pub before: Option<u64>,
     /// Of all that it has written, as far as is known, how many are not here.
     pub missing: u64,
@@ -119,7 +121,7 @@ impl KnownAfar {
     /// An edge goes.
     pub(crate) fn settle(&mut self, e: &Edge) {
         let next = (reader::newest(&e.segment).0 + 1).max(e.next());
-        let uncounted = e.uncounted();
+        let uncounted = e.uncounted(|p| self.furthest(p));
         let Some((publisher, furthest)) = e.counted_afar(next, |p| self.furthest(p)) else {
             if let Some(publisher) = e.afar_publisher().filter(|_| uncounted.is_some()) {
                 return self.note(Known { publisher, furthest: None, uncounted });
@@ -142,17 +144,18 @@ impl KnownAfar {
 
     /// Publishers of which it is not known how many samples they have published, and why for one of them. Of several edges of a
     /// publisher the newest knows best.
-    pub(crate) fn uncounted<'a>(&'a self, edges: impl Iterator<Item = &'a Edge> + Clone) -> (u64, Option<Uncounted>) {
+    pub(crate) fn uncounted(&self, edges: &[Arc<Edge>]) -> (u64, Option<Uncounted>) {
         let (mut count, mut why) = self.uncounted;
         let mut add = |of: Option<Uncounted>| {
             if of.is_some() {
                 (count, why) = (count + 1, of);
             }
         };
-        let newer = |at: usize, publisher: u64| edges.clone().skip(at).any(|e| e.afar_publisher() == Some(publisher));
+        let newer = |at: usize, publisher: u64| edges.iter().skip(at).any(|e| e.afar_publisher() == Some(publisher));
         self.list.iter().filter(|k| k.uncounted.is_some() && !newer(0, k.publisher)).for_each(|k| add(k.uncounted));
-        for (at, e) in edges.clone().enumerate() {
-            add(e.uncounted().filter(|_| e.afar_publisher().is_none_or(|p| !newer(at + 1, p))));
+        for (at, e) in edges.iter().enumerate() {
+            let uncounted = e.uncounted(|p| furthest_elsewhere(e, &edges[..at], p, self.furthest(p)));
+            add(uncounted.filter(|_| e.afar_publisher().is_none_or(|p| !newer(at + 1, p))));
         }
         (count, why)
     }
@@ -188,7 +191,9 @@ impl Edge {
 
     /// The same of an edge whose publisher here is gone.
     fn counted_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
-        self.said_afar().or_else(|| self.read_afar(next)).or_else(|| self.passed_afar(next, before))
+        let goes_on = AfarCount::read(&self.segment).filter(|said| before(said.publisher).is_some() && said.state == AfarState::Ended);
+        let goes_on = goes_on.map(|said| (said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)));
+        self.said_afar().or(goes_on).or_else(|| self.read_afar(next)).or_else(|| self.passed_afar(next, before))
     }
 
     /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
@@ -241,16 +246,20 @@ impl Edge {
         // Another gateway brought its samples until then.
         let newest = reader::newest(&self.segment).0;
         let here = (newest + 1).saturating_sub(self.first);
-        let between = elsewhere(said.publisher).map_or(0, |f| said.missing.saturating_add(newest).saturating_sub(f).saturating_sub(here));
-        lost.max(between)
+        elsewhere(said.publisher).map_or(lost, |f| said.missing.saturating_add(newest).saturating_sub(f).saturating_sub(here))
     }
 
-    /// Why it is not known how many samples its publisher on another host has published.
-    pub(crate) fn uncounted(&self) -> Option<Uncounted> {
+    /// Why it is not known how many samples its publisher on another host has published. `elsewhere`: as in [`Self::lost_after`].
+    pub(crate) fn uncounted(&self, elsewhere: impl FnOnce(u64) -> Option<u64>) -> Option<Uncounted> {
         let ended = self.ended.load(Relaxed);
-        match AfarCount::read(&self.segment).map(|said| said.state) {
+        let said = AfarCount::read(&self.segment);
+        match said.map(|said| said.state) {
             Some(AfarState::Unknown(why)) => Some(why),
-            Some(AfarState::Ended) => None,
+            Some(AfarState::Ended) => {
+                // Nothing of it came, and nobody knows what was to come.
+                let begun = said.is_some_and(|said| self.base(&said).is_some() || elsewhere(said.publisher).is_some());
+                (!begun).then_some(Uncounted::NotAnnounced)
+            }
             Some(AfarState::There) => ended.then_some(Uncounted::GatewayGone),
             None => (ended && !self.is_new_from_afar()).then_some(Uncounted::NotAnnounced),
         }
@@ -265,7 +274,7 @@ impl Edge {
 }
 
 /// How far the samples of a publisher of another host were received or counted by edges other than `new`, and by those before them.
-pub(crate) fn furthest_elsewhere(new: &Edge, edges: &[std::sync::Arc<Edge>], publisher: u64, known: Option<u64>) -> Option<u64> {
+pub(crate) fn furthest_elsewhere(new: &Edge, edges: &[Arc<Edge>], publisher: u64, known: Option<u64>) -> Option<u64> {
     let mut furthest = known;
     for e in edges.iter().filter(|e| !std::ptr::eq(&***e, new)) {
         let of = if e.ended.load(Relaxed) {
@@ -281,7 +290,7 @@ pub(crate) fn furthest_elsewhere(new: &Edge, edges: &[std::sync::Arc<Edge>], pub
 
 /// Passes over what edges before `new` have left unread of the publisher's samples before its sample `number`. Gives how many of them a gateway has counted,
 /// which are missed here and not lost on the way.
-pub(crate) fn pass_over_left(new: &Edge, edges: &[std::sync::Arc<Edge>], publisher: u64, number: u64) -> u64 {
+pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
     let left = edges.iter().filter(|e| !std::ptr::eq(&***e, new) && e.ended.load(Relaxed) && has_unread(e));
     for e in left {

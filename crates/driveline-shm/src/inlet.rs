@@ -442,7 +442,7 @@ impl Inlet {
             // Those before it: what came by one after it does not say what came between.
             add_edge(&mut sum, e, |p| afar::furthest_elsewhere(e, &edges[..at], p, known.furthest(p)));
         }
-        (sum.uncounted, sum.uncounted_reason) = known.uncounted(edges.iter().map(|e| &**e));
+        (sum.uncounted, sum.uncounted_reason) = known.uncounted(&edges);
         drop((known, edges));
         sum.deadlines_missed = self.deadlines_missed.load(Relaxed);
         sum.matched = self.matched.load(Relaxed);

@@ -229,8 +229,8 @@ impl Subscription {
             let (missing, left) = self.inlet.missing_from_afar(edge, &self.edges, r.publisher, r.lost.saturating_add(sequence))?;
             Some((missing.saturating_sub(passed).saturating_sub(pending), left))
         });
-        let (again, left) = again.unwrap_or_default();
-        let lost = edge.lost_on_the_way(remote.map(|r| r.lost)).max(again);
+        let since_the_match = edge.lost_on_the_way(remote.map(|r| r.lost));
+        let (lost, left) = again.unwrap_or((since_the_match, 0));
         if lost != 0 {
             add(&counters.lost_on_the_way, lost);
         }

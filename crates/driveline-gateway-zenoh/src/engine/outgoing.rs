@@ -118,11 +118,11 @@ pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 pub(super) struct Firsts(Arc<Mutex<BTreeMap<(EndpointId, HostId), u64>>>);
 
 impl Firsts {
-    /// Of several edges to a host, one after the other, the first one's counts.
+    /// Of several edges to a host, one after the other, the newest one's counts.
     pub(super) fn note(&self, publisher: EndpointId, host: &HostId, first: u64) {
         let mut firsts = lock(&self.0);
         if firsts.len() < MAX_FIRSTS {
-            firsts.entry((publisher, host.clone())).or_insert(first);
+            firsts.insert((publisher, host.clone()), first);
         }
     }
 
