@@ -137,7 +137,8 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
     let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
     let unread = if summary.unread_by_triggers > 0 { format!(", {} not read", summary.unread_by_triggers) } else { String::new() };
-    let lost = format!("{missed} missed by triggers{unread}, {superseded} superseded");
+    let lost_there = if summary.lost_by_triggers > 0 { format!(", {} lost on the way", summary.lost_by_triggers) } else { String::new() };
+    let lost = format!("{missed} missed by triggers{unread}{lost_there}, {superseded} superseded");
     format!("{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}", summary.graph, summary.duration_s)
 }
 
