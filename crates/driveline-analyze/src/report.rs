@@ -320,7 +320,7 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th class=l>count unknown</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published = s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
@@ -336,9 +336,10 @@ fn subscription_table(s: &Summary) -> Option<String> {
             (None, 0) => "<td></td>".to_owned(),
             (None, n) => format!("<td>{}</td>", grouped(n as f64)),
         };
+        let unknown = x.uncounted_reason.map_or_else(String::new, |why| format!("{}: {why}", grouped(x.uncounted as f64)));
         let _ = write!(
             t,
-            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}</tr>"
+            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}<td class=l>{unknown}</td></tr>"
         );
     }
     t.push_str("</tbody></table></div>");

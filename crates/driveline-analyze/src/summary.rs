@@ -10,7 +10,7 @@ use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
 use crate::waits::{self, Wait};
 use driveline_runtime::account::{CallCounters, CallEnd, CallbackCounters};
-use driveline_types::TopicId;
+use driveline_types::{TopicId, Uncounted};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -49,6 +49,8 @@ pub struct Summary {
     /// Samples that should have triggered a component and did not, because newer ones had taken their place: work that was
     /// not done. Of all subscriptions together.
     pub missed_by_triggers: u64,
+    /// Samples that should have triggered a component and did not reach this host.
+    pub lost_by_triggers: u64,
     /// Samples that were to trigger a component whose process was killed or ended out of turn, and that it had not told of by then: they are not among the missed.
     pub unread_by_triggers: u64,
     /// Samples that were to trigger a component and could still be read at the end; `unread_by_triggers` included.
@@ -125,6 +127,10 @@ pub struct SubscriptionSummary {
     pub lost_on_the_way: u64,
     /// Samples that were still to be read at the end, `unread` included.
     pub not_read: u64,
+    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
+    pub uncounted: u64,
+    /// Why, of one of them.
+    pub uncounted_reason: Option<Uncounted>,
     /// Samples that were published and of which the component, whose process was killed or ended out of turn, told neither; 0 where the process ended by itself.
     pub unread: u64,
     /// Why it is not known how many more were not read; none where all are counted.
@@ -255,9 +261,10 @@ impl Summary {
             let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
         };
-        let triggers = || subscriptions.iter().filter(|s| s.triggers);
-        let unread = triggers().fold(0u64, |sum, s| sum.saturating_add(s.unread));
-        let not_read = triggers().fold(0u64, |sum, s| sum.saturating_add(s.not_read));
+        let of_triggers = |of: fn(&SubscriptionSummary) -> u64| {
+            subscriptions.iter().filter(|s| s.triggers).fold(0u64, |sum, s| sum.saturating_add(of(s)))
+        };
+        let (unread, not_read, lost) = (of_triggers(|s| s.unread), of_triggers(|s| s.not_read), of_triggers(|s| s.lost_on_the_way));
         let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
         Self {
             format: FORMAT,
@@ -279,6 +286,7 @@ impl Summary {
                 .fold(0, |sum, (&id, t)| sum.saturating_add(run.published(id, t))),
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
             missed_by_triggers: missed(true),
+            lost_by_triggers: lost,
             unread_by_triggers: unread,
             not_read_by_triggers: not_read,
             superseded: missed(false),
@@ -362,6 +370,12 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         if let Some(why) = &s.unknown {
             notes.push(format!("How many samples of '{}' were not read by {} is not known: {why}.", s.topic, s.stage));
         }
+        let Some(why) = s.uncounted_reason else { continue };
+        let publishers = if s.uncounted == 1 { "1 publisher".to_owned() } else { format!("{} publishers", s.uncounted) };
+        notes.push(format!(
+            "{} of '{}': count unknown: {why}. {publishers} on other hosts may have published more than is counted.",
+            s.stage, s.topic
+        ));
     }
     for (component, port, text) in &run.accounts.refused {
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
@@ -424,6 +438,8 @@ fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSerie
             refused: c.refused,
             lost_on_the_way: c.lost_on_the_way,
             not_read: c.not_read.saturating_add(unread),
+            uncounted: c.uncounted,
+            uncounted_reason: c.uncounted_reason,
             unread,
             unknown: run.unknown(name, series),
         }

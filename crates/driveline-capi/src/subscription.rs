@@ -206,12 +206,19 @@ pub struct dl_subscription_stats {
     pub superseded: u64,
     /// Samples whose header, checksum or index made no sense.
     pub corrupt: u64,
-    /// Samples that lacked what their publisher had promised.
+    /// Samples that broke what their publisher had promised at the match: without its checksum, or longer than its `max_payload`.
     pub refused: u64,
     /// Samples of other hosts that did not reach this one.
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
+    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
+    /// is that of what is known.
+    pub uncounted: u64,
+    /// Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come back, or came back without it; 3 it
+    /// ended, and its last number was not announced; 4 the gateway here gave its place to another publisher; 5 the gateway here has
+    /// ended; others: a reason of a later release.
+    pub uncounted_reason: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -241,6 +248,8 @@ pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subsc
             refused: s.refused,
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
+            uncounted: s.uncounted,
+            uncounted_reason: s.uncounted_reason.map_or(0, |reason| u64::from(reason.code())),
         };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }

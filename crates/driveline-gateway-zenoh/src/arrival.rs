@@ -2,30 +2,33 @@
 //! What becomes of a sample's header on the host that it comes to, and what did not come: `docs/protocols/network.md`, section 4.
 
 use crate::clock::Offset;
+use crate::directory::Fate;
 use crate::wire::SampleHead;
-use driveline_types::{MonotonicNs, Remote, SampleHeader, wall_offset_ns};
+use driveline_shm::{AfarCount, AfarState};
+use driveline_types::{EndpointId, MonotonicNs, Remote, SampleHeader, wall_offset_ns};
 
 /// What has come of one publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Number of the newest, among those that its publisher has written; 0 before the first.
     newest: u64,
-    /// What its publisher had written before the first one.
+    /// What its publisher had written before the first one that was to come here.
     before: u64,
-    /// Samples between the first and the newest that have not come.
+    /// Samples between that one and the newest that have not come.
     lost: u64,
     duplicates: u64,
 }
 
 impl Arrivals {
-    /// Counts a sample. `false`: it, or a newer one, was there before.
-    pub fn is_new(&mut self, written: u64) -> bool {
+    /// Counts a sample, before which so many of its publisher were to come here. `false`: it, or a newer one, was there before.
+    pub fn is_new(&mut self, written: u64, owed: u32) -> bool {
         if written <= self.newest {
             self.duplicates += 1;
             return false;
         }
         if self.newest == 0 {
-            self.before = written - 1;
+            self.lost = u64::from(owed).min(written - 1);
+            self.before = written - 1 - self.lost;
         } else {
             self.lost = self.lost.saturating_add(written - self.newest - 1);
         }
@@ -38,6 +41,27 @@ impl Arrivals {
     #[must_use]
     pub fn not_here(&self) -> u64 {
         self.before.saturating_add(self.lost)
+    }
+
+    /// What is said to readers here of a publisher and of what is not here of it. Before a sample is published that has come.
+    #[must_use]
+    pub fn count(&self, publisher: EndpointId, fate: Fate) -> AfarCount {
+        // As in the header of each sample.
+        let publisher = publisher.0 as u64;
+        let before = (self.newest != 0).then_some(self.before);
+        let missing = self.not_here();
+        let count = |before, missing, state| AfarCount { publisher, before, missing, state };
+        match (fate, before) {
+            (Fate::There, _) => count(before, missing, AfarState::There),
+            (Fate::Unknown(why), _) => count(before, missing, AfarState::Unknown(why)),
+            (Fate::Ended { last, .. }, Some(_)) => {
+                count(before, missing.saturating_add(last.saturating_sub(self.newest)), AfarState::Ended)
+            }
+            // Of it nothing came.
+            (Fate::Ended { last, first: Some(first) }, None) => count(Some(first.saturating_sub(1).min(last)), last, AfarState::Ended),
+            (Fate::Ended { last: 0, first: None }, None) => count(Some(0), 0, AfarState::Ended),
+            (Fate::Ended { last, first: None }, None) => count(None, last, AfarState::Ended),
+        }
     }
 
     /// Losses so far.
@@ -89,17 +113,44 @@ pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_types::{Lineage, TopicId};
+    use driveline_types::{Lineage, TopicId, Uncounted};
     use proptest::prelude::*;
 
     #[test]
     fn gaps_are_losses_and_repetitions_are_not_new() {
         let mut a = Arrivals::default();
-        let new: Vec<_> = [7, 8, 8, 11, 9, 12].iter().map(|n| a.is_new(*n)).collect();
+        let new: Vec<_> = [7, 8, 8, 11, 9, 12].iter().map(|n| a.is_new(*n, 0)).collect();
         assert_eq!(new, [true, true, false, true, false, true]);
         assert_eq!((a.lost(), a.not_here(), a.duplicates()), (2, 8, 2));
         a.dropped();
         assert_eq!((a.lost(), a.not_here()), (3, 9));
+        let mut a = Arrivals::default();
+        assert!(a.is_new(7, 2));
+        assert_eq!((a.lost(), a.not_here(), a.count(EndpointId(1), Fate::There).before), (2, 6, Some(4)), "5 and 6 were to come");
+        assert!(Arrivals::default().is_new(3, u32::MAX), "more than it has written cannot be");
+    }
+
+    #[test]
+    fn the_last_number_tells_what_was_lost_after_the_newest_sample() {
+        let count = |a: &Arrivals, fate| {
+            let AfarCount { publisher, before, missing, state } = a.count(EndpointId(1 << 64 | 6), fate);
+            assert_eq!(publisher, 6);
+            (before, missing, state)
+        };
+        let mut a = Arrivals::default();
+        assert_eq!(count(&a, Fate::There), (None, 0, AfarState::There));
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(4) }), (Some(3), 9, AfarState::Ended), "six are lost");
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(10) }), (Some(9), 9, AfarState::Ended), "none was to come");
+        assert_eq!(count(&a, Fate::Ended { last: 0, first: None }), (Some(0), 0, AfarState::Ended), "it has published nothing");
+        assert_eq!(count(&a, Fate::Ended { last: 9, first: None }), (None, 9, AfarState::Ended), "readers may know what was to come");
+        [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n, 0)));
+        assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));
+        assert_eq!(count(&a, Fate::Unknown(Uncounted::OutOfReach)), (Some(6), 8, AfarState::Unknown(Uncounted::OutOfReach)));
+        assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 10, AfarState::Ended));
+        assert_eq!(count(&a, Fate::Ended { last: 11, first: None }), (Some(6), 8, AfarState::Ended));
+        assert_eq!(count(&a, Fate::Ended { last: 3, first: None }), (Some(6), 8, AfarState::Ended), "that cannot be");
+        a.dropped();
+        assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 11, AfarState::Ended));
     }
 
     fn head(source: u64, publish: u64) -> SampleHead {

@@ -10,7 +10,7 @@ pub use places::{MAX_PUBLISHERS, MAX_PUBLISHERS_OF_TOPIC, Publisher};
 
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
-use driveline_types::{EndpointId, MonotonicNs, TopicName};
+use driveline_types::{EndpointId, MonotonicNs, TopicName, Uncounted};
 use places::Gone;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -32,6 +32,22 @@ const MAX_COMPARED: [usize; 2] = [1_024, 64];
 const LONGEST_COMPARED: usize = 64;
 /// Samples of somebody who is not known have a list asked for no more often than this.
 const UNKNOWN: Duration = Duration::from_secs(1);
+/// What became of a publisher of another host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there.
+    There,
+    /// It has ended.
+    Ended {
+        /// How many samples it has written in all.
+        last: u64,
+        /// The first of them that was to come here. `None`: its gateway does not know.
+        first: Option<u64>,
+    },
+    /// It is not known how many samples it has written.
+    Unknown(Uncounted),
+}
+
 /// Where publishers of other hosts become publishers of this one.
 pub trait Inlets {
     /// One of them.
@@ -50,6 +66,8 @@ pub trait Inlets {
     ) -> Result<Self::Inlet, String>;
     /// Its publisher's host has a new gateway, which goes on with it.
     fn goes_on(&mut self, inlet: &Self::Inlet, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>);
+    /// Says what became of its publisher. `false`: it is busy, and is to be asked again soon.
+    fn fate(&mut self, inlet: &Self::Inlet, fate: Fate) -> bool;
     /// Ends one.
     fn close(&mut self, id: EndpointId, inlet: Self::Inlet);
     /// Says something to people.
@@ -166,6 +184,8 @@ pub struct TooManyHosts;
 
 /// See the module.
 pub struct Directory<I> {
+    /// This host.
+    me: HostId,
     topics: BTreeSet<TopicName>,
     hosts: BTreeMap<HostId, Host>,
     publishers: BTreeMap<EndpointId, Publisher<I>>,
@@ -175,10 +195,10 @@ pub struct Directory<I> {
 }
 
 impl<I> Directory<I> {
-    /// Of these topics.
-    pub fn new(topics: impl IntoIterator<Item = TopicName>) -> Self {
+    /// Of these topics, for this host.
+    pub fn new(topics: impl IntoIterator<Item = TopicName>, me: HostId) -> Self {
         let topics = topics.into_iter().collect();
-        Self { topics, hosts: BTreeMap::new(), publishers: BTreeMap::new(), questions: 0, room: false }
+        Self { me, topics, hosts: BTreeMap::new(), publishers: BTreeMap::new(), questions: 0, room: false }
     }
 
     /// Hosts that are there, or may come back.
@@ -238,7 +258,7 @@ impl<I> Directory<I> {
             host.all_may_have_changed(now);
         } else {
             for p in self.publishers.values_mut().filter(|p| p.host == *id) {
-                p.gone.get_or_insert(Gone { since: now, for_good: false });
+                p.gone.get_or_insert(Gone { since: now, end: None });
             }
             self.room = true;
         }
@@ -401,9 +421,13 @@ impl<I> Directory<I> {
         }
         let listed = |id: EndpointId| list.publishers.iter().any(|(l, _)| *l == id);
         for (publisher, p) in self.publishers.iter_mut().filter(|(_, p)| p.host == *id && p.topic == *topic) {
-            if !listed(*publisher) && p.gone.is_none_or(|g| !g.for_good) {
-                p.gone = Some(Gone { since: now, for_good: true });
+            if listed(*publisher) {
+                continue;
             }
+            let gone = p.gone.filter(|g| g.end.is_some()).unwrap_or(Gone { since: now, end: Some(Fate::Unknown(Uncounted::NotAnnounced)) });
+            let ended = list.ended.iter().find(|e| e.id == *publisher);
+            let end = ended.and_then(|e| Some(Fate::Ended { last: e.last?, first: e.first.get(&self.me).copied() }));
+            p.gone = Some(Gone { end: end.or(gone.end), ..gone });
         }
         let Some(host) = self.hosts.get_mut(id) else { return };
         let Some(listing) = host.listings.get_mut(topic) else { return };

@@ -2,6 +2,8 @@
 use super::*;
 use driveline_types::{Durability, Qos, Reliability, Schema};
 
+#[path = "directory_fates.rs"]
+mod fates;
 #[path = "directory_world.rs"]
 mod world;
 
@@ -25,7 +27,7 @@ fn offer(qos: Qos) -> Offer {
 
 fn list(name: &str, change: u64, publishers: &[u128]) -> List {
     let publishers = publishers.iter().map(|id| (EndpointId(*id), offer(Qos::default()))).collect();
-    List { topic: topic(name), change, publishers }
+    List { topic: topic(name), change, publishers, ended: Vec::new() }
 }
 
 /// Inlets that are open, and whose they are.
@@ -35,6 +37,9 @@ struct Open {
     /// Nothing can be opened.
     full: bool,
     told: Vec<String>,
+    /// What was said of each, also of those that are closed.
+    fates: BTreeMap<EndpointId, Fate>,
+    busy: bool,
 }
 
 impl Inlets for Open {
@@ -60,6 +65,12 @@ impl Inlets for Open {
         assert!(before.is_some_and(|b| b.name() == from.name() && b != *from), "{id} goes on at another host");
     }
 
+    fn fate(&mut self, (id, _): &Self::Inlet, fate: Fate) -> bool {
+        assert!(self.inlets.contains_key(id), "{id} has no inlet");
+        self.fates.insert(*id, fate);
+        !self.busy
+    }
+
     fn close(&mut self, id: EndpointId, _: Self::Inlet) {
         assert!(self.inlets.remove(&id).is_some(), "{id} has no inlet");
     }
@@ -77,7 +88,7 @@ struct Side {
 
 impl Side {
     fn new() -> Self {
-        Self { directory: Directory::new([topic("t"), topic("u")]), open: Open::default() }
+        Self { directory: Directory::new([topic("t"), topic("u")], host("me", 1)), open: Open::default() }
     }
 
     /// A host has come, with its topics, and was asked for the time.
@@ -321,7 +332,7 @@ fn a_host_that_was_there_is_known_until_another_start_of_it_is_there() {
 fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
     let (a, now) = (host("a", 1), at(0));
     let names = ["camera/imag", "lidar_1/points", "map", "t", "scan/all"].map(topic);
-    let mut directory = Directory::<()>::new(names);
+    let mut directory = Directory::<()>::new(names, host("me", 1));
     let similar = |directory: &Directory<()>| {
         let carried = ["camera/imag", "camera/imae", "lidar_1/points", "map", "t", "scan/all"].map(topic).into();
         directory.similar(&carried).into_iter().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>()

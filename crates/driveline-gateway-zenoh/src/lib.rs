@@ -13,7 +13,10 @@ pub mod directory;
 pub mod engine;
 pub mod intake;
 pub mod introductions;
+#[cfg(test)]
+mod ledger_world;
 pub mod neighbours;
+pub mod offering;
 pub mod probing;
 pub mod window;
 pub mod wire;

@@ -172,7 +172,7 @@ impl World {
         if !self.inlets[what.publisher] {
             return Outcome::NotYet;
         }
-        if self.arrivals[what.publisher].is_new(what.written) {
+        if self.arrivals[what.publisher].is_new(what.written, 0) {
             self.published.push(what);
         }
         Outcome::Published

@@ -64,7 +64,8 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
     let key = meeting.keys.key(&Parsed::Sample { to, from, offered, topic });
     for number in 1..=20 {
         let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place: 0, number, publisher: id.0, written: number, sent: MonotonicNs::now(), header };
+        let head =
+            SampleHead { sent_again: false, place: 0, number, publisher: id.0, written: number, owed: 0, sent: MonotonicNs::now(), header };
         meeting.session.put(&key, vec![0; 8]).attachment(head.encode()).wait().unwrap();
     }
     // The one after the last that has room waits.

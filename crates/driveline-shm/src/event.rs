@@ -72,6 +72,8 @@ pub enum SubscriptionEvent {
         qos: Box<Qos>,
         /// Its longest payload, in bytes.
         max_payload: u64,
+        /// Number of the first sample that this subscription shall read, among those that the publisher writes.
+        first: u64,
     },
     /// A matched publisher is gone. What it published last can still be taken.
     Unmatched {
@@ -79,6 +81,8 @@ pub enum SubscriptionEvent {
         publisher: EndpointId,
         /// Its node.
         node: String,
+        /// Number of the last sample that it has written; 0 if there is none.
+        last: u64,
     },
     /// A publisher refused this subscription, or this subscription refused the publisher.
     Refused {

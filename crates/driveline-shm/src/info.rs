@@ -3,7 +3,7 @@
 //!
 //! Tools and participants may be of different releases: what is not known is ignored, what is missing is its default.
 
-use driveline_types::{EndpointId, NodeName, Qos, Schema};
+use driveline_types::{EndpointId, NodeName, Qos, Schema, Uncounted};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub struct PublisherStats {
 
 /// Counters of a subscription, over all its publishers, past ones included.
 ///
-/// Published after the match = received + missed + expired + corrupt + lost on the way + not read, whenever they are asked for.
+/// Published after the match = received + missed + expired + corrupt + refused + lost on the way + not read, whenever they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SubscriptionStats {
@@ -65,10 +65,16 @@ pub struct SubscriptionStats {
     pub expired: u64,
     /// Samples dropped because their header made no sense.
     pub corrupt_header: u64,
-    /// Samples refused because their checksum, which the publisher promised, was wrong or missing.
+    /// Samples dropped because their checksum was wrong.
     pub corrupt_checksum: u64,
     /// Slot numbers or sequence numbers that cannot be.
     pub corrupt_index: u64,
+    /// Samples that broke what their publisher had promised at the match: no checksum, or longer than its `max_payload`.
+    pub refused: u64,
+    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
+    pub uncounted: u64,
+    /// Why, of one of them.
+    pub uncounted_reason: Option<Uncounted>,
     /// Times that the requested deadline was missed.
     pub deadlines_missed: u64,
     /// Publishers matched now.

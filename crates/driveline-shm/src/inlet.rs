@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a subscription, its samples, a wait set and the control thread share.
 
+use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held::Book;
@@ -8,7 +9,6 @@ use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStat
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
-use crate::protocol::Segment as _;
 use crate::protocol::cursor;
 use crate::protocol::sleep::{self, Sleeper};
 use crate::queue::{EventQueue, lock};
@@ -21,8 +21,8 @@ use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use crate::wire::Accept;
-use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, SampleHeader, Schema, TopicName};
-use std::collections::{BTreeMap, VecDeque};
+use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError};
@@ -57,6 +57,7 @@ pub(crate) struct EdgeCounters {
     pub(crate) corrupt_header: AtomicU64,
     pub(crate) corrupt_checksum: AtomicU64,
     pub(crate) corrupt_index: AtomicU64,
+    pub(crate) refused: AtomicU64,
 }
 
 /// One matched publisher.
@@ -85,7 +86,7 @@ pub(crate) struct Edge {
     pub(crate) lifespan_ns: Option<u64>,
     pub(crate) verify_checksum: bool,
     /// First sequence of the match.
-    first: u64,
+    pub(crate) first: u64,
     /// Shared with the copy that replaces this edge when its publisher ends.
     pub(crate) progress: Arc<Progress>,
     /// The publisher is gone.
@@ -103,10 +104,12 @@ pub(crate) struct Progress {
     pub(crate) missed_pending: AtomicU64,
     /// Number lost on the way to this host, as its gateway reported with the sample taken last, plus one. 0: no report yet.
     /// The consuming thread's.
-    lost_before: AtomicU64,
+    pub(crate) lost_before: AtomicU64,
     /// The publisher of another host whose samples a gateway brings here, as the first of them said. 0: no report yet.
     /// The consuming thread's.
-    afar: AtomicU64,
+    pub(crate) afar: AtomicU64,
+    /// What the gateway said was not here when the match began, plus one. 0: it had no sample yet, or does not say so.
+    pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
 }
 
@@ -117,6 +120,7 @@ impl Progress {
             missed_pending: AtomicU64::new(0),
             lost_before: AtomicU64::new(0),
             afar: AtomicU64::new(0),
+            joined: AtomicU64::new(0),
             counters: EdgeCounters::default(),
         }
     }
@@ -130,7 +134,7 @@ impl Edge {
         let wake = memfd::open(&mut wake, WAKE_LEN)?;
         let reliable = asked.is_reliable() && accept.qos.reliability == Reliability::Reliable;
         let lifespan_ms = [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
-        Ok(Self {
+        let edge = Self {
             segment,
             book: Book::new(page.pins),
             page,
@@ -150,7 +154,9 @@ impl Edge {
             progress: Arc::new(Progress::starting_at(accept.first)),
             ended: AtomicBool::new(false),
             room: Arc::clone(&asked.room),
-        })
+        };
+        edge.joins_afar();
+        Ok(edge)
     }
 
     /// Makes an edge with the same progress whose samples are a copy of those that can still be read, so that the segment of a
@@ -204,43 +210,6 @@ impl Edge {
                 futex::wake(self.page.map.half_word(low), Scope::Shared, 1);
             }
         }
-    }
-
-    /// The publisher of another host, and how far its samples were received or counted as missed, in its own numbers, if all before `next` here were.
-    fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
-        let (publisher, lost) = (self.progress.afar.load(Relaxed), self.progress.lost_before.load(Relaxed).saturating_sub(1));
-        (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
-    }
-
-    /// The same of an edge whose publisher here is gone and of which nothing was taken, only passed over: the newest sample says whose they are. `before`: how far such a publisher was read by
-    /// the edges before this one. What was lost on the way since then nobody has counted yet.
-    fn passed_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
-        let passed = next.saturating_sub(self.first);
-        let (publisher, lost) = self.left_from_afar().filter(|_| passed != 0)?;
-        let furthest = lost.saturating_add(next.saturating_sub(1));
-        Some((publisher, before(publisher).map_or(furthest, |before| furthest.min(before.saturating_add(passed)))))
-    }
-
-    /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
-    fn left_from_afar(&self) -> Option<(u64, u64)> {
-        let (sequence, slot) = crate::protocol::reader::newest(&self.segment);
-        let mut header = SampleHeader::default();
-        let read = slot < self.segment.slots() && self.segment.read_header(slot, sequence, &mut header).is_ok();
-        header.remote.filter(|r| read && r.publisher != 0).map(|r| (r.publisher, r.lost))
-    }
-
-    /// Whether nothing was taken yet that says what is lost on the way to this host.
-    pub(crate) fn is_new_from_afar(&self) -> bool {
-        self.progress.lost_before.load(Relaxed) == 0
-    }
-
-    /// How many samples were lost on the way to this host since the sample taken before, given what is lost in all. The first
-    /// sample says where counting begins. What cannot be (losses do not become fewer) counts as none.
-    pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
-        let Some(in_all) = in_all else { return 0 };
-        let before = self.progress.lost_before.load(Relaxed);
-        self.progress.lost_before.store(in_all.saturating_add(1), Relaxed);
-        if before == 0 { 0 } else { (in_all.saturating_add(1)).saturating_sub(before) }
     }
 
     /// Counts what is unread now. Any thread.
@@ -324,8 +293,8 @@ pub(crate) struct Inlet {
     pub(crate) matched: AtomicU64,
     /// Sums of edges that are gone.
     gone: Mutex<SubscriptionStats>,
-    /// How far publishers of other hosts were read whose edges are gone: [`Edge::read_afar`]. The oldest give way. Locked where edges come and go.
-    afar: Mutex<VecDeque<(u64, u64)>>,
+    /// Publishers of other hosts whose edges are gone. Locked where edges come and go.
+    afar: Mutex<KnownAfar>,
     /// It was reported that the oldest of them are forgotten.
     forgets_afar: AtomicBool,
     /// The subscription was dropped.
@@ -441,20 +410,15 @@ impl Inlet {
 
     fn settle(&self, e: &Edge) {
         let mut gone = lock(&self.gone);
-        add_edge(&mut gone, e);
-        let next = (crate::protocol::reader::newest(&e.segment).0 + 1).max(e.next());
+        let mut afar = lock(&self.afar);
+        add_edge(&mut gone, e, |publisher| afar.furthest(publisher));
         // Nothing of it can be read any more.
         gone.missed = gone.missed.saturating_add(std::mem::take(&mut gone.not_read));
         drop(gone);
-        let mut afar = lock(&self.afar);
-        let kept = |publisher: u64| afar.iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
-        if let Some((publisher, furthest)) = e.read_afar(next).or_else(|| e.passed_afar(next, kept)) {
-            let before = afar.iter().position(|(p, _)| *p == publisher).and_then(|at| afar.remove(at));
-            if afar.len() == MAX_KNOWN_AFAR {
-                afar.pop_front();
-                self.report_forgotten();
-            }
-            afar.push_back((publisher, before.map_or(furthest, |(_, before)| before.max(furthest))));
+        let forgot = afar.settle(e);
+        drop(afar);
+        if forgot {
+            self.report_forgotten();
         }
     }
 
@@ -469,31 +433,16 @@ impl Inlet {
         }
     }
 
-    /// How many samples of a publisher of another host are missing before the first that has come by `new`, which is its number `number` there. None: nothing
-    /// of it was read before, by whatever gateway it came. What an edge before this one has left unread is among them, and is passed over.
-    pub(crate) fn missing_from_afar(&self, new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> Option<u64> {
+    /// How many samples of a publisher of another host are missing before the first that has come by `new`, which is its number `number` there: lost on
+    /// the way, and left unread by edges before this one, which are passed over and counted with those. `None`: nothing of it was read before, by
+    /// whatever gateway it came.
+    pub(crate) fn missing_from_afar(&self, new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> Option<(u64, u64)> {
         new.progress.afar.store(publisher, Relaxed);
-        let mut furthest = lock(&self.afar).iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
-        let others = || edges.iter().filter(|e| !std::ptr::eq(&***e, new));
-        let ended = |e: &Edge| e.ended.load(Relaxed);
-        for e in others() {
-            let of = if ended(e) {
-                e.read_afar(e.next()).or_else(|| e.passed_afar(e.next(), |p| furthest.filter(|_| p == publisher)))
-            } else {
-                // Another gateway brings them as well, or is gone and that was not found out yet: what is unread there is received or counted there.
-                e.read_afar(crate::protocol::reader::newest(&e.segment).0.saturating_add(1).max(e.next()))
-            };
-            furthest = furthest.max(of.filter(|(p, _)| *p == publisher).map(|(_, furthest)| furthest));
-        }
-        let furthest = furthest?;
-        for e in others().filter(|e| ended(e) && has_unread(e)) {
-            let newest = crate::protocol::reader::newest(&e.segment).0;
-            // Newer ones are read yet.
-            if e.left_from_afar().is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number) {
-                e.advance(newest);
-            }
-        }
-        Some(number.saturating_sub(furthest).saturating_sub(1))
+        let known = lock(&self.afar).furthest(publisher);
+        let before = edges.iter().position(|e| std::ptr::eq(&**e, new)).filter(|_| new.says_what_is_missing());
+        let furthest = afar::furthest_elsewhere(new, before.map_or(edges, |at| &edges[..at]), publisher, known)?;
+        let left = afar::pass_over_left(new, edges, publisher, number);
+        Some((number.saturating_sub(furthest).saturating_sub(1), left))
     }
 
     /// Ends a wait so that the executor looks at events and edges.
@@ -512,10 +461,13 @@ impl Inlet {
         // In this order, as where an edge moves from one to the other.
         let edges = lock(&self.edges);
         let mut sum = lock(&self.gone).clone();
-        for e in edges.iter() {
-            add_edge(&mut sum, e);
+        let known = lock(&self.afar);
+        for (at, e) in edges.iter().enumerate() {
+            // Those before it: what came by one after it does not say what came between.
+            add_edge(&mut sum, e, |p| afar::furthest_elsewhere(e, &edges[..at], p, known.furthest(p)));
         }
-        drop(edges);
+        (sum.uncounted, sum.uncounted_reason) = known.uncounted(&edges);
+        drop((known, edges));
         sum.deadlines_missed = self.deadlines_missed.load(Relaxed);
         sum.matched = self.matched.load(Relaxed);
         sum
@@ -552,7 +504,8 @@ impl Inlet {
     }
 }
 
-fn add_edge(sum: &mut SubscriptionStats, e: &Edge) {
+/// `elsewhere`: how far samples of a publisher of another host were counted by edges before this one.
+fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -> Option<u64>) {
     let c = &e.progress.counters;
     for (total, part) in [
         (&mut sum.received, &c.received),
@@ -564,12 +517,14 @@ fn add_edge(sum: &mut SubscriptionStats, e: &Edge) {
         (&mut sum.corrupt_header, &c.corrupt_header),
         (&mut sum.corrupt_checksum, &c.corrupt_checksum),
         (&mut sum.corrupt_index, &c.corrupt_index),
+        (&mut sum.refused, &c.refused),
     ] {
         *total = total.saturating_add(part.load(Relaxed));
     }
     let unread = e.unread();
     sum.missed = sum.missed.saturating_add(unread.replaced);
     sum.not_read = sum.not_read.saturating_add(unread.readable);
+    sum.lost_on_the_way = sum.lost_on_the_way.saturating_add(e.lost_after(elsewhere));
 }
 
 /// Samples of one publisher that the consuming thread has neither taken nor passed over.

@@ -24,6 +24,10 @@ pub(crate) const HEARTBEAT_AT: usize = 72;
 pub(crate) const MAX_INTERVAL_AT: usize = 80;
 /// Non-zero while the publisher waits for reliable subscriptions.
 pub(crate) const WAITING_AT: usize = 128;
+/// What a gateway says of a publisher of another host. Same line as `waiting`: no reader spins on it.
+pub(crate) const AFAR_PUBLISHER_AT: usize = 144;
+pub(crate) const AFAR_BEFORE_AT: usize = 152;
+pub(crate) const AFAR_COUNT_AT: usize = 160;
 pub(crate) const RING_AT: usize = 192;
 
 /// Bytes of a slot's header.
@@ -44,7 +48,8 @@ pub(crate) const ARMED_APART_AT: usize = 4032;
 const _: () = {
     assert!(OLDEST_PROTOCOL_VERSION >= 1 && OLDEST_PROTOCOL_VERSION <= PROTOCOL_VERSION);
     assert!(LATEST_AT.is_multiple_of(64) && HEARTBEAT_AT == LATEST_AT + 8 && MAX_INTERVAL_AT == HEARTBEAT_AT + 8);
-    assert!(VERSION_AT + 8 <= LATEST_AT && MAX_INTERVAL_AT + 8 <= WAITING_AT && WAITING_AT + 8 <= RING_AT);
+    assert!(VERSION_AT + 8 <= LATEST_AT && MAX_INTERVAL_AT + 8 <= WAITING_AT && WAITING_AT + 8 <= AFAR_PUBLISHER_AT);
+    assert!(AFAR_BEFORE_AT == AFAR_PUBLISHER_AT + 8 && AFAR_COUNT_AT == AFAR_BEFORE_AT + 8 && AFAR_COUNT_AT + 8 <= RING_AT);
     assert!(RING_AT.is_multiple_of(64) && META_LEN.is_multiple_of(64) && SEQUENCE_WORD < HEADER_WORDS);
     assert!(PINS_AT + MAX_HELD as usize * 4 <= ARMED_APART_AT && ARMED_APART_AT.is_multiple_of(64) && ARMED_APART_AT + 64 <= PAGE_LEN);
     assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);

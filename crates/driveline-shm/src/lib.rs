@@ -32,6 +32,8 @@ pub mod floor;
 pub mod limits;
 
 #[cfg(not(loom))]
+mod afar;
+#[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
 mod config;
@@ -113,6 +115,7 @@ pub mod fuzzing {
 
 #[cfg(not(loom))]
 pub use self::{
+    afar::{AfarCount, AfarState},
     config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},
     crash::{Crash, report_crashes, reserve_signal_stack},
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing end: loans and publishing.
 
+use crate::afar::AfarCount;
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
@@ -283,6 +284,14 @@ impl Publisher {
             add(&self.shared.passed_by, 1);
             self.shared.last_publish_ns.store(publish_time.0, Relaxed);
             self.shared.segment.heartbeat().store(publish_time.0, Relaxed);
+        }
+    }
+
+    /// Says how many samples are not here of the publisher of another host whose samples this one publishes. Before a sample that it already
+    /// counts; each subscription counts what is new since its match. Three stores.
+    pub fn count_afar(&self, count: &AfarCount) {
+        if self.shared.segment.map.is_here() {
+            count.write(&self.shared.segment);
         }
     }
 

@@ -79,6 +79,12 @@ impl Sample {
         self.written
     }
 
+    /// The number, among those that its publisher has written, of the first one that this subscription was to read.
+    #[must_use]
+    pub fn first(&self) -> u64 {
+        self.edge.first
+    }
+
     /// Who published it.
     #[must_use]
     pub fn publisher(&self) -> EndpointId {

@@ -2,9 +2,10 @@
 //! A segment's words and payloads, from either side.
 #![allow(unsafe_code, reason = "payloads lie in a mapping")]
 
+use crate::afar::AfarCount;
 use crate::layout::{
-    CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD,
-    VERSION_AT, WAITING_AT,
+    AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT,
+    META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD, VERSION_AT, WAITING_AT,
 };
 use crate::protocol;
 use crate::protocol::pack::{pack, unpack};
@@ -87,6 +88,9 @@ impl Segment {
             copy.ring(index).store(pack(*sequence, to), Release);
             copy.latest().store(pack(*sequence, to), Release);
         }
+        if let Some(said) = AfarCount::read(self) {
+            said.write(&copy);
+        }
         Ok(copy)
     }
 
@@ -101,6 +105,21 @@ impl Segment {
     /// Non-zero while the publisher waits for reliable subscriptions.
     pub(crate) fn waiting(&self) -> &AtomicU32 {
         self.map.half_word(WAITING_AT)
+    }
+
+    /// Publisher of another host whose samples a gateway publishes here; 0: not said.
+    pub(crate) fn afar_publisher(&self) -> &AtomicU64 {
+        self.map.word(AFAR_PUBLISHER_AT)
+    }
+
+    /// Number of its last sample before those that count here, plus one; 0: not known.
+    pub(crate) fn afar_before(&self) -> &AtomicU64 {
+        self.map.word(AFAR_BEFORE_AT)
+    }
+
+    /// Packed `missing:48 | state:16`; 0: not said.
+    pub(crate) fn afar_count(&self) -> &AtomicU64 {
+        self.map.word(AFAR_COUNT_AT)
     }
 
     /// The header words of an existing slot.

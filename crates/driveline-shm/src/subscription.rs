@@ -185,8 +185,9 @@ impl Subscription {
         let read = unsafe { edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header)) };
         // From here on the sample's drop unpins.
         let mut sample = Sample::pinned(Arc::clone(edge), cell, slot, sequence);
-        if read.is_err() || sample.header().payload_len > edge.segment.layout.max_payload {
-            add(&counters.corrupt_header, 1);
+        let too_long = sample.header().payload_len > edge.segment.layout.max_payload;
+        if read.is_err() || too_long {
+            add(if read.is_err() { &counters.corrupt_header } else { &counters.refused }, 1);
             drop(sample);
             skip(sequence);
             return Ok(Attempt::Skipped);
@@ -202,15 +203,18 @@ impl Subscription {
         }
         if edge.verify_checksum {
             // A publisher that has matched has promised one. That it is missing is seen without reading the payload.
-            let refused = match sample.header().checksum {
-                None => Some(Attempt::Skipped),
-                Some(sum) => (sum != XxHash3_64::oneshot(sample.payload())).then_some(Attempt::FailedChecksum),
+            let dropped = match sample.header().checksum {
+                None => Some((&counters.refused, Attempt::Skipped)),
+                Some(sum) => {
+                    let wrong = sum != XxHash3_64::oneshot(sample.payload());
+                    wrong.then_some((&counters.corrupt_checksum, Attempt::FailedChecksum))
+                }
             };
-            if let Some(refused) = refused {
-                add(&counters.corrupt_checksum, 1);
+            if let Some((counter, attempt)) = dropped {
+                add(counter, 1);
                 drop(sample);
                 skip(sequence);
-                return Ok(refused);
+                return Ok(attempt);
             }
         }
         let needed = sample.payload().len();
@@ -222,10 +226,11 @@ impl Subscription {
         let remote = sample.header().remote;
         // Its publisher may have been read before, when another gateway process brought its samples.
         let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
-            let missing = self.inlet.missing_from_afar(edge, &self.edges, r.publisher, r.lost.saturating_add(sequence))?;
-            Some(missing.saturating_sub(passed).saturating_sub(pending))
+            let (missing, left) = self.inlet.missing_from_afar(edge, &self.edges, r.publisher, r.lost.saturating_add(sequence))?;
+            Some((missing.saturating_sub(passed).saturating_sub(pending), left))
         });
-        let lost = edge.lost_on_the_way(remote.map(|r| r.lost)).max(again.unwrap_or(0));
+        let since_the_match = edge.lost_on_the_way(remote.map(|r| r.lost));
+        let (lost, left) = again.unwrap_or((since_the_match, 0));
         if lost != 0 {
             add(&counters.lost_on_the_way, lost);
         }
@@ -234,7 +239,7 @@ impl Subscription {
             add(&counters.passed_over, readable_before(edge, want, passed));
             edge.progress.missed_pending.store(0, Relaxed);
         }
-        sample.set_missed(pending.saturating_add(passed).saturating_add(lost));
+        sample.set_missed(pending.saturating_add(passed).saturating_add(lost).saturating_add(left));
         add(&counters.received, 1);
         edge.advance(sequence);
         Ok(Attempt::Taken(sample))

@@ -2,7 +2,8 @@
 //! Checks `docs/protocols/shm.md` against the code: keys, spellings, offsets and the worked examples.
 use super::*;
 use crate::layout::{
-    ARMED_APART_AT, ARMED_AT, CURSOR_AT, HEARTBEAT_AT, LATEST_AT, MAGIC_AT, MAX_INTERVAL_AT, PINS_AT, RING_AT, VERSION_AT, WAITING_AT,
+    AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, ARMED_APART_AT, ARMED_AT, CURSOR_AT, HEARTBEAT_AT, LATEST_AT, MAGIC_AT,
+    MAX_INTERVAL_AT, PINS_AT, RING_AT, VERSION_AT, WAITING_AT,
 };
 use crate::limits::OBSERVER_PINS;
 use driveline_types::{Liveliness, PayloadKind};
@@ -233,7 +234,21 @@ fn the_page_has_each_spelling_and_no_other() {
 #[test]
 fn offsets_of_segment_and_page_are_those_of_the_code() {
     let offsets = |heading: &str| -> Vec<usize> { table(&page(), heading).iter().filter_map(|row| row[0].parse().ok()).collect() };
-    assert_eq!(offsets("### Segment"), [MAGIC_AT, VERSION_AT, LATEST_AT, HEARTBEAT_AT, MAX_INTERVAL_AT, WAITING_AT, RING_AT]);
+    assert_eq!(
+        offsets("### Segment"),
+        [
+            MAGIC_AT,
+            VERSION_AT,
+            LATEST_AT,
+            HEARTBEAT_AT,
+            MAX_INTERVAL_AT,
+            WAITING_AT,
+            AFAR_PUBLISHER_AT,
+            AFAR_BEFORE_AT,
+            AFAR_COUNT_AT,
+            RING_AT
+        ]
+    );
     assert_eq!(offsets("### Page"), [ARMED_AT, CURSOR_AT, PINS_AT, ARMED_APART_AT]);
 }
 

@@ -25,6 +25,7 @@ pub mod qos;
 pub mod schema;
 pub mod service;
 pub mod time;
+pub mod uncounted;
 
 pub use driveline_derive::{Plain, plain_type};
 pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, Remote, SampleHeader};
@@ -35,6 +36,7 @@ pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
 pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};
 pub use service::ServiceName;
 pub use time::{MonotonicNs, VirtualClock, wall_offset_ns};
+pub use uncounted::Uncounted;
 
 // The derive macro names these crates through the type's own dependency, so that a user needs only one.
 #[doc(hidden)]

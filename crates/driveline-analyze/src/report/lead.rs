@@ -4,7 +4,7 @@
 use super::scale::{duration, grouped, percent, significant};
 use crate::escape::{escape, sentence};
 use crate::quantiles::Quantiles;
-use crate::summary::{EndToEnd, Summary};
+use crate::summary::{EndToEnd, SubscriptionSummary, Summary};
 use std::fmt::Write;
 
 /// That the run did not end as it should, that calls failed or that work was not done; nothing after a good run.
@@ -57,8 +57,10 @@ pub(super) fn answer(s: &Summary) -> String {
 
 /// Who did not keep up, most first.
 fn missed(s: &Summary) -> String {
-    let all = s.subscriptions.iter().filter(|x| x.triggers).map(|x| x.missed.saturating_add(x.received)).fold(0, u64::saturating_add);
-    let most = s.subscriptions.iter().filter(|x| x.triggers && x.missed > 0).max_by_key(|x| x.missed);
+    let triggers = || s.subscriptions.iter().filter(|x| x.triggers);
+    let lost = |x: &SubscriptionSummary| x.missed.saturating_add(x.lost_on_the_way);
+    let all = triggers().map(|x| lost(x).saturating_add(x.received)).fold(0, u64::saturating_add);
+    let most = triggers().filter(|x| lost(x) > 0).max_by_key(|x| lost(x));
     let unread = match s.unread_by_triggers {
         0 => String::new(),
         n => format!(
@@ -67,21 +69,26 @@ fn missed(s: &Summary) -> String {
         ),
     };
     let uncalled = s.uncalled().map(|text| format!(" {text}.")).unwrap_or_default();
+    let unknown = match triggers().map(|x| x.uncounted).fold(0, u64::saturating_add) {
+        0 => String::new(),
+        _ => " How many samples were lost on the way from other hosts is not known in full: see the notes.".to_owned(),
+    };
     let missed = match most {
         None if all == 0
             || s.not_read_by_triggers > 0
             || s.subscriptions.iter().any(|x| x.unknown.is_some())
             || !s.problems.is_empty()
-            || !uncalled.is_empty() =>
+            || !uncalled.is_empty()
+            || !unknown.is_empty() =>
         {
             String::new()
         }
         None => " Every sample that was to be worked on was worked on.".to_owned(),
         Some(most) => format!(
             " {} of {} samples that were to be worked on were not (newer ones had come, or they were lost on the way): {} of them at {}.",
-            grouped(s.missed_by_triggers as f64),
+            grouped(s.missed_by_triggers.saturating_add(s.lost_by_triggers) as f64),
             grouped(all as f64),
-            grouped(most.missed as f64),
+            grouped(lost(most) as f64),
             escape(&most.stage)
         ),
     };
@@ -90,7 +97,7 @@ fn missed(s: &Summary) -> String {
         1 => " 1 sample that was to be worked on could still be read at the end, and was not.".to_owned(),
         n => format!(" {} samples that were to be worked on could still be read at the end, and were not.", grouped(n as f64)),
     };
-    missed + &unread + &waiting + &uncalled
+    missed + &unread + &waiting + &uncalled + &unknown
 }
 
 /// Marks a 99th percentile of too few samples.
@@ -152,7 +159,7 @@ pub(super) fn cards(s: &Summary) -> String {
         "Published on the topics of all sources together.",
     );
     let received = s.subscriptions.iter().filter(|x| x.triggers).fold(0u64, |sum, x| sum.saturating_add(x.received));
-    let missed = s.missed_by_triggers.saturating_add(s.not_read_by_triggers);
+    let missed = s.missed_by_triggers.saturating_add(s.lost_by_triggers).saturating_add(s.not_read_by_triggers);
     card(
         grouped(missed as f64),
         "samples not worked on".to_owned(),

@@ -4,7 +4,7 @@ use super::*;
 use crate::{Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
 use driveline_runtime::account::{CallbackCounters, InputCounters, Record};
 use driveline_types::header::Arrival;
-use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
+use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName, Uncounted};
 
 /// A pipeline of five stages over `frames` frames, with durations from a fixed pseudo-random sequence.
 fn pipeline(frames: u64) -> Collector {
@@ -252,6 +252,33 @@ fn nobody_claims_that_every_sample_was_worked_on_where_a_process_was_killed() {
     let page = render(&run, &run.summary());
     assert!(!page.contains(every) && page.contains(" 195 samples were not read, since"), "{page}");
     assert!(page.contains("<b>195</b><span>samples not worked on</span><small>97.5"), "{page}");
+}
+
+#[test]
+fn samples_lost_on_the_way_and_unknown_counts_are_told() {
+    let topic: TopicName = "image".parse().unwrap();
+    let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
+    let lane = StageFacts { name: "lane".into(), inputs: vec![input], outputs: vec![] };
+    let mut run = Collector::new(RunFacts { stages: vec![lane], ..RunFacts::default() });
+    let every = "Every sample that was to be worked on was worked on.";
+    let unknown = "count unknown: its host is out of reach";
+    let counters = InputCounters { received: 6, lost_on_the_way: 14, ..Default::default() };
+    run.set_subscription("lane", "image", topic.id(), counters);
+    let (summary, page) = (run.summary(), render(&run, &run.summary()));
+    assert_eq!((summary.missed_by_triggers, summary.lost_by_triggers), (0, 14));
+    assert!(page.contains(" 14 of 20 samples that were to be worked on were not") && !page.contains(every), "{page}");
+    assert!(page.contains("<td>14</td>") && page.contains("<th class=l>count unknown</tr>") && !page.contains(unknown), "{page}");
+    let counters = InputCounters { received: 6, uncounted: 1, uncounted_reason: Some(Uncounted::OutOfReach), ..Default::default() };
+    run.set_subscription("lane", "image", topic.id(), counters);
+    let (summary, page) = (run.summary(), render(&run, &run.summary()));
+    assert!(!page.contains(every) && page.contains("<td class=l>1: its host is out of reach</td>"), "{page}");
+    let [note] = summary.notes.as_slice() else { panic!("{:?}", summary.notes) };
+    assert!(note.starts_with("lane of 'image': count unknown: its host is out of reach. 1 publisher on other hosts"), "{note}");
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(
+        (&json["subscriptions"][0]["uncounted"], &json["subscriptions"][0]["uncounted_reason"]),
+        (&1.into(), &"out_of_reach".into())
+    );
 }
 
 #[test]

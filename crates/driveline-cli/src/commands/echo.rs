@@ -159,7 +159,7 @@ impl Audience<'_> {
                     }
                     self.meet(publisher, &node, Some(pid), &schema);
                 }
-                SubscriptionEvent::Unmatched { publisher, node } => {
+                SubscriptionEvent::Unmatched { publisher, node, .. } => {
                     let pid = self.talkers.get(&publisher).and_then(|t| t.pid);
                     self.left = Some((cut(&node, NAME), pid));
                 }

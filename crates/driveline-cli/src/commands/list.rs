@@ -295,8 +295,14 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
                 ("bad header", st.corrupt_header),
                 ("bad checksum", st.corrupt_checksum),
                 ("bad index", st.corrupt_index),
+                ("against its publisher's promise", st.refused),
+                ("lost on the way here", st.lost_on_the_way),
             ],
         );
+        if let Some(why) = st.uncounted_reason {
+            let publishers = count(st.uncounted, "publisher");
+            out += &format!("  count unknown: of {publishers} on other hosts; {why}\n");
+        }
         for m in &s.matches {
             out += &format!("  ← {} (process {}): received {}, missed {}\n", cut(&m.node, NAME), m.pid, m.received, m.missed);
         }

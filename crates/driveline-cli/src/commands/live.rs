@@ -139,7 +139,8 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     // While a run goes on, samples wait now and then.
     let unread = if summary.ended.is_some() { summary.not_read_by_triggers } else { summary.unread_by_triggers };
     let unread = if unread > 0 { format!(", {unread} not read") } else { String::new() };
-    let lost = format!("{missed} missed by triggers{unread}, {superseded} superseded");
+    let lost_there = if summary.lost_by_triggers > 0 { format!(", {} lost on the way", summary.lost_by_triggers) } else { String::new() };
+    let lost = format!("{missed} missed by triggers{unread}{lost_there}, {superseded} superseded");
     format!("{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}", summary.graph, summary.duration_s)
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The places that other hosts and their publishers have here: who gets one, who gives way, and what is let go of.
 
-use super::{Directory, Host, Inlets, MAX_HOSTS};
+use super::{Directory, Fate, Host, Inlets, MAX_HOSTS};
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
-use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName};
+use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName, Uncounted};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -29,19 +29,48 @@ pub struct Publisher<I> {
     /// What its inlet was made with.
     pub(super) offer: Offer,
     pub(super) gone: Option<Gone>,
+    /// What the inlet knows of it.
+    told: Option<Fate>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Gone {
     pub(super) since: MonotonicNs,
-    /// Its host is there, and does not list it.
-    pub(super) for_good: bool,
+    /// Its host is there, and does not list it: what the host says of its end.
+    pub(super) end: Option<Fate>,
 }
+
+impl Gone {
+    fn for_good(&self) -> bool {
+        self.end.is_some()
+    }
+}
+
+/// When an inlet that was busy is asked again.
+const BUSY: Duration = Duration::from_millis(20);
 
 impl<I> Publisher<I> {
     /// Neither it nor its host is known to be gone.
     pub fn is_there(&self) -> bool {
         self.gone.is_none()
+    }
+
+    fn fate(&self) -> Fate {
+        self.gone.map_or(Fate::There, |gone| gone.end.unwrap_or(Fate::Unknown(Uncounted::OutOfReach)))
+    }
+
+    /// Has its inlet know its fate. `false`: that is busy.
+    fn tell(&mut self, fate: Fate, inlets: &mut impl Inlets<Inlet = I>) -> bool {
+        if self.told != Some(fate) && inlets.fate(&self.inlet, fate) {
+            self.told = Some(fate);
+        }
+        self.told == Some(fate)
+    }
+
+    /// Has its inlet know that its place goes to another, or that its host did not come back.
+    fn ends(&mut self, why: Uncounted, inlets: &mut impl Inlets<Inlet = I>) {
+        let fate = self.gone.and_then(|gone| gone.end).unwrap_or(Fate::Unknown(why));
+        self.tell(fate, inlets);
     }
 }
 
@@ -110,7 +139,7 @@ impl<I> Directory<I> {
         self.make_room(&list.topic, now, inlets)?;
         let inlet = inlets.open(host, clock, id, &list.topic, offer)?;
         let (host, topic, offer) = (host.clone(), list.topic.clone(), offer.clone());
-        self.publishers.insert(id, Publisher { host, topic, inlet, offer, gone: None });
+        self.publishers.insert(id, Publisher { host, topic, inlet, offer, gone: None, told: Some(Fate::There) });
         Ok(())
     }
 
@@ -123,7 +152,7 @@ impl<I> Directory<I> {
         let promises = |qos: &Qos| (qos.durability == Durability::TransientLocal, qos.reliability == Reliability::Reliable);
         let gone = self.publishers.iter().filter(|(_, p)| !of_topic || p.topic == *topic).filter_map(|(id, p)| {
             let gone = p.gone?;
-            Some((!gone.for_good, promises(&p.offer.qos), gone.since, *id))
+            Some((!gone.for_good(), promises(&p.offer.qos), gone.since, *id))
         });
         let Some((_, _, since, id)) = gone.min() else {
             return Err(format!(
@@ -131,7 +160,8 @@ impl<I> Directory<I> {
                  have fewer publishers of other hosts, or receive fewer topics here"
             ));
         };
-        if let Some(p) = self.publishers.remove(&id) {
+        if let Some(mut p) = self.publishers.remove(&id) {
+            p.ends(Uncounted::GaveWay, inlets);
             let (host, gone) = (p.host.name(), now.since(since).as_secs());
             inlets
                 .tell(format!("topic '{}': what a publisher of host '{host}', gone for {gone} s, has left gave way to a new one", p.topic));
@@ -143,17 +173,23 @@ impl<I> Directory<I> {
     /// Lets go of publishers and hosts that are gone for good. Gives when to look again.
     pub fn forget(&mut self, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Option<MonotonicNs> {
         let mut next: Option<MonotonicNs> = None;
+        for p in self.publishers.values_mut() {
+            if !p.tell(p.fate(), inlets) {
+                next = Some(now + BUSY);
+            }
+        }
         let mut over = |until: MonotonicNs| {
             if now < until {
                 next = Some(next.map_or(until, |n| n.min(until)));
             }
             now >= until
         };
-        let until = |g: Gone| g.since + if g.for_good { LINGERS } else { HOST_MAY_RETURN };
+        let until = |g: Gone| g.since + if g.for_good() { LINGERS } else { HOST_MAY_RETURN };
         let gone: Vec<EndpointId> =
             self.publishers.iter().filter(|(_, p)| p.gone.is_some_and(|g| over(until(g)))).map(|(id, _)| *id).collect();
         for id in gone {
-            if let Some(p) = self.publishers.remove(&id) {
+            if let Some(mut p) = self.publishers.remove(&id) {
+                p.ends(Uncounted::HostGone, inlets);
                 inlets.close(id, p.inlet);
                 self.room = true;
             }

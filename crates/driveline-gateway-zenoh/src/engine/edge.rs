@@ -3,7 +3,7 @@
 
 use super::counters::EdgeCounters;
 use super::lock;
-use super::outgoing::LeftOut;
+use super::outgoing::{Firsts, LeftOut};
 use super::time::Questions;
 use crate::clock::{ClockEstimate, Exchange};
 use crate::window::{Overdue, Place, Window};
@@ -147,6 +147,7 @@ pub(super) struct EdgeParts {
     pub(super) questions: Questions,
     pub(super) under_way: UnderWay<u64>,
     pub(super) left_out: LeftOut,
+    pub(super) firsts: Firsts,
     pub(super) notices: Arc<Notices>,
     /// Who is told when the thread has ended.
     pub(super) conductor: Kicker,
@@ -217,8 +218,9 @@ impl Edge {
             clock_key,
             questions: parts.questions,
             under_way: parts.under_way,
-            to: parts.to.incarnation(),
+            to: parts.to,
             left_out: parts.left_out,
+            firsts: parts.firsts,
             notices: parts.notices,
             subscription,
             set,
@@ -269,9 +271,10 @@ struct Sender {
     clock_key: String,
     questions: Questions,
     under_way: UnderWay<u64>,
-    /// The start of the gateway that it goes to.
-    to: u64,
+    /// The gateway that it goes to.
+    to: HostId,
     left_out: LeftOut,
+    firsts: Firsts,
     notices: Arc<Notices>,
     subscription: Subscription,
     set: WaitSet,
@@ -299,8 +302,10 @@ impl Sender {
         while !self.inbox.stop.load(Ordering::Acquire) {
             self.acknowledgements();
             while let Some(event) = self.subscription.poll_event() {
-                if let SubscriptionEvent::Refused { text, .. } = event {
-                    self.notices.tell(format!("not sent to another host: {text}"));
+                match event {
+                    SubscriptionEvent::Refused { text, .. } => self.notices.tell(format!("not sent to another host: {text}")),
+                    SubscriptionEvent::Matched { publisher, first, .. } => self.firsts.note(publisher, &self.to, first),
+                    _ => {}
                 }
             }
             let partings = self.inbox.partings.load(Ordering::Acquire);
@@ -464,6 +469,7 @@ impl Sender {
             number,
             publisher: sample.publisher().0,
             written: sample.written(),
+            owed: u32::try_from(sample.written().saturating_sub(sample.first())).unwrap_or(u32::MAX),
             sent: now,
             header: *sample.header(),
         };
@@ -492,7 +498,7 @@ impl Sender {
         let put = put.attachment(head.encode()).congestion_control(CongestionControl::Drop).priority(priority);
         let put = put.express(true).allowed_destination(Locality::Remote);
         // Nothing is handed over when the gateway ends, which this thread is told as well.
-        if self.under_way.during(self.to, || put.wait()).is_some_and(|put| put.is_err()) {
+        if self.under_way.during(self.to.incarnation(), || put.wait()).is_some_and(|put| put.is_err()) {
             self.inbox.counters.not_sent();
         }
         self.window.handed_over(head.number, MonotonicNs::now());

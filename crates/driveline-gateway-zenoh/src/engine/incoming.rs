@@ -7,7 +7,7 @@ use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
 use crate::clock::{ASK_EVERY, ClockEstimate};
-use crate::directory::{Directory, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
+use crate::directory::{Directory, Fate, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
 use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark};
@@ -72,13 +72,17 @@ impl Inlets for Making<'_> {
         offer: &Offer,
     ) -> Result<Arc<Inlet>, String> {
         let topic = self.topics.get(topic).ok_or("its topic is not received here")?;
-        let inlet = Inlet::open(self.common, topic, from, clock.clone(), offer.clone(), self.receiving).map_err(|e| e.to_string())?;
+        let inlet = Inlet::open(self.common, topic, from, clock.clone(), (id, offer.clone()), self.receiving).map_err(|e| e.to_string())?;
         self.receiving.add(id, inlet.clone());
         Ok(inlet)
     }
 
     fn goes_on(&mut self, inlet: &Arc<Inlet>, from: &HostId, clock: &Arc<Mutex<ClockEstimate>>) {
         inlet.comes_from(from, clock.clone(), self.receiving);
+    }
+
+    fn fate(&mut self, inlet: &Arc<Inlet>, fate: Fate) -> bool {
+        inlet.is(fate)
     }
 
     fn close(&mut self, id: EndpointId, _: Arc<Inlet>) {
@@ -95,7 +99,7 @@ impl Incoming {
     pub(super) fn new(carried: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<String>) -> Self {
         let topics: BTreeMap<_, _> = carried.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
         Self {
-            directory: Directory::new(topics.keys().cloned()),
+            directory: Directory::new(topics.keys().cloned(), receiving.me.clone()),
             topics,
             probing: Probing::new(tried),
             carries: !carried.is_empty(),

@@ -9,6 +9,7 @@ use super::news::{Inbox, News};
 use super::watch::Watch;
 use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
+use crate::directory::Fate;
 use crate::window::MAX_IN_FLIGHT;
 use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead};
 use driveline_runtime::gateway::InletFigures;
@@ -40,6 +41,9 @@ const MAX_WAYS_BACK: usize = 128;
 pub(super) struct Inlet {
     pub(super) topic: TopicName,
     pub(super) offer: Offer,
+    id: EndpointId,
+    /// What became of its publisher. Apart from publishing, which may wait for readers.
+    fate: Mutex<Fate>,
     source: Mutex<Source>,
     publishing: Mutex<Publishing>,
     watch: Mutex<Watch>,
@@ -75,7 +79,7 @@ impl Inlet {
         topic: &CarriedTopic,
         host: &HostId,
         clock: Arc<Mutex<ClockEstimate>>,
-        offer: Offer,
+        (id, offer): (EndpointId, Offer),
         receiving: &Arc<Receiving>,
     ) -> Result<Arc<Self>, InletError> {
         if offer.max_payload > topic.max_payload {
@@ -94,6 +98,7 @@ impl Inlet {
         config.loans = 1;
         config.access = super::edge::access(topic);
         let publisher = common.participant.create_publisher(config)?;
+        publisher.count_afar(&Arrivals::default().count(id, Fate::There));
         publisher.kick_on_event(common.kicker.clone());
         let watch = Watch::new(&publisher);
         let reliable = offer.qos.reliability == Reliability::Reliable;
@@ -101,6 +106,8 @@ impl Inlet {
         Ok(Arc::new(Self {
             topic: topic.topic.clone(),
             offer,
+            id,
+            fate: Mutex::new(Fate::There),
             source: Mutex::new(Source { host: host.clone(), clock, _acknowledgements: Some(receiving.acknowledgements(host)?) }),
             publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
             watch: Mutex::new(watch),
@@ -123,6 +130,18 @@ impl Inlet {
     /// The publisher's host has a new gateway.
     pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>, receiving: &Receiving) {
         *lock(&self.source) = Source { host: host.clone(), clock, _acknowledgements: receiving.acknowledgements(host).ok() };
+    }
+
+    /// Notes what became of its publisher, and says it to readers. `false`: a sample is just being published, and they are to be told again.
+    pub(super) fn is(&self, fate: Fate) -> bool {
+        *lock(&self.fate) = fate;
+        let free = self.publishing.try_lock().ok();
+        free.inspect(|publishing| self.count(publishing)).is_some()
+    }
+
+    /// Says to readers what is not here.
+    fn count(&self, of: &Publishing) {
+        of.publisher.count_afar(&of.arrivals.count(self.id, *lock(&self.fate)));
     }
 
     /// What became of samples; as of the last look while one is just being published.
@@ -156,12 +175,13 @@ impl Inlet {
         let now = MonotonicNs::now();
         // Nothing is asked for before the clock was measured.
         let Some(offset) = lock(&clock).offset(now) else { return Outcome::NotYet };
-        if !publishing.arrivals.is_new(sample.head.written) {
+        if !publishing.arrivals.is_new(sample.head.written, sample.head.owed) {
             return Outcome::Published;
         }
         let outcome = self.publish(&mut publishing, sample, offset, now);
         if outcome != Outcome::Published {
             publishing.arrivals.dropped();
+            self.count(&publishing);
         }
         outcome
     }
@@ -198,6 +218,7 @@ impl Inlet {
         }
         let mut header = localized(head, sample.from.incarnation(), offset, to.arrivals.not_here(), MonotonicNs::now());
         to.figures.transit_ns = header.remote.map_or(0, |r| r.transit_ns);
+        self.count(to);
         if to.publisher.publish_numbered(loan, &mut header).is_err() {
             to.figures.no_room += 1;
             return Outcome::Damaged;
@@ -205,6 +226,14 @@ impl Inlet {
         to.figures.published += 1;
         to.figures.published_bytes += payload.len() as u64;
         Outcome::Published
+    }
+}
+
+impl Drop for Inlet {
+    /// A sample may have been waiting for readers when it was told what became of its publisher.
+    fn drop(&mut self) {
+        let publishing = lock(&self.publishing);
+        self.count(&publishing);
     }
 }
 

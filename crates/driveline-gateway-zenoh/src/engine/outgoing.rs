@@ -4,8 +4,10 @@
 use super::conductor::Common;
 use super::edge::{Edge, EdgeInbox, EdgeParts, Ending, access};
 use super::error::GatewayError;
+use super::lock;
 use crate::clock::ClockEstimate;
-use crate::wire::{HostId, List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer, Parsed, QosMark};
+use crate::offering::Offering;
+use crate::wire::{HostId, Offer, Parsed, QosMark};
 use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitSet};
@@ -22,15 +24,14 @@ use zenoh::sample::Locality;
 const MAX_EDGES: usize = 256;
 /// Edges that could not be made, and are tried again.
 const MAX_FAILED: usize = 1024;
+/// Pairs of publisher and host of which it is kept what was to go there first; of further ones it is not announced.
+const MAX_FIRSTS: usize = 4096;
 /// How long an edge that nobody wants is kept as it is.
 const KEPT_PARKED: Duration = Duration::from_secs(60);
 /// When an edge that could not be made is tried again; then less and less often.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_LONGEST: Duration = Duration::from_secs(60);
 
-/// How long a publisher that is gone stays on offer, so that its last samples can be taken, and then as long as some are on their way.
-const LINGERS: Duration = Duration::from_millis(300);
-const LINGERS_LONGEST: Duration = Duration::from_secs(10);
 /// How often it is looked whether they are through.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -40,90 +41,37 @@ struct SentTopic {
     /// Tells of publishers; takes no samples.
     scout: Subscription,
     /// What others are told of.
-    publishers: BTreeMap<EndpointId, Offered>,
-    /// What they are not told of, because there is no room for it in the list: its node, and why.
-    left_out: BTreeMap<EndpointId, String>,
+    offering: Offering,
     /// Why publishers that are there are not offered.
     refusals: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// Says that the topic is sent from here; none before that was said.
     _token: Option<LivelinessToken>,
 }
 
-/// A local publisher.
-struct Offered {
-    offer: Offer,
-    gone_since: Option<MonotonicNs>,
-}
-
 impl SentTopic {
-    /// Whether publishers are on offer that are gone.
-    fn lingers(&self) -> bool {
-        self.publishers.values().any(|p| p.gone_since.is_some())
-    }
-
     /// Compares the list with the publishers that are there now, and those that are gone while edges owe their last samples. Events
     /// only say when to look: some may have been dropped. Gives whether the list is another one now.
     fn compare(&mut self, common: &Common, owed: impl Fn(EndpointId) -> bool) -> bool {
-        let there = self.scout.publishers();
-        let now = MonotonicNs::now();
-        let before = self.publishers.len();
-        self.publishers.retain(|id, offered| {
-            let is_there = there.iter().any(|p| p.publisher == *id);
-            let gone = if is_there { None } else { Some(*offered.gone_since.get_or_insert(now)) };
-            gone.is_none_or(|since| now < since + LINGERS || (now < since + LINGERS_LONGEST && owed(*id)))
-        });
-        let mut changed = self.publishers.len() != before;
-        self.left_out.retain(|id, _| there.iter().any(|p| p.publisher == *id));
-        // Who came first stays; whoever found no room takes what is free now.
-        for MatchedPublisher { publisher, node, schema, qos, max_payload } in there {
-            let Some(schema) = schema.filter(|_| !self.publishers.contains_key(&publisher)) else { continue };
-            let offer = Offer { node, schema, qos, max_payload };
-            if let Err(why) = self.admit(publisher, offer) {
-                if self.left_out.insert(publisher, why.clone()).is_none() {
-                    common.tell(format!("topic '{}': a publisher is not offered to other hosts: {why}", self.config.topic));
-                }
-                continue;
-            }
-            self.left_out.remove(&publisher);
-            changed = true;
+        let offer = |MatchedPublisher { publisher, node, schema, qos, max_payload }| {
+            Some((publisher, Offer { node, schema: schema?, qos, max_payload }))
+        };
+        let there = self.scout.publishers().into_iter().filter_map(offer).collect();
+        let compared = self.offering.compare(there, MonotonicNs::now(), owed);
+        for why in compared.left_out {
+            common.tell(format!("topic '{}': a publisher is not offered to other hosts: {why}", self.config.topic));
         }
-        changed
-    }
-
-    /// Takes a publisher into the list. Gives why there is no room for it.
-    fn admit(&mut self, id: EndpointId, offer: Offer) -> Result<(), String> {
-        let node = offer.node.clone();
-        if self.publishers.len() >= MAX_LISTED {
-            return Err(format!(
-                "'{node}' is one too many: other hosts are told of {MAX_LISTED} publishers of a topic; have fewer, or use more topics"
-            ));
-        }
-        self.publishers.insert(id, Offered { offer, gone_since: None });
-        let Err(e) = self.encoded(u64::MAX) else { return Ok(()) };
-        self.publishers.remove(&id);
-        Err(match e {
-            ListError::TooLong { .. } => {
-                format!("no room for '{node}': what other hosts are told of a topic's types has at most {MAX_LIST_LEN} bytes; use one type")
-            }
-            e => format!("'{node}': {e}"),
-        })
-    }
-
-    /// The list, as others get it.
-    fn encoded(&self, change: u64) -> Result<Vec<u8>, ListError> {
-        let publishers = self.publishers.iter().map(|(id, o)| (*id, o.offer.clone())).collect();
-        List { topic: self.config.topic.clone(), change, publishers }.encode()
+        compared.changed
     }
 
     fn reports(&self) -> Vec<PublisherReport> {
-        let of = |(id, o): (&EndpointId, &Offered)| PublisherReport {
-            node: o.offer.node.to_string(),
+        let of = |(id, offer): (&EndpointId, &Offer)| PublisherReport {
+            node: offer.node.to_string(),
             publisher: id.to_string(),
-            schema: o.offer.schema.name.to_string(),
-            qos: o.offer.qos.clone(),
-            max_payload: o.offer.max_payload,
+            schema: offer.schema.name.to_string(),
+            qos: offer.qos.clone(),
+            max_payload: offer.max_payload,
         };
-        self.publishers.iter().map(of).collect()
+        self.offering.publishers().map(of).collect()
     }
 }
 
@@ -165,6 +113,28 @@ pub(super) struct Listed {
 /// Publishers that others are not told of, for edges: nobody will ever know them.
 pub(super) type LeftOut = Arc<RwLock<BTreeSet<EndpointId>>>;
 
+/// By publisher and host, the first sample of the publisher that was to go there; for edges, which know it.
+#[derive(Clone, Default)]
+pub(super) struct Firsts(Arc<Mutex<BTreeMap<(EndpointId, HostId), u64>>>);
+
+impl Firsts {
+    /// Of several edges to a host, one after the other, the newest one's counts.
+    pub(super) fn note(&self, publisher: EndpointId, host: &HostId, first: u64) {
+        let mut firsts = lock(&self.0);
+        if firsts.len() < MAX_FIRSTS {
+            firsts.insert((publisher, host.clone()), first);
+        }
+    }
+
+    fn of(&self, publisher: EndpointId) -> BTreeMap<HostId, u64> {
+        lock(&self.0).iter().filter(|((p, _), _)| *p == publisher).map(|((_, host), first)| (host.clone(), *first)).collect()
+    }
+
+    fn retain(&self, keep: impl Fn(EndpointId) -> bool) {
+        lock(&self.0).retain(|(publisher, _), _| keep(*publisher));
+    }
+}
+
 /// See the module.
 pub(super) struct Outgoing {
     topics: BTreeMap<TopicName, SentTopic>,
@@ -178,6 +148,7 @@ pub(super) struct Outgoing {
     pub(super) inboxes: Inboxes,
     pub(super) lists: Lists,
     left_out: LeftOut,
+    firsts: Firsts,
 }
 
 impl Outgoing {
@@ -194,9 +165,9 @@ impl Outgoing {
             set.attach(&scout)?;
             set.set_muted(&scout, true);
             let refusals = Box::new(scout.refusal_source());
-            let (publishers, left_out) = (BTreeMap::new(), BTreeMap::new());
-            let topic = SentTopic { config: config.clone(), scout, publishers, left_out, refusals, _token: None };
-            if let Ok(list) = topic.encoded(0) {
+            let offering = Offering::new(config.topic.clone());
+            let topic = SentTopic { config: config.clone(), scout, offering, refusals, _token: None };
+            if let Ok(list) = topic.offering.encoded(0, |_| BTreeMap::new()) {
                 lists.of_topic.insert(config.topic.clone(), list);
             }
             sent.insert(config.topic.clone(), topic);
@@ -211,6 +182,7 @@ impl Outgoing {
             inboxes: Inboxes::default(),
             lists,
             left_out: LeftOut::default(),
+            firsts: Firsts::default(),
         })
     }
 
@@ -230,23 +202,26 @@ impl Outgoing {
         for topic in self.topics.values_mut() {
             let mut changed = false;
             while let Some(event) = topic.scout.poll_event() {
-                if let SubscriptionEvent::Refused { text, .. } = event {
-                    common.tell(format!("not sent to other hosts: {text}"));
+                match event {
+                    SubscriptionEvent::Refused { text, .. } => common.tell(format!("not sent to other hosts: {text}")),
+                    SubscriptionEvent::Unmatched { publisher, last, .. } => topic.offering.ended(publisher, last),
+                    _ => {}
                 }
                 changed = true;
             }
-            if changed || topic.lingers() {
+            if changed || topic.offering.lingers() {
                 let edges = &self.edges;
                 let name = &topic.config.topic.clone();
                 let owed = |publisher| edges.iter().any(|((_, _, of), edge)| of == name && edge.inbox.owes(publisher));
                 if topic.compare(common, owed) {
-                    tell_of_change(common, &self.lists, topic);
+                    tell_of_change(common, &self.lists, &self.firsts, topic);
                 }
                 compared = true;
             }
         }
         if compared {
-            let left_out = self.topics.values().flat_map(|t| t.left_out.keys().copied()).collect();
+            let left_out = self.topics.values().flat_map(|t| t.offering.left_out().keys().copied()).collect();
+            self.firsts.retain(|publisher| self.topics.values().any(|t| t.offering.knows(publisher)));
             *self.left_out.write().unwrap_or_else(PoisonError::into_inner) = left_out;
         }
     }
@@ -291,6 +266,7 @@ impl Outgoing {
             questions: common.questions.clone(),
             under_way: common.under_way.clone(),
             left_out: self.left_out.clone(),
+            firsts: self.firsts.clone(),
             notices: common.notices.clone(),
             conductor: common.kicker.clone(),
         };
@@ -378,7 +354,7 @@ impl Outgoing {
             self.wanted(common, key, mark, clock);
         }
         let parked = self.edges.values().filter_map(|e| e.parked_since).map(|t| t + KEPT_PARKED);
-        let lingering = self.topics.values().any(SentTopic::lingers).then_some(now + LOOK_AGAIN);
+        let lingering = self.topics.values().any(|t| t.offering.lingers()).then_some(now + LOOK_AGAIN);
         parked.chain(self.failed.values().map(|f| f.at)).chain(lingering).min()
     }
 
@@ -410,7 +386,8 @@ impl Outgoing {
             again_ms: again.map(|at| at.since(now).as_millis() as u64),
         };
         let unread = self.topics.iter().flat_map(|(name, t)| (t.refusals)().into_iter().map(|why| refusal(name, "", why, None)));
-        let left_out = self.topics.iter().flat_map(|(name, t)| t.left_out.values().map(|why| refusal(name, "", why.clone(), None)));
+        let left_out =
+            self.topics.iter().flat_map(|(name, t)| t.offering.left_out().values().map(|why| refusal(name, "", why.clone(), None)));
         let of_edges = self.edges.iter().flat_map(|((to, _, topic), e)| {
             (e.inbox.refusals)().into_iter().map(move |why| refusal(topic, &to.to_string(), why, None)).collect::<Vec<_>>()
         });
@@ -420,12 +397,12 @@ impl Outgoing {
 }
 
 /// Has others ask for a list that has changed.
-fn tell_of_change(common: &Common, lists: &Lists, topic: &SentTopic) {
+fn tell_of_change(common: &Common, lists: &Lists, firsts: &Firsts, topic: &SentTopic) {
     let name = &topic.config.topic;
     // Not held while Zenoh is called: its own threads look for lists.
     let mut listed = lists.write().unwrap_or_else(PoisonError::into_inner);
     let change = listed.changes + 1;
-    match topic.encoded(change) {
+    match topic.offering.encoded(change, |publisher| firsts.of(publisher)) {
         Ok(list) => {
             listed.changes = change;
             listed.of_topic.insert(name.clone(), list);

@@ -77,6 +77,8 @@ pub struct SampleHead {
     pub publisher: u128,
     /// Number among those that the publisher has written.
     pub written: u64,
+    /// How many samples of this publisher before it were to go to this host. Releases before this write 0.
+    pub owed: u32,
     /// When it was handed to Zenoh, on the sending host's clock.
     pub sent: MonotonicNs,
     /// Sequence, publish time, wall offset, trace id, checksum, clock error and origins, of the sending host. The payload's
@@ -104,7 +106,11 @@ impl SampleHead {
         out.extend(self.number.to_le_bytes());
         out.extend(self.publisher.to_le_bytes());
         let times = [h.sequence, self.written, self.sent.0, h.publish_time.0, h.wall_offset_ns as u64, h.trace_id];
-        for word in times.into_iter().chain([h.checksum.unwrap_or(0), h.clock_error_ns, u64::from(h.origins_dropped())]) {
+        for word in times.into_iter().chain([
+            h.checksum.unwrap_or(0),
+            h.clock_error_ns,
+            u64::from(h.origins_dropped()) | u64::from(self.owed) << 32,
+        ]) {
             out.extend(word.to_le_bytes());
         }
         for o in origins {
@@ -161,6 +167,7 @@ impl SampleHead {
             number: words.u64(8),
             publisher: words.array(16).map_or(0, u128::from_le_bytes),
             written: words.u64(40),
+            owed: words.u32(100),
             sent: MonotonicNs(words.u64(48)),
             header,
         })

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The publishers that a host has of a topic, as its gateway lists them.
 
-use super::VERSION;
+use super::{HostId, VERSION};
 use driveline_types::{EndpointId, NodeName, Qos, Schema, TopicName};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -12,6 +13,12 @@ use thiserror::Error;
 pub const MAX_LIST_LEN: usize = 256 * 1024;
 /// Most publishers of a topic in a list.
 pub const MAX_LISTED: usize = 64;
+/// Most publishers of a topic that have ended in a list.
+pub const MAX_ENDED_LISTED: usize = 64;
+/// Most hosts that a list names for one of these.
+const MAX_FIRSTS: usize = 64;
+/// Greatest number of a sample.
+const MAX_NUMBER: u64 = driveline_shm::limits::MAX_SEQUENCE;
 const MAX_NAME_LEN: usize = 256;
 
 /// A publisher, as its gateway describes it.
@@ -36,6 +43,19 @@ pub struct List {
     pub change: u64,
     /// Each once.
     pub publishers: Vec<(EndpointId, Offer)>,
+    /// Publishers that have ended lately, each once.
+    pub ended: Vec<Ended>,
+}
+
+/// A publisher that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its id.
+    pub id: EndpointId,
+    /// How many samples it has written in all. `None`: its gateway does not know.
+    pub last: Option<u64>,
+    /// By host, the first sample that was to go there.
+    pub first: BTreeMap<HostId, u64>,
 }
 
 /// On the wire: a type stands once, whoever has it. Keys that are not known are ignored.
@@ -46,6 +66,18 @@ struct Text<'a> {
     change: u64,
     schemas: Vec<Cow<'a, Schema>>,
     publishers: Vec<Entry>,
+    /// Releases before this have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ended: Vec<EndedEntry>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EndedEntry {
+    id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<u64>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    first: BTreeMap<String, u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -94,7 +126,13 @@ impl List {
             let (id, node, qos) = (format!("{:032x}", id.0), offer.node.clone(), offer.qos.clone());
             publishers.push(Entry { id, node, schema, qos, max_payload: offer.max_payload });
         }
-        let bytes = serde_json::to_vec(&Text { version: VERSION, topic: self.topic.clone(), change: self.change, schemas, publishers })?;
+        let of = |e: &Ended| EndedEntry {
+            id: format!("{:032x}", e.id.0),
+            last: e.last,
+            first: e.first.iter().map(|(host, first)| (host.to_string(), *first)).collect(),
+        };
+        let (topic, change, ended) = (self.topic.clone(), self.change, self.ended.iter().map(of).collect());
+        let bytes = serde_json::to_vec(&Text { version: VERSION, topic, change, schemas, publishers, ended })?;
         if bytes.len() > MAX_LIST_LEN { Err(ListError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
     }
 
@@ -123,9 +161,7 @@ impl List {
         let schemas: Vec<Arc<Schema>> = text.schemas.into_iter().map(|s| Arc::new(s.into_owned())).collect();
         let mut publishers: Vec<(EndpointId, Offer)> = Vec::with_capacity(text.publishers.len());
         for entry in text.publishers {
-            let Some(id) = super::keys::plain_hex(&entry.id, 32).and_then(|hex| u128::from_str_radix(hex, 16).ok()).map(EndpointId) else {
-                return refuse(format!("'{:.40}' is not the id of a publisher", entry.id));
-            };
+            let Some(id) = id_of(&entry.id) else { return refuse(format!("'{:.40}' is not the id of a publisher", entry.id)) };
             let Some(schema) = schemas.get(entry.schema).cloned() else {
                 return refuse(format!("it has no schema {}", entry.schema));
             };
@@ -134,7 +170,38 @@ impl List {
             }
             publishers.push((id, Offer { node: entry.node, schema, qos: entry.qos, max_payload: entry.max_payload }));
         }
-        Ok(Self { topic: text.topic, change: text.change, publishers })
+        if text.ended.len() > MAX_ENDED_LISTED {
+            return refuse(format!("it has {} publishers that have ended and may have {MAX_ENDED_LISTED}", text.ended.len()));
+        }
+        let mut ended: Vec<Ended> = Vec::with_capacity(text.ended.len());
+        for entry in text.ended {
+            let Some(one) = entry.checked() else {
+                return refuse(format!("what it says of publisher '{:.40}', which has ended, cannot be", entry.id));
+            };
+            if ended.iter().any(|known| known.id == one.id) || publishers.iter().any(|(known, _)| *known == one.id) {
+                return refuse(format!("publisher {} stands in it twice", one.id));
+            }
+            ended.push(one);
+        }
+        Ok(Self { topic: text.topic, change: text.change, publishers, ended })
+    }
+}
+
+fn id_of(text: &str) -> Option<EndpointId> {
+    super::keys::plain_hex(text, 32).and_then(|hex| u128::from_str_radix(hex, 16).ok()).map(EndpointId)
+}
+
+impl EndedEntry {
+    /// `None`: it is not possible.
+    fn checked(&self) -> Option<Ended> {
+        let id = id_of(&self.id)?;
+        if self.first.len() > MAX_FIRSTS || self.last.is_some_and(|last| last > MAX_NUMBER) {
+            return None;
+        }
+        // The first one may not have been written when it ended.
+        let possible = |first: u64| first >= 1 && self.last.is_none_or(|last| first <= last + 1);
+        let firsts = self.first.iter().map(|(host, first)| Some((host.parse().ok()?, *first)).filter(|(_, first)| possible(*first)));
+        Some(Ended { id, last: self.last, first: firsts.collect::<Option<_>>()? })
     }
 }
 

@@ -10,7 +10,7 @@ mod list;
 pub use attachment::{Ack, MAX_ATTACHMENT_LEN, Outcome, SampleHead, Time, WireError};
 pub use introduction::{Introduction, MAX_INTRODUCTION_LEN, place};
 pub use keys::{HostId, Keys, Parsed, QosMark};
-pub use list::{List, ListError, MAX_LIST_LEN, MAX_LISTED, Offer};
+pub use list::{Ended, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer};
 
 /// Of this protocol: keys, attachments, acknowledgements and lists have one.
 pub const VERSION: u16 = 2;

@@ -2,6 +2,7 @@
 use super::*;
 use driveline_types::{Durability, EndpointId, MonotonicNs, Origin, Origins, Qos, Reliability, SampleHeader, Schema, TopicId};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn host(name: &str, n: u64) -> HostId {
@@ -79,7 +80,8 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
 
 #[test]
 fn an_attachment_is_laid_out_as_the_protocol_page_says() {
-    let head = SampleHead { place: 0x0304, number: 0x0102, publisher: 0xaa, written: 9, sent: MonotonicNs(5), ..SampleHead::default() };
+    let head =
+        SampleHead { place: 0x0304, number: 0x0102, publisher: 0xaa, written: 9, owed: 0, sent: MonotonicNs(5), ..SampleHead::default() };
     let bytes = head.encode();
     assert_eq!((bytes.len(), &bytes[6..8]), (104, &[4, 3][..]));
     assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5));
@@ -150,7 +152,12 @@ fn offer() -> Offer {
 fn list() -> List {
     let other = Offer { schema: Arc::new(Schema::bytes("other", "raw", "x")), ..offer() };
     let publishers = vec![(EndpointId(7), offer()), (EndpointId(8), other), (EndpointId(9), offer())];
-    List { topic: "camera/front".parse().unwrap(), change: 3, publishers }
+    let host = |name, n| HostId::new(name, n).unwrap();
+    let ended = vec![
+        Ended { id: EndpointId(10), last: Some(5), first: [(host("car", 1), 3), (host("roof", 2), 6)].into() },
+        Ended { id: EndpointId(11), last: None, first: BTreeMap::new() },
+    ];
+    List { topic: "camera/front".parse().unwrap(), change: 3, publishers, ended }
 }
 
 #[test]
@@ -166,8 +173,10 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         List::decode(json.to_string().as_bytes()).map_err(|e| e.to_string())
     };
     assert_eq!(changed(&|j| j["later"] = 3.into()), Ok(list()));
+    let earlier = |j: &mut serde_json::Value| drop(j.as_object_mut().unwrap().remove("ended"));
+    assert_eq!(changed(&earlier), Ok(List { ended: Vec::new(), ..list() }), "of an earlier release");
     type Change = dyn Fn(&mut serde_json::Value);
-    let refused: [(&Change, &str); 9] = [
+    let refused: [(&Change, &str); 16] = [
         (&|j| j["version"] = 1.into(), "version 1"),
         (&|j| *j = serde_json::json!({ "version": 3 }), "version 3"),
         (&|j| j["topic"] = "/a".into(), "not valid"),
@@ -177,6 +186,13 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         (&|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(), "may have 64"),
         (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "may have"),
         (&|j| j["publishers"] = 3.into(), "cannot be read"),
+        (&|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(), "may have 64"),
+        (&|j| j["ended"][1]["id"] = j["ended"][0]["id"].clone(), "twice"),
+        (&|j| j["ended"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
+        (&|j| j["ended"][1]["id"] = "7".into(), "cannot be"),
+        (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "cannot be"),
+        (&|j| j["ended"][0]["first"] = serde_json::json!({ "car.0000000000000001": 7 }), "cannot be"),
+        (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "cannot be"),
     ];
     for (change, text) in refused {
         let found = changed(change);
@@ -261,7 +277,7 @@ fn what_others_may_reach_is_a_place_and_nothing_else_is() {
 
 proptest! {
     #[test]
-    fn heads_round_trip(numbers: [u64; 9], place: u16, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
+    fn heads_round_trip(numbers: [u64; 9], place: u16, owed: u32, publisher: u128, again: bool, sum: Option<u64>, list in origins(), dropped: u32) {
         let [number, written, sent, sequence, publish, wall, trace, error, _] = numbers;
         let mut origins = Origins::default();
         let origin = |w: [u64; 6]| Origin { topic: TopicId(w[0]), source_oldest: MonotonicNs(w[1]), source_newest: MonotonicNs(w[2]),
@@ -269,7 +285,7 @@ proptest! {
         origins.set(list.into_iter().map(origin), dropped);
         let header = SampleHeader { sequence, publish_time: MonotonicNs(publish), wall_offset_ns: wall as i64, trace_id: trace,
             checksum: sum, clock_error_ns: error, origins, ..SampleHeader::default() };
-        let head = SampleHead { sent_again: again, place, number, publisher, written, sent: MonotonicNs(sent), header };
+        let head = SampleHead { sent_again: again, place, number, publisher, written, owed, sent: MonotonicNs(sent), header };
         prop_assert_eq!(SampleHead::decode(&head.encode()), Ok(head));
     }
 

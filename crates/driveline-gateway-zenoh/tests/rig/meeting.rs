@@ -92,7 +92,7 @@ impl Meeting {
 
     /// Says that the stranger has these publishers of the topic, and what time it is, as long as what is returned exists.
     pub(crate) fn offer(&self, publishers: Vec<(EndpointId, Offer)>) -> Offered {
-        let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers };
+        let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers, ended: Vec::new() };
         let lists = self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
             // Who asked may be gone. A panic would be one of Zenoh's own threads, which all sessions of a process share.
             let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
@@ -118,7 +118,7 @@ impl Meeting {
     /// Sends the gateway a sample, and gives what it answers.
     pub(crate) fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
         let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, sent: MonotonicNs::now(), header };
+        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, owed: 0, sent: MonotonicNs::now(), header };
         let topic = TOPIC.parse().unwrap();
         let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
         self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");

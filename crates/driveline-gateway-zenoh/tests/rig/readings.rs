@@ -39,6 +39,8 @@ pub(crate) fn say(publisher: &mut Publisher<Reading>, number: u64) {
 pub(crate) struct Heard {
     pub(crate) numbers: Vec<u64>,
     pub(crate) missed: u64,
+    /// Published before the first one that was to come here.
+    before: u64,
 }
 
 impl Heard {
@@ -64,13 +66,22 @@ impl Heard {
         assert_eq!(header.sequence, number, "the publisher's own numbers");
         assert!(self.numbers.last().is_none_or(|last| *last < number), "{number} after {:?}", self.numbers.last());
         let last = self.numbers.last().copied();
-        let gap = last.map_or(0, |last| number - last - 1);
+        // Before the first one those are missed that were to come: perhaps not all that were published.
+        let gap = last.map_or(missed.min(number - 1), |last| number - last - 1);
         assert_eq!(missed, gap, "before {number}");
         // Both hosts have one clock here, so the way took as long as is said, to within what is said.
         assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
         assert_eq!(header.clock_error_ns, remote.offset_error_ns);
+        if last.is_none() {
+            self.before = number - 1 - missed;
+        }
         self.missed += missed;
         self.numbers.push(number);
+    }
+
+    /// Number of samples, from the very first, of which it is known what became of them.
+    pub(crate) fn accounted(&self) -> u64 {
+        self.numbers.len() as u64 + self.missed + self.before
     }
 
     pub(crate) fn until(&mut self, subscription: &mut Subscription<Reading>, last: u64) {

@@ -199,12 +199,7 @@ impl Talk {
             self.heard.numbers.last() == Some(&last)
         });
         let heard = &self.heard;
-        assert_eq!(
-            heard.numbers.len() as u64 + heard.missed + heard.numbers[0] - 1,
-            last,
-            "each was received or counted: {} missed",
-            heard.missed
-        );
+        assert_eq!(heard.accounted(), last, "each was received or counted: {} missed", heard.missed);
         let us = |us: &AtomicU64| Duration::from_micros(us.load(SeqCst));
         let (publish, way, gap) = (us(&shared.longest_publish_us), us(&shared.longest_way_us), us(&shared.longest_gap_us));
         println!("longest publish {publish:?}; to the subscription beside it {way:?}, longest pause there {gap:?}");

@@ -15,7 +15,7 @@ pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
 use driveline::service::{ServiceCalls, ServiceEnd};
 use driveline::{CallbackStats, SubscriptionStats};
 use driveline_types::header::Arrival;
-use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId};
+use driveline_types::{MonotonicNs, Origin, Origins, SampleHeader, TopicId, Uncounted};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
@@ -381,7 +381,7 @@ pub struct CallbackCounters {
     pub overruns: u64,
 }
 
-/// Counters of an input. Published after the match is the sum of all, whenever they are read.
+/// Counters of an input. Published after the match is the sum of all up to `not_read`, whenever they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -401,6 +401,10 @@ pub struct InputCounters {
     pub lost_on_the_way: u64,
     /// Samples that can be taken now.
     pub not_read: u64,
+    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came. In no sum.
+    pub uncounted: u64,
+    /// Why, of one of them.
+    pub uncounted_reason: Option<Uncounted>,
 }
 
 impl InputCounters {
@@ -422,6 +426,8 @@ impl InputCounters {
             refused: self.refused.saturating_add(other.refused),
             lost_on_the_way: self.lost_on_the_way.saturating_add(other.lost_on_the_way),
             not_read: self.not_read.saturating_add(other.not_read),
+            uncounted: self.uncounted.saturating_add(other.uncounted),
+            uncounted_reason: other.uncounted_reason.or(self.uncounted_reason),
         }
     }
 
@@ -509,6 +515,8 @@ impl From<SubscriptionStats> for InputCounters {
             refused: s.refused,
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
+            uncounted: s.uncounted,
+            uncounted_reason: s.uncounted_reason,
         }
     }
 }

@@ -350,6 +350,7 @@ impl Control {
                         schema: Box::new(accept.schema.clone()),
                         qos: Box::new(edge.qos.clone()),
                         max_payload: edge.segment.layout.max_payload,
+                        first: edge.first,
                     });
                     self.watch_decided(key, &edge.socket);
                     let state = DialState::Matched { edge, since: self.now, pause };
@@ -382,7 +383,8 @@ impl Control {
         let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
         edge.ended.store(true, Relaxed);
         state.watch.remove(&edge);
-        state.inlet.events.push(SubscriptionEvent::Unmatched { publisher: edge.publisher, node: edge.node.to_string() });
+        let last = crate::protocol::reader::newest(&edge.segment).0;
+        state.inlet.events.push(SubscriptionEvent::Unmatched { publisher: edge.publisher, node: edge.node.to_string(), last });
         state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();

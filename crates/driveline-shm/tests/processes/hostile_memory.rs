@@ -225,7 +225,18 @@ fn samples_without_the_promised_checksum_are_refused_and_counted() {
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64), (7, 0)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
     let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
-    assert_eq!((stats.corrupt_checksum, stats.received), (u64::from(DEPTH), 1), "{stats:?}");
+    assert_eq!((stats.refused, stats.corrupt_checksum, stats.received), (u64::from(DEPTH), 0, 1), "{stats:?}");
+}
+
+/// A sample that is longer than its publisher promised at the match is not delivered; it is counted once, as refused.
+#[test]
+fn samples_longer_than_promised_are_refused_and_counted() {
+    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4", LAYOUT, &qos());
+    writer.ask("say p 1 100");
+    publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64 + 1)]);
+    assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
+    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    assert_eq!((stats.refused, stats.corrupt_header, stats.received), (u64::from(DEPTH), 0, 1), "{stats:?}");
 }
 
 /// An ACCEPT that offers no checksum to a subscription that asks for them is refused by the subscription itself.

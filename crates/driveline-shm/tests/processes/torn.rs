@@ -47,7 +47,10 @@ fn hunt(len: usize, depth: u32) {
         assert_eq!(n[0] + n[1], published, "{how}: received and missed account for all");
         report += &format!(" {}", n[0]);
         let stats = r.ask("stats s");
-        assert!(["corrupt_header", "corrupt_index", "corrupt_checksum"].iter().all(|k| stats.contains(&format!("\"{k}\":0"))), "{stats}");
+        assert!(
+            ["corrupt_header", "corrupt_index", "corrupt_checksum", "refused"].iter().all(|k| stats.contains(&format!("\"{k}\":0"))),
+            "{stats}"
+        );
     }
     println!("{report}");
     for p in readers.into_iter().chain([w]) {

@@ -172,7 +172,7 @@ impl FaultReader {
         let mut o = Observations::default();
         let subject = if topic == TOPICS[0] { self.subject.clone() } else { format!("{} {topic}", self.subject) };
         latency.finish(&subject, Quantity::Latency, &mut o);
-        let refused = subscription.host_stats().map_or(0, |s| s.corrupt_header + s.corrupt_checksum + s.corrupt_index);
+        let refused = subscription.host_stats().map_or(0, |s| s.corrupt_header + s.corrupt_checksum + s.corrupt_index + s.refused);
         for (name, n) in [("received", received), ("missed", missed), ("not whole", broken), ("refused as damaged", refused)] {
             o.counters.insert(format!("{topic} {name}"), n);
         }

@@ -12,7 +12,7 @@ use crate::options::{Reach, SubscriptionOptions, WaitMode};
 use crate::scope;
 use driveline_shm::{OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake};
 use driveline_types::service::ShortId;
-use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName};
+use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName, Uncounted};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,14 +60,21 @@ pub struct SubscriptionStats {
     pub expired: u64,
     /// Samples whose header, checksum or index made no sense.
     pub corrupt: u64,
-    /// Samples that lacked what their publisher had promised.
+    /// Samples that broke what their publisher had promised at the match: without its checksum, or longer than its `max_payload`.
+    /// At process reach there are none.
     pub refused: u64,
-    /// Samples of other hosts that did not reach this one, as their gateway reports with those that did.
+    /// Samples of other hosts that did not reach this one, as the gateway here reports: between two that did, and after the last one
+    /// once it is known how many there were.
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
     pub overwritten: u64,
+    /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
+    /// above is that of what is known. It falls when they are reached again.
+    pub uncounted: u64,
+    /// Why, of one of them.
+    pub uncounted_reason: Option<Uncounted>,
 }
 
 impl RawSubscription {
@@ -488,10 +495,12 @@ impl RawSubscription {
             superseded,
             expired: local.expired.saturating_add(host.expired),
             corrupt: host.corrupt_header.saturating_add(host.corrupt_checksum).saturating_add(host.corrupt_index),
-            refused: 0,
+            refused: host.refused,
             lost_on_the_way: host.lost_on_the_way,
             not_read: local.not_read.saturating_add(host.not_read).saturating_add(u64::from(self.host_head.is_some())),
             overwritten,
+            uncounted: host.uncounted,
+            uncounted_reason: host.uncounted_reason,
         }
     }
 

@@ -499,12 +499,19 @@ typedef struct {
   uint64_t superseded;
   // Samples whose header, checksum or index made no sense.
   uint64_t corrupt;
-  // Samples that lacked what their publisher had promised.
+  // Samples that broke what their publisher had promised at the match: without its checksum, or longer than its `max_payload`.
   uint64_t refused;
   // Samples of other hosts that did not reach this one.
   uint64_t lost_on_the_way;
   // Samples that can be read now.
   uint64_t not_read;
+  // Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
+  // is that of what is known.
+  uint64_t uncounted;
+  // Why, of one of them: 0 there is none; 1 its host is out of reach; 2 its host did not come back, or came back without it; 3 it
+  // ended, and its last number was not announced; 4 the gateway here gave its place to another publisher; 5 the gateway here has
+  // ended; others: a reason of a later release.
+  uint64_t uncounted_reason;
 } dl_subscription_stats;
 
 // A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an

@@ -55,6 +55,21 @@ public:
         return dl_subscription_matched(handle_.get(), &count) == DL_OK ? count : 0;
     }
 
+    /// Why it is not known how many samples a publisher of another host published after the newest one that came.
+    enum class Uncounted : std::uint64_t {
+        none = 0,
+        /// Its host is out of reach and may come back.
+        out_of_reach = 1,
+        /// Its host did not come back, or came back without it.
+        host_gone = 2,
+        /// It has ended, and its last number was not announced.
+        not_announced = 3,
+        /// The gateway here gave its place to another publisher.
+        gave_way = 4,
+        /// The gateway here has ended, and no other brings its samples.
+        gateway_gone = 5,
+    };
+
     struct Stats {
         /// Samples read.
         std::uint64_t received = 0;
@@ -68,19 +83,35 @@ public:
         std::uint64_t superseded = 0;
         /// Samples whose header, checksum or index made no sense.
         std::uint64_t corrupt = 0;
-        /// Samples that lacked what their publisher had promised.
+        /// Samples that broke what their publisher had promised at the match: without its checksum, or longer than its
+        /// `max_payload`.
         std::uint64_t refused = 0;
         /// Samples of other hosts that did not reach this one.
         std::uint64_t lost_on_the_way = 0;
         /// Samples that can be read now.
         std::uint64_t not_read = 0;
+        /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came:
+        /// the sum is that of what is known. It falls when they are reached again.
+        std::uint64_t uncounted = 0;
+        /// Why, of one of them. Values that are not named here are reasons of a later release.
+        Uncounted uncounted_reason = Uncounted::none;
     };
     /// Counters since creation. Published after the match = received + missed + superseded + expired + corrupt + refused +
     /// lost_on_the_way + not_read.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_subscription_stats>();
         if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};
-        return {c.received, c.missed, c.expired, c.overwritten, c.superseded, c.corrupt, c.refused, c.lost_on_the_way, c.not_read};
+        return {c.received,
+                c.missed,
+                c.expired,
+                c.overwritten,
+                c.superseded,
+                c.corrupt,
+                c.refused,
+                c.lost_on_the_way,
+                c.not_read,
+                c.uncounted,
+                static_cast<Uncounted>(c.uncounted_reason)};
     }
 
     /// The next event, if any.

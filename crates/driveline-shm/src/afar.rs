@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples of publishers on other hosts, which a gateway brings: how many did not get here. `docs/protocols/shm.md`, Counts from afar.
+//!
+//! The gateway's publisher says it in its segment, so that losses count which no sample follows. A publisher of an earlier release
+//! says it with each sample only.
+
+use crate::inlet::{Edge, has_unread};
+use crate::limits::{MAX_KNOWN_AFAR, MAX_SEQUENCE};
+use crate::protocol::reader;
+use crate::protocol::sleep::Sleeper as _;
+use crate::segment::Segment;
+use driveline_types::{SampleHeader, Uncounted};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
+
+const STATE_BITS: u32 = 16;
+const THERE: u16 = 1;
+const ENDED: u16 = 2;
+
+/// State of a publisher of another host, as the gateway here knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfarState {
+    /// It is there; what it has published since its newest sample here is not known yet.
+    #[default]
+    There,
+    /// It has ended, and its last number is known.
+    Ended,
+    /// It is not known how many samples it has published after the newest one here.
+    Unknown(Uncounted),
+}
+
+impl AfarState {
+    fn code(self) -> u16 {
+        match self {
+            Self::There => THERE,
+            Self::Ended => ENDED,
+            Self::Unknown(why) => u16::from(why.code()) + ENDED,
+        }
+    }
+
+    fn of_code(code: u16) -> Option<Self> {
+        match code {
+            0 => None,
+            THERE => Some(Self::There),
+            ENDED => Some(Self::Ended),
+            // A reason of a later release is a reason nevertheless.
+            more => Some(Self::Unknown(u8::try_from(more - ENDED).ok().and_then(Uncounted::of_code).unwrap_or(Uncounted::NotAnnounced))),
+        }
+    }
+}
+
+/// What a gateway says of the publisher whose samples it publishes here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AfarCount {
+    /// Which publisher, as in [`driveline_types::Remote`].
+    pub publisher: u64,
+    /// Number of its last sample, among those that it has written, before the first that counts here. `None`: not known, and no sample of it
+    /// came yet.
+    pub before: Option<u64>,
+    /// Of all that it has written, as far as is known, how many are not here.
+    pub missing: u64,
+    /// What became of it.
+    pub state: AfarState,
+}
+
+impl AfarCount {
+    /// Writes it into the segment of the gateway's publisher. Before a sample that it already counts.
+    pub(crate) fn write(&self, segment: &Segment) {
+        segment.afar_publisher().store(self.publisher, Relaxed);
+        segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
+        // Release: a reader that sees this count sees what it is counted from.
+        segment.afar_count().store((self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()), Release);
+    }
+
+    /// What a publisher says. `None`: it is not a gateway's, or one of an earlier release.
+    pub(crate) fn read(segment: &Segment) -> Option<Self> {
+        let word = segment.afar_count().load(Relaxed);
+        let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;
+        fence(Acquire);
+        let publisher = segment.afar_publisher().load(Relaxed);
+        Some(Self { publisher, before: segment.afar_before().load(Relaxed).checked_sub(1), missing: word >> STATE_BITS, state })
+    }
+}
+
+/// A publisher of another host whose edges are gone.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    publisher: u64,
+    /// How far its samples were received or counted, in its own numbers.
+    furthest: Option<u64>,
+    uncounted: Option<Uncounted>,
+}
+
+/// Publishers of other hosts whose edges are gone: how far each was read, and whether all of it is counted. The oldest give way.
+#[derive(Debug)]
+pub(crate) struct KnownAfar {
+    list: VecDeque<Known>,
+    /// Publishers of which that stays unknown, and why for the last of them: those that gave way, and those without a name.
+    uncounted: (u64, Option<Uncounted>),
+}
+
+impl Default for KnownAfar {
+    fn default() -> Self {
+        Self { list: VecDeque::with_capacity(MAX_KNOWN_AFAR), uncounted: (0, None) }
+    }
+}
+
+impl KnownAfar {
+    pub(crate) fn furthest(&self, publisher: u64) -> Option<u64> {
+        self.list.iter().find(|k| k.publisher == publisher)?.furthest
+    }
+
+    fn stays_unknown(&mut self, why: Option<Uncounted>) {
+        if why.is_some() {
+            self.uncounted = (self.uncounted.0.saturating_add(1), why);
+        }
+    }
+
+    /// An edge goes. Returns whether an older publisher was forgotten for it.
+    pub(crate) fn settle(&mut self, e: &Edge) -> bool {
+        let next = (reader::newest(&e.segment).0 + 1).max(e.next());
+        let uncounted = e.uncounted(|p| self.furthest(p));
+        let Some((publisher, furthest)) = e.counted_afar(next, |p| self.furthest(p)) else {
+            if let Some(publisher) = e.afar_publisher().filter(|_| uncounted.is_some()) {
+                return self.note(Known { publisher, furthest: None, uncounted });
+            }
+            self.stays_unknown(uncounted);
+            return false;
+        };
+        self.note(Known { publisher, furthest: Some(furthest), uncounted })
+    }
+
+    fn note(&mut self, new: Known) -> bool {
+        let at = self.list.iter().position(|k| k.publisher == new.publisher);
+        let before = at.and_then(|at| self.list.remove(at)).and_then(|k| k.furthest);
+        let oldest = if self.list.len() == MAX_KNOWN_AFAR { self.list.pop_front() } else { None };
+        self.stays_unknown(oldest.and_then(|oldest| oldest.uncounted));
+        self.list.push_back(Known { furthest: new.furthest.max(before), ..new });
+        oldest.is_some()
+    }
+
+    /// Publishers of which it is not known how many samples they have published, and why for one of them. Of several edges of a
+    /// publisher the newest knows best.
+    pub(crate) fn uncounted(&self, edges: &[Arc<Edge>]) -> (u64, Option<Uncounted>) {
+        let (mut count, mut why) = self.uncounted;
+        let mut add = |of: Option<Uncounted>| {
+            if of.is_some() {
+                (count, why) = (count + 1, of);
+            }
+        };
+        let newer = |at: usize, publisher: u64| edges.iter().skip(at).any(|e| e.afar_publisher() == Some(publisher));
+        self.list.iter().filter(|k| k.uncounted.is_some() && !newer(0, k.publisher)).for_each(|k| add(k.uncounted));
+        for (at, e) in edges.iter().enumerate() {
+            let uncounted = e.uncounted(|p| furthest_elsewhere(e, &edges[..at], p, self.furthest(p)));
+            add(uncounted.filter(|_| e.afar_publisher().is_none_or(|p| !newer(at + 1, p))));
+        }
+        (count, why)
+    }
+}
+
+impl Edge {
+    /// The publisher of another host, and how far its samples were received or counted as missed, in its own numbers, if all before `next` here were.
+    fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
+        let (publisher, lost) = (self.progress.afar.load(Relaxed), self.progress.lost_before.load(Relaxed).saturating_sub(1));
+        (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
+    }
+
+    /// The same of an edge whose publisher here is gone and of which nothing was taken, only passed over: the newest sample says whose they are. `before`: how far such a publisher was read by
+    /// the edges before this one. What was lost on the way since then nobody has counted yet.
+    fn passed_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
+        let passed = next.saturating_sub(self.first);
+        let (publisher, lost) = self.left_from_afar().filter(|_| passed != 0)?;
+        let furthest = lost.saturating_add(next.saturating_sub(1));
+        Some((publisher, before(publisher).map_or(furthest, |before| furthest.min(before.saturating_add(passed)))))
+    }
+
+    /// The same where a gateway says what is missing, which is counted as soon as it says so, up to the newest sample.
+    fn said_afar(&self) -> Option<(u64, u64)> {
+        let said = AfarCount::read(&self.segment).filter(|said| said.publisher != 0)?;
+        self.base(&said)?;
+        Some((said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)))
+    }
+
+    /// Whether its gateway says what is missing, not only with each sample.
+    pub(crate) fn says_what_is_missing(&self) -> bool {
+        self.said_afar().is_some()
+    }
+
+    /// The same of an edge whose publisher here is gone.
+    fn counted_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
+        let goes_on = AfarCount::read(&self.segment).filter(|said| before(said.publisher).is_some() && said.state == AfarState::Ended);
+        let goes_on = goes_on.map(|said| (said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)));
+        self.said_afar().or(goes_on).or_else(|| self.read_afar(next)).or_else(|| self.passed_afar(next, before))
+    }
+
+    /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
+    fn left_from_afar(&self) -> Option<(u64, u64)> {
+        let (sequence, slot) = reader::newest(&self.segment);
+        let mut header = SampleHeader::default();
+        let read = slot < crate::protocol::Segment::slots(&self.segment) && self.segment.read_header(slot, sequence, &mut header).is_ok();
+        header.remote.filter(|r| read && r.publisher != 0).map(|r| (r.publisher, r.lost))
+    }
+
+    /// The publisher of another host, if a gateway has named it.
+    fn afar_publisher(&self) -> Option<u64> {
+        let said = AfarCount::read(&self.segment).map_or(0, |said| said.publisher);
+        let said = if said == 0 { self.progress.afar.load(Relaxed) } else { said };
+        (said != 0).then_some(said)
+    }
+
+    /// How many samples are not here that do not count: before the one that was taken last, before the match, or before the first that came.
+    fn base(&self, said: &AfarCount) -> Option<u64> {
+        let progress = &self.progress;
+        let taken = progress.lost_before.load(Relaxed).checked_sub(1);
+        taken.or_else(|| progress.joined.load(Relaxed).checked_sub(1)).or(said.before)
+    }
+
+    /// Whether nothing was taken yet that says what is lost on the way to this host.
+    pub(crate) fn is_new_from_afar(&self) -> bool {
+        self.progress.lost_before.load(Relaxed) == 0
+    }
+
+    /// How many samples were lost on the way to this host since the sample taken before, given what is lost in all. Before the first sample counting begins
+    /// with the match, or where that is not known with that sample. What cannot be (losses do not become fewer) counts as none.
+    pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
+        let Some(in_all) = in_all else { return 0 };
+        let progress = &self.progress;
+        let first = progress.lost_before.load(Relaxed) == 0;
+        let base = if first { AfarCount::read(&self.segment).and_then(|said| self.base(&said)) } else { None };
+        let before = if first { base.map_or(0, |b| b.saturating_add(1)) } else { progress.lost_before.load(Relaxed) };
+        progress.lost_before.store(in_all.saturating_add(1), Relaxed);
+        if before == 0 { 0 } else { in_all.saturating_add(1).saturating_sub(before) }
+    }
+
+    /// How many samples are lost on the way that were not counted with a sample yet. `elsewhere`: how far the publisher's samples were counted by edges
+    /// before this one, in its own numbers.
+    pub(crate) fn lost_after(&self, elsewhere: impl FnOnce(u64) -> Option<u64>) -> u64 {
+        let Some(said) = AfarCount::read(&self.segment) else { return 0 };
+        let lost = self.base(&said).map_or(0, |base| said.missing.saturating_sub(base));
+        if !self.is_new_from_afar() || said.publisher == 0 {
+            return lost;
+        }
+        // Another gateway brought its samples until then.
+        let newest = reader::newest(&self.segment).0;
+        let here = (newest + 1).saturating_sub(self.first);
+        elsewhere(said.publisher).map_or(lost, |f| said.missing.saturating_add(newest).saturating_sub(f).saturating_sub(here))
+    }
+
+    /// Why it is not known how many samples its publisher on another host has published. `elsewhere`: as in [`Self::lost_after`].
+    pub(crate) fn uncounted(&self, elsewhere: impl FnOnce(u64) -> Option<u64>) -> Option<Uncounted> {
+        let ended = self.ended.load(Relaxed);
+        let said = AfarCount::read(&self.segment);
+        match said.map(|said| said.state) {
+            Some(AfarState::Unknown(why)) => Some(why),
+            Some(AfarState::Ended) => {
+                // Nothing of it came, and nobody knows what was to come.
+                let begun = said.is_some_and(|said| self.base(&said).is_some() || elsewhere(said.publisher).is_some());
+                (!begun).then_some(Uncounted::NotAnnounced)
+            }
+            Some(AfarState::There) => ended.then_some(Uncounted::GatewayGone),
+            None => (ended && !self.is_new_from_afar()).then_some(Uncounted::NotAnnounced),
+        }
+    }
+
+    /// Notes what is not here of its publisher on another host as the match begins.
+    pub(crate) fn joins_afar(&self) {
+        if let Some(said) = AfarCount::read(&self.segment).filter(|said| said.before.is_some()) {
+            self.progress.joined.store(said.missing.saturating_add(1), Relaxed);
+        }
+    }
+}
+
+/// How far the samples of a publisher of another host were received or counted by edges other than `new`, and by those before them.
+pub(crate) fn furthest_elsewhere(new: &Edge, edges: &[Arc<Edge>], publisher: u64, known: Option<u64>) -> Option<u64> {
+    let mut furthest = known;
+    for e in edges.iter().filter(|e| !std::ptr::eq(&***e, new)) {
+        let of = if e.ended.load(Relaxed) {
+            e.counted_afar(e.next(), |p| furthest.filter(|_| p == publisher))
+        } else {
+            // Another gateway brings them as well, or is gone and that was not found out yet: what is unread there is received or counted there.
+            e.said_afar().or_else(|| e.read_afar(reader::newest(&e.segment).0.saturating_add(1).max(e.next())))
+        };
+        furthest = furthest.max(of.filter(|(p, _)| *p == publisher).map(|(_, f)| f));
+    }
+    furthest
+}
+
+/// Passes over what edges before `new` have left unread of the publisher's samples before its sample `number`. Gives how many of them a gateway has counted,
+/// which are missed here and not lost on the way.
+pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
+    let mut passed = 0;
+    let left = edges.iter().filter(|e| !std::ptr::eq(&***e, new) && e.ended.load(Relaxed) && has_unread(e));
+    for e in left {
+        let newest = reader::newest(&e.segment).0;
+        // Newer ones are read yet.
+        if !e.left_from_afar().is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number) {
+            continue;
+        }
+        if AfarCount::read(&e.segment).is_some_and(|said| said.publisher == publisher) {
+            let unread = (newest + 1).saturating_sub(e.next());
+            crate::publication::add(&e.progress.counters.missed, unread);
+            passed += unread;
+        }
+        e.advance(newest);
+    }
+    passed
+}
