@@ -18,7 +18,8 @@ const PERIOD: Duration = Duration::from_millis(20);
 #[test]
 fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 20;
-    let qos = reliable(4);
+    // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
+    let qos = reliable(COUNT as u32);
     let rig = Rig::new(10, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
@@ -39,7 +40,7 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     let [of] = report.to_ros[0].publishers.as_slice() else { panic!("{report:?}") };
     assert_eq!((of.node.as_str(), of.ros_type.as_str(), of.converted), ("front/camera", "sensor_msgs/msg/Image", true));
     assert_eq!(report.to_ros[0].readers.len(), 1, "{report:?}");
-    assert_eq!(report.to_ros[0].dropped.get("not_written"), None);
+    assert_eq!((report.to_ros[0].dropped.get("not_written"), report.to_ros[0].replaced), (None, 0));
 }
 
 #[test]
@@ -95,20 +96,25 @@ fn a_camera_of_4_mib_at_50_hz_towards_ros_2_adds_up() {
     }
     let figures = || {
         let of = rig.report().to_ros.remove(0);
-        (of.carried, of.dropped.values().sum::<u64>())
+        (of.carried, of.dropped.values().sum::<u64>(), of.replaced)
     };
     eventually("each was carried or is counted", || figures().0 + figures().1 >= sent);
-    let (carried, dropped) = figures();
+    let (carried, dropped, replaced) = figures();
     assert_eq!(carried + dropped, sent);
-    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1).collect::<Vec<_>>();
-    let expected = COUNT - usize::try_from(dropped).unwrap();
-    eventually("all that was carried arrives", || big(&mut peer).len() >= expected);
     let sums: Vec<_> = (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect();
-    let mut next = 0;
-    for sum in big(&mut peer) {
-        next = (next..COUNT).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
-    }
-    assert_eq!((next, big(&mut peer).len()), (COUNT, expected), "and the last one");
+    // Numbers of the images that came; each of them whole, once and in order.
+    let numbers = |peer: &mut rig::Peer| {
+        let mut next = 0;
+        let big = peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1);
+        let numbers = big.map(|sum| {
+            next = (next..COUNT).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
+            next - 1
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    eventually("the last one, which nothing replaces", || numbers(&mut peer).last() == Some(&(COUNT - 1)));
+    let lost = (COUNT - numbers(&mut peer).len()) as u64;
+    assert!(lost <= dropped + replaced, "{lost} lost, {dropped} dropped, {replaced} replaced before they were acknowledged");
 }
 
 /// As above, the other way.
@@ -283,6 +289,22 @@ fn late_joiners_get_the_last_of_every_publisher() {
     take(&mut subscription, 3, |payload, _| found.push(payload[4] - 1));
     found.sort_unstable();
     assert_eq!(found, [1, 2, 3], "one of each, although each came after the others");
+}
+
+/// As `ros2 topic info -v` shows it.
+#[test]
+fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
+    let rules = json!([{ "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } }, { "topic": "/*", "direction": "to_ros" }]);
+    let qos =
+        [("reliable", reliable(7)), ("best_effort", Qos { depth: 9, ..Qos::default() }), ("lasting", lasting(11)), ("ruled", reliable(3))];
+    let topics: Vec<_> = qos.iter().map(|(topic, qos)| (*topic, 4096, qos.clone())).collect();
+    let rig = Rig::new(72, rules, &topics);
+    let _publishers: Vec<_> = qos.iter().map(|(topic, qos)| rig.publisher(topic, "talker", string_schema(), 4096, qos)).collect();
+    for (topic, shown) in [("reliable", "last 7"), ("best_effort", "last 9"), ("lasting", "last 11"), ("ruled", "last 31")] {
+        let mut peer = rig.peer(&format!("history rt/{topic}"));
+        eventually("discovered", || !peer.read().is_empty());
+        assert_eq!(peer.read(), [shown], "{topic}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
+use super::backlog::BacklogThreads;
 use super::dds::{DdsGraph, Nodes, configuration, refused};
 use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
 use super::error::GatewayError;
@@ -56,12 +57,14 @@ pub(super) struct Common {
     pub(super) clock: StampClock,
     /// Random number of this gateway.
     pub(super) mark: u64,
-    pub(super) writings: Mutex<Vec<Writing>>,
+    pub(super) writings: Arc<Mutex<Vec<Writing>>>,
     /// Local publishers that cannot go there, and why.
     pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
     notices: Notices,
     failed: OnceLock<String>,
-    waiting: Arc<Waiting>,
+    pub(super) waiting: Arc<Waiting>,
+    /// Before what they write to.
+    pub(super) backlogs: BacklogThreads,
     /// Behind everything that is part of it.
     zenoh: Option<Session>,
     /// Behind everything that is part of it.
@@ -285,7 +288,7 @@ impl Conductor {
         };
         let node =
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
-        let (writings, refusals, notices, failed) = (Mutex::default(), Mutex::default(), Notices::default(), OnceLock::new());
+        let (writings, refusals, notices, failed) = (Arc::default(), Mutex::default(), Notices::default(), OnceLock::new());
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
         let common = Arc::new(Common {
@@ -301,6 +304,7 @@ impl Conductor {
             notices,
             failed,
             waiting,
+            backlogs: BacklogThreads::default(),
             zenoh,
             dds,
         });

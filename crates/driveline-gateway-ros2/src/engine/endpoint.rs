@@ -54,7 +54,7 @@ pub(super) struct Endpoint {
     /// Over DDS, the hash of its type that it announces.
     pub(super) announced: Option<TypeHash>,
     pub(super) qos: EndpointQos,
-    /// How many samples it keeps, if that is known.
+    /// Samples that it keeps, if that is known; `u32::MAX` where it keeps all.
     pub(super) depth: Option<u32>,
     /// It is a gateway's.
     pub(super) gateway: bool,
@@ -98,7 +98,7 @@ impl Change {
             session: String::new(),
             announced: type_hash(&e.user_data),
             qos: e.qos,
-            depth: None,
+            depth: e.depth,
             gateway: is_gateway(&e.user_data),
             node: None,
         })))
@@ -124,7 +124,7 @@ impl Change {
             session: token.session,
             announced: None,
             qos: endpoint.qos.endpoint,
-            depth: (!endpoint.qos.keep_all).then_some(endpoint.qos.depth),
+            depth: Some(if endpoint.qos.keep_all { u32::MAX } else { endpoint.qos.depth }),
             gateway: token.enclave == GATEWAY_ENCLAVE,
             node: Some(RosNode::new(token.namespace, token.node)),
         };
@@ -190,8 +190,15 @@ mod tests {
         let hash = |digit: &str| format!("RIHS01_{}", digit.repeat(64));
         let announces = |user_data: String| {
             let (topic, type_name) = ("rt/chatter".into(), "std_msgs::msg::dds_::String_".into());
-            let found =
-                dds::Endpoint { handle: 1, gid: [1; 16], topic, type_name, qos: EndpointQos::default(), user_data: user_data.into_bytes() };
+            let found = dds::Endpoint {
+                handle: 1,
+                gid: [1; 16],
+                topic,
+                type_name,
+                qos: EndpointQos::default(),
+                depth: None,
+                user_data: user_data.into_bytes(),
+            };
             match Change::of_dds(dds::Found::Here(found)) {
                 Some(Change::Here(endpoint)) => endpoint.announced,
                 other => panic!("{other:?}"),

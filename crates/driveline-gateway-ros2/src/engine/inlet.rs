@@ -4,7 +4,7 @@
 use super::dds::HEAD_BYTES;
 use super::feed::Came;
 use super::lock;
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Written};
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::types::Crossing;
@@ -107,8 +107,8 @@ pub(super) struct Across {
 
 impl Across {
     /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of it yet. `None`: it is none, or too long; its inlet has counted
-    /// it then. May wait for readers.
-    pub(super) fn pass_on(&self, sample: &Came<'_>, unchecked: Option<&Crossing>) -> Option<Result<(), String>> {
+    /// it then. Does not wait.
+    pub(super) fn pass_on(&self, sample: &Came<'_>, unchecked: Option<&Crossing>) -> Option<Result<Written, String>> {
         let pieces = sample.sample.ok()?;
         let passed_on = PassedOn::new(pieces, self.longest).ok()?;
         unchecked.map_or(Ok(()), |crossing| crossing.check(&pieces.whole())).ok()?;

@@ -84,7 +84,8 @@ impl OutgoingTopic {
         let mut publishers: Vec<_> = mine.filter_map(publisher).collect();
         publishers.sort();
         let (carried, dropped) = self.counters.figures();
-        Ros2TopicReport { topic: self.topic.to_string(), publishers, carried, dropped, ..Ros2TopicReport::default() }
+        let (topic, replaced) = (self.topic.to_string(), self.counters.replaced());
+        Ros2TopicReport { topic, publishers, carried, replaced, dropped, ..Ros2TopicReport::default() }
     }
 }
 
@@ -332,8 +333,8 @@ impl Sender {
                 crossing,
                 qos: of_publisher(qos, &self.rule.qos),
                 depth: self.rule.qos.depth.unwrap_or(qos.depth),
-                max_blocking: Duration::from_millis(qos.max_blocking_ms.into()),
                 lifespan: qos.lifespan_ms.map(|ms| Duration::from_millis(ms.into())),
+                apart: self.common.profiles().count() > 1,
                 publisher: Some(node.clone()),
                 node: ros_node(&node),
             };
@@ -422,7 +423,10 @@ impl Sender {
         let mut taken = false;
         for outlet in &carried.outlets {
             match outlet.write(&converted.parts(), Some(&slot), published) {
-                Ok(()) => taken = true,
+                Ok(written) => {
+                    taken = true;
+                    self.counters.written(&written, "not_written", |why| self.tell(&format!("a sample is dropped (not_written): {why}")));
+                }
                 Err(e) => {
                     if self.counters.dropped("not_written") {
                         self.tell(&format!("a sample is dropped (not_written): {e}"));

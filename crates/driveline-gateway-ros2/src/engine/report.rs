@@ -35,6 +35,7 @@ impl Conductor {
             topic.remarks.extend(of_profile.remarks);
             topic.carried += of_profile.carried;
             topic.across += of_profile.across;
+            topic.replaced += of_profile.replaced;
             for (reason, count) in of_profile.dropped {
                 *topic.dropped.entry(reason).or_default() += count;
             }

@@ -255,7 +255,15 @@ impl Shared {
                     };
                     match inlet.across.get().and_then(|across| across.pass_on(sample, unchecked)) {
                         None => {}
-                        Some(Ok(())) => self.counters.passed_on(),
+                        Some(Ok(written)) => {
+                            self.counters.passed_on();
+                            let tell = |why: &str| {
+                                let node = &inlet.node;
+                                common
+                                    .tell(format!("topic '/{}': a sample of node '{node}' is dropped (not_passed_on): {why}", self.topic));
+                            };
+                            self.counters.written(&written, "not_passed_on", tell);
+                        }
                         Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
                     }
                     return;

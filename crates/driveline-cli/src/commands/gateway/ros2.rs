@@ -189,6 +189,12 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
     if topic.across > 0 {
         text += &format!("  {} passed from one profile of ROS 2 to the other\n", count(topic.across, "sample"));
     }
+    if topic.replaced > 0 {
+        text += &format!(
+            "  {} replaced (keep last) before all subscriptions had acknowledged them; to lose fewer, raise `depth` at the publisher or in the rule's `qos`\n",
+            count(topic.replaced, "sample")
+        );
+    }
     topic.publishers.iter().for_each(|p| text += &publisher(out, p));
     if out {
         if topic.publishers.is_empty() {
@@ -236,6 +242,7 @@ mod tests {
             remarks: Vec::new(),
             carried,
             across: 0,
+            replaced: 0,
             dropped: BTreeMap::from([("too_long".to_owned(), 2), ("lost".to_owned(), 0)]),
         }
     }

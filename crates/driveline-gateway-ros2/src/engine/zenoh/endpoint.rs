@@ -143,16 +143,27 @@ impl Writer {
         self.announced.gid
     }
 
-    /// Hands a sample over, in parts of which some are in `slot`. Whether these must be copied depends on who else keeps them.
-    /// `source_timestamp`: on the wall clock, in nanoseconds. Blocks as long as links have no room, within bounds.
-    pub(in crate::engine) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
+    /// Puts a sample together from parts of which some are in `slot`, and numbers it: a sample that is not put afterwards is one that its subscriptions know
+    /// to be lost. Whether the parts in `slot` must be copied depends on who else keeps them. `source_timestamp`: on the wall clock, in nanoseconds.
+    pub(in crate::engine) fn prepare(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<Prepared, String> {
         // A cache would hold the slot for as long as it has the sample.
         let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let attachment = Attachment { sequence, source_timestamp, gid: self.announced.gid }.encode();
-        let put = self.publisher.put(payload).attachment(&attachment[..]);
+        Ok(Prepared { payload, attachment: attachment.to_vec() })
+    }
+
+    /// Hands a sample over. Blocks as long as links have no room, within bounds.
+    pub(in crate::engine) fn put(&self, sample: Prepared) -> Result<(), String> {
+        let put = self.publisher.put(sample.payload).attachment(sample.attachment);
         self.under_way.during((), || put.wait()).unwrap_or_else(|| Err(ENDS.into())).map_err(text)
     }
+}
+
+/// A sample that can be put.
+pub(in crate::engine) struct Prepared {
+    payload: ZBytes,
+    attachment: Vec<u8>,
 }
 
 /// A subscription, which ends with this value.

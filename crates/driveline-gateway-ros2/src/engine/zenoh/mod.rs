@@ -12,7 +12,7 @@ mod routers;
 pub(super) mod service;
 
 pub(super) use config::UNANSWERED;
-pub(super) use endpoint::{Reader, Writer, WriterConfig};
+pub(super) use endpoint::{Prepared, Reader, Writer, WriterConfig};
 pub(super) use inbox::Inbox;
 
 use super::endpoint::Changes;
