@@ -5,7 +5,9 @@
 mod rig;
 
 use driveline_msgs::{Image, ImageView};
-use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
+use driveline_shm::{
+    Participant, ParticipantConfig, PublisherConfig, PublisherEvent, RefusalCode, SchemaRequest, SubscriptionConfig, SubscriptionEvent,
+};
 use driveline_types::{Plain, PlainRef, Qos, Remote, SampleHeader};
 use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
 use rig::{Rig, Vendor, eventually, sum};
@@ -212,7 +214,7 @@ fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
 fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     const COUNT: usize = 3000;
     let qos = reliable(1024);
-    let rig = Rig::new(22, json!([{ "topic": "/imu", "direction": "to_ros" }]), &[("imu", 4096, qos.clone())]);
+    let rig = Rig::new(22, json!([{ "topic": "/imu", "direction": "to_ros" }]), &[("imu", 4096, Qos::default())]);
     let mut publisher = rig.publisher("imu", "imu", string_schema(), 4096, &qos);
     let mut peer = rig.peer("sub rt/imu string rv0");
     // What is written before DDS has matched is not for that reader.
@@ -336,9 +338,17 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
 #[test]
 fn a_subscription_that_does_not_match_is_told_with_the_reason() {
     let rig = Rig::new(16, json!([{ "topic": "/chatter", "direction": "to_ros" }]), &[("chatter", 4096, Qos::default())]);
-    let publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     eventually("matched here", || publisher.matched() == 1);
     let mut peer = rig.peer("sub rt/chatter string rt1");
+    eventually("the publisher hears of it", || {
+        let refused = |event: PublisherEvent| match event {
+            PublisherEvent::Refused { code: RefusalCode::Qos, text } => text.contains("requests reliable"),
+            _ => false,
+        };
+        publisher.poll_event().is_some_and(refused)
+    });
+    assert_eq!(publisher.matched(), 1, "nobody but the gateway reads");
     eventually("told", || rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable"));
     assert!(rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local"));
     assert!(peer.samples().is_empty());
@@ -347,6 +357,32 @@ fn a_subscription_that_does_not_match_is_told_with_the_reason() {
     assert!(rig.report().to_ros[0].readers.is_empty());
     drop(peer);
     eventually("forgotten", || rig.refused().is_empty());
+}
+
+#[test]
+fn a_rule_that_promises_more_than_a_publisher_offers_is_told() {
+    let rules = json!([{ "topic": "/chatter", "direction": "to_ros", "qos": { "reliability": "reliable", "depth": 64 } }]);
+    let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
+    let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    eventually("told", || rig.told("what node 'talker' publishes is offered as more in ROS 2 than it is here: RELIABILITY"));
+    let remarks = rig.report().to_ros.remove(0).remarks;
+    assert!(matches!(remarks.as_slice(), [one] if one.contains("(best_effort here, reliable there)")), "{remarks:?}");
+}
+
+/// Each end is what it is; nothing in between is less, nor more.
+#[test]
+fn a_subscription_here_that_a_node_does_not_satisfy_is_told_on_both_sides() {
+    let rules = json!([{ "topic": "/weak", "direction": "from_ros" }, { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } }]);
+    let rig = Rig::new(74, rules, &[]);
+    let (mut of_weak, mut of_ruled) = (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
+    let _peers = [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
+    eventually("the gateway tells", || rig.told("topic '/weak': a subscription here does not match what node"));
+    eventually("and whose fault it is", || rig.told("(the rule's `qos` has the gateway offer less here than the node does)"));
+    for subscription in [&mut of_weak, &mut of_ruled] {
+        eventually("the subscription hears of it", || {
+            subscription.poll_event().is_some_and(|e| matches!(e, SubscriptionEvent::Refused { code: RefusalCode::Qos, .. }))
+        });
+    }
 }
 
 #[test]
@@ -360,10 +396,16 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     let _writer = rig.peer("pub rt/in string 1 1 0 rt1");
     let mut peer = rig.peer("graph");
     eventually("seen", || peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0"));
-    drop(publisher);
+    // A subscription here is its node's.
+    let mut config = SubscriptionConfig::new("in".parse().unwrap(), "rear/listener".parse().unwrap(), SchemaRequest::Any);
+    config.qos = reliable(4);
+    let subscription = rig.participant.create_subscription(config).unwrap();
+    eventually("seen as well", || peer.has_printed("/rear listener 1 0") && peer.has_printed("/ driveline 0 0"));
+    drop((publisher, subscription));
     eventually("gone", || {
         let lines = peer.read();
-        lines.iter().rposition(|l| l.starts_with("/ driveline")).is_some_and(|last| lines[last + 1..].is_empty() && lines.len() > 2)
+        let last = lines.iter().rposition(|l| l.starts_with("/ driveline"));
+        last.is_some_and(|last| lines[last] == "/ driveline 1 0" && lines[last + 1..].is_empty() && last > 3)
     });
 }
 
@@ -391,7 +433,7 @@ fn nodes_know_each_other(domain_id: u32, release: &str, vendor: Vendor, other: V
     }
     eventually("the node that writes is known here", named);
     eventually("the one that reads is known here", || rig.report().to_ros[0].readers == ["/rear/listener"]);
-    eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ driveline 1 0"));
+    eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ reader 1 0"));
     eventually("what both say is there", || said.read().len() == 2);
     let mut said = said.read().to_vec();
     said.sort();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
+use super::asking::Asking;
 use super::backlog::BacklogThreads;
 use super::dds::{DdsGraph, Nodes, configuration, refused};
 use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
@@ -168,6 +169,7 @@ pub(super) struct Conductor {
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
+    asking: Asking,
     /// Sessions in Zenoh of other gateways that are in the same DDS domain as well.
     pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
@@ -335,6 +337,7 @@ impl Conductor {
             readers: HashMap::new(),
             nodes: Nodes::new(),
             told: HashSet::new(),
+            asking: Asking::default(),
             beside: BTreeSet::new(),
             graph,
             control,
@@ -391,6 +394,8 @@ impl Conductor {
         }
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
+        let nodes = &self.nodes;
+        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| nodes.get(&reader.gid).cloned());
         let due = self.services.look(&self.nodes);
         let said = self.say(&writings);
         self.control.desk.answer(|| self.report(&writings));

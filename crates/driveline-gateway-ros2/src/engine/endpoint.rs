@@ -9,7 +9,7 @@ use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
 use driveline_rosidl::TypeHash;
 use driveline_runtime::ros2::is_token;
-use driveline_types::{NodeName, TopicName};
+use driveline_types::{NodeName, Qos, TopicName};
 use std::fmt;
 
 /// A profile: by what nodes of ROS 2 are reached.
@@ -176,6 +176,10 @@ pub(super) struct Writing {
     pub(super) converted: bool,
     /// Who publishes here; of what passes from one profile to the other, nobody.
     pub(super) publisher: Option<NodeName>,
+    /// What that publisher offers here.
+    pub(super) offered: Option<Qos>,
+    /// What to know of a publisher that offers less here than the writer does in ROS 2.
+    pub(super) weaker: Option<String>,
     /// In the ROS graph.
     pub(super) node: RosNode,
     pub(super) qos: EndpointQos,

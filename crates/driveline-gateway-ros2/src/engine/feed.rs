@@ -14,9 +14,9 @@ use crate::qos::ReaderClass;
 use crate::types::Crossing;
 use ::zenoh::bytes::ZBytes;
 use driveline_runtime::ros2::Rule;
-use driveline_types::Durability;
-use std::collections::BTreeMap;
+use driveline_types::{Durability, TopicName};
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -55,8 +55,14 @@ pub(super) struct Came<'a> {
     pub(super) sample: Result<Pieces<'a>, usize>,
 }
 
-/// Readers of one topic, by what they ask for, type and hash.
-type Readers<T> = Mutex<BTreeMap<(ReaderClass, String, String), T>>;
+/// Nodes here that are shown as subscriptions of a topic at most; of the others, ROS 2 sees the gateway.
+const MOST_SHOWN: usize = 64;
+
+/// What a reader asks for, type and hash.
+type ReaderKey = (ReaderClass, String, String);
+
+/// Readers of one topic.
+type Readers<T> = Mutex<BTreeMap<ReaderKey, T>>;
 
 /// See [`Feed::Dds`].
 pub(super) struct DdsReader {
@@ -67,14 +73,12 @@ pub(super) struct DdsReader {
 
 pub(super) enum Feed {
     /// `kept`: of each reader.
-    Dds {
-        readers: Readers<Arc<DdsReader>>,
-        waiting: dds::Waiting,
-        kept: u32,
-    },
+    Dds { readers: Readers<Arc<DdsReader>>, waiting: dds::Waiting, kept: u32 },
     Zenoh {
         readers: Readers<zenoh::Reader>,
         inbox: Arc<zenoh::Inbox>,
+        /// Nodes here that are shown as subscriptions of each reader.
+        shown: Mutex<BTreeMap<(ReaderKey, RosNode), zenoh::Announced>>,
     },
 }
 
@@ -96,7 +100,8 @@ impl Feed {
                 Ok(Self::Dds { readers: Readers::default(), waiting, kept })
             }
             Profile::Zenoh => {
-                Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept as usize, longest(rule))) })
+                let inbox = Arc::new(zenoh::Inbox::new(kept as usize, longest(rule)));
+                Ok(Self::Zenoh { readers: Readers::default(), inbox, shown: Mutex::default() })
             }
         }
     }
@@ -134,7 +139,7 @@ impl Feed {
                 drop(readers);
                 waiting.wake();
             }
-            Self::Zenoh { readers, inbox } => {
+            Self::Zenoh { readers, inbox, .. } => {
                 if let Entry::Vacant(none) = lock(readers).entry(key) {
                     none.insert(common.zenoh()?.reader(of, class, &RosNode::gateway(), inbox)?);
                 }
@@ -239,6 +244,24 @@ impl Feed {
         match self {
             Self::Dds { waiting, .. } => waiting.wake(),
             Self::Zenoh { inbox, .. } => inbox.signal.raise(),
+        }
+    }
+
+    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor does, for all topics.
+    pub(super) fn show(&self, common: &Common, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
+        let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else { return };
+        let readers = lock(readers);
+        let mut shown = lock(shown);
+        shown.retain(|(key, node), _| readers.contains_key(key) && nodes.contains(node));
+        for key in readers.keys() {
+            for node in nodes.iter().take(MOST_SHOWN) {
+                let Entry::Vacant(none) = shown.entry((key.clone(), node.clone())) else { continue };
+                let (class, type_name, hash) = key;
+                // If Zenoh refuses it, samples pass nonetheless, and it is tried again.
+                if let Ok(announced) = session.show_reader(topic, *class, (type_name, hash), node) {
+                    none.insert(announced);
+                }
+            }
         }
     }
 

@@ -298,6 +298,8 @@ impl Incoming {
             lifespan: None,
             apart: true,
             publisher: None,
+            offered: None,
+            weaker: None,
             node: ros_name_of(node, &endpoint.gid),
         };
         match Outlet::open(common, profile, offer) {
@@ -395,9 +397,16 @@ impl Incoming {
         }
     }
 
-    /// Ids of all readers in DDS.
-    pub(super) fn dds_readers(&self) -> Vec<[u8; 16]> {
-        self.topics.values().flat_map(|t| t.shared.feed.dds_readers()).collect()
+    /// Ids of all readers in DDS, each of the nodes here that subscribe to its topic, or of the gateway where none does.
+    pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
+        let of = |shared: &Shared| {
+            let (gids, mut nodes) = (shared.feed.dds_readers(), shared.subscribers());
+            if nodes.is_empty() {
+                nodes.insert(RosNode::gateway());
+            }
+            nodes.into_iter().flat_map(move |node| gids.clone().into_iter().map(move |gid| (node.clone(), gid))).collect::<Vec<_>>()
+        };
+        self.topics.values().flat_map(|t| of(&t.shared)).collect()
     }
 
     pub(super) fn report(&self) -> Vec<Ros2TopicReport> {

@@ -6,11 +6,12 @@ use super::feed::Came;
 use super::lock;
 use super::outlet::{Outlet, Written};
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
-use crate::qos::{EndpointQos, ReaderClass};
+use crate::qos::{DurabilityKind, EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
-use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
-use driveline_types::{Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig, PublisherEvent, RefusalCode};
+use driveline_types::{Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock};
 
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
@@ -51,8 +52,19 @@ pub(super) struct Inlet {
     topic: TopicName,
     /// Where its samples go by the other profile. It may come later, when there is room for it.
     pub(super) across: OnceLock<Across>,
+    /// Nodes here that subscribe.
+    subscribers: Mutex<BTreeSet<NodeName>>,
     /// For the topic's thread alone, which may wait with it.
     publishing: Mutex<Publishing>,
+}
+
+/// What has happened to an inlet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Happened {
+    /// Other nodes subscribe than before.
+    pub(super) changed: bool,
+    /// Why subscriptions here do not match, for people.
+    pub(super) refused: Vec<String>,
 }
 
 struct Publishing {
@@ -137,6 +149,11 @@ fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     Some(known.filter(|known| number > *known).map_or(0, |known| number.abs_diff(known) - 1))
 }
 
+/// What a writer keeps for late joiners, in Driveline's terms.
+fn lasting(offered: &EndpointQos) -> Durability {
+    if offered.durability >= DurabilityKind::TransientLocal { Durability::TransientLocal } else { Durability::Volatile }
+}
+
 impl Inlet {
     pub(super) fn open(
         participant: &Participant,
@@ -153,7 +170,37 @@ impl Inlet {
         config.loans = 1;
         let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, dropped: 0 });
         let (source_time, topic) = (rule.source_time, topic.clone());
-        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across: OnceLock::new(), publishing })
+        let (across, subscribers) = (OnceLock::new(), Mutex::default());
+        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across, subscribers, publishing })
+    }
+
+    /// Nodes here that subscribe, as of the last [`hear`](Self::hear).
+    pub(super) fn subscribers(&self) -> BTreeSet<NodeName> {
+        lock(&self.subscribers).clone()
+    }
+
+    /// What has happened since the last call. For the topic's thread.
+    pub(super) fn hear(&self) -> Happened {
+        let (mut happened, mut any) = (Happened::default(), false);
+        let mut publishing = lock(&self.publishing);
+        while let Some(event) = publishing.publisher.poll_event() {
+            any = true;
+            // That the type or the QoS differs is the graph's mistake, or a rule's; other reasons pass, or are those of strangers.
+            if let PublisherEvent::Refused { code: RefusalCode::Qos | RefusalCode::Type, text } = event {
+                let weakened = self.offered.reliability > self.class.reliability || self.class.durability < lasting(&self.offered);
+                let why = if weakened { " (the rule's `qos` has the gateway offer less here than the node does)" } else { "" };
+                let text = format!("a subscription here does not match what node '{}' publishes in ROS 2: {text}{why}", self.node);
+                happened.refused.push(text);
+            }
+        }
+        if any {
+            let now: BTreeSet<_> = publishing.publisher.subscriptions().into_iter().map(|s| s.node).collect();
+            drop(publishing);
+            let mut before = lock(&self.subscribers);
+            happened.changed = *before != now;
+            *before = now;
+        }
+        happened
     }
 
     /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.
@@ -227,7 +274,7 @@ mod tests {
     use driveline_runtime::graph::ByteSize;
     use driveline_runtime::ros2::{Direction, Form};
     use driveline_shm::{ParticipantConfig, SchemaRequest, SubscriptionConfig};
-    use driveline_types::{Durability, Reliability};
+    use driveline_types::Reliability;
     use zenoh::bytes::ZBytes;
 
     /// As Zenoh cuts a long sample for its links.

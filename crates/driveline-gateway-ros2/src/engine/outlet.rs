@@ -15,7 +15,7 @@ use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{TokenQos, key_hash};
 use crate::types::Crossing;
 use bytes::Bytes;
-use driveline_types::{NodeName, TopicName};
+use driveline_types::{NodeName, Qos, TopicName};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,6 +51,10 @@ pub(super) struct Offer<'a> {
     pub(super) apart: bool,
     /// Who publishes here; `None`: it passes from the other profile.
     pub(super) publisher: Option<NodeName>,
+    /// What that publisher offers.
+    pub(super) offered: Option<Qos>,
+    /// What to know of it, if that is less.
+    pub(super) weaker: Option<String>,
     /// In the ROS graph.
     pub(super) node: RosNode,
 }
@@ -152,6 +156,8 @@ impl Outlet {
             ros_type: crossing.ros.to_string(),
             converted: crossing.kind.is_some(),
             publisher: offer.publisher,
+            offered: offer.offered,
+            weaker: offer.weaker,
             node: offer.node,
             qos,
         };

@@ -82,14 +82,15 @@ impl Conductor {
         }
     }
 
-    /// What is to be known of subscriptions in ROS 2 that get samples of a topic.
+    /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers).filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
         let of = |(w, r): (&Writing, &Endpoint)| {
             let remarks = Some(remarks(w, r)).filter(|remarks| !remarks.is_empty())?;
             Some(format!("a subscription of node {} {WITH_A_REMARK}: {}", self.node_of(&r.gid), remarks.join("; ")))
         };
-        let all: BTreeSet<_> = matched.filter_map(of).take(MAX_REMARKS).collect();
+        let weaker = writings.iter().filter(|w| w.topic.as_str() == topic).filter_map(|w| w.weaker.clone());
+        let all: BTreeSet<_> = weaker.chain(matched.filter_map(of)).take(MAX_REMARKS).collect();
         all.into_iter().collect()
     }
 

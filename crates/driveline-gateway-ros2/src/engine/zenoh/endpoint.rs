@@ -99,10 +99,20 @@ impl Session {
             }
             subscriber.wait().map(|s| Box::new(s) as Box<dyn Any + Send + Sync>).map_err(text)
         };
-        let qos = TokenQos { endpoint: class.requests(), keep_all: true, ..TokenQos::default() };
-        let endpoint = TokenEndpoint { topic: format!("/{}", of.topic), type_name: of.type_name.clone(), hash: of.hash.clone(), qos };
+        let endpoint = reading(&of.topic, class, (&of.type_name, &of.hash));
         let (subscriber, announced) = self.announce(node, Kind::Subscription, endpoint, declare)?;
         Ok(Reader { _subscriber: subscriber, _announced: announced })
+    }
+
+    /// Shows a node here that subscribes to what a reader of the gateway brings, as long as what this returns lasts.
+    pub(in crate::engine) fn show_reader(
+        &self,
+        topic: &TopicName,
+        class: ReaderClass,
+        of: (&str, &str),
+        node: &RosNode,
+    ) -> Result<Announced, String> {
+        Ok(self.announce(node, Kind::Subscription, reading(topic, class, of), || Ok(()))?.1)
     }
 
     /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of it. Does not wait for it.
@@ -120,6 +130,12 @@ impl Session {
         };
         kept.callback(each).wait().map_err(text)
     }
+}
+
+/// A subscription of this type and hash, as its token says it.
+fn reading(topic: &TopicName, class: ReaderClass, (type_name, hash): (&str, &str)) -> TokenEndpoint {
+    let qos = TokenQos { endpoint: class.requests(), keep_all: true, ..TokenQos::default() };
+    TokenEndpoint { topic: format!("/{topic}"), type_name: type_name.into(), hash: hash.into(), qos }
 }
 
 /// Parts in a row. `slot`: what some of them may lie in, which are kept instead of copied.

@@ -38,7 +38,7 @@ use zenoh::liveliness::LivelinessToken;
 type OwnIds = Arc<Mutex<HashSet<Gid>>>;
 
 /// What others see of an endpoint of the gateway. It ends with this value.
-struct Announced {
+pub(super) struct Announced {
     gid: Gid,
     ids: OwnIds,
     _token: LivelinessToken,
