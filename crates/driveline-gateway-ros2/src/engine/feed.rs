@@ -17,6 +17,7 @@ use driveline_runtime::ros2::Rule;
 use driveline_types::{Durability, TopicName};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,8 +50,10 @@ pub(super) struct Came<'a> {
     pub(super) source_timestamp: i64,
     /// Its number among those of its writer, from 1, where it tells.
     pub(super) number: Option<i64>,
-    /// Samples that did not come, of whichever writer, so far.
-    pub(super) lost: u64,
+    /// Samples of this class that did not come, of whichever writer, and that no header has yet: the inlet that counts one takes it from here.
+    pub(super) lost: &'a AtomicU64,
+    /// Samples of its writer that came before it and found no room: they are among those that its number shows to be missing.
+    pub(super) rejected: u64,
     /// The sample, as it came; or its length, if it is longer than anything that is kept.
     pub(super) sample: Result<Pieces<'a>, usize>,
 }
@@ -68,6 +71,10 @@ type Readers<T> = Mutex<BTreeMap<ReaderKey, T>>;
 pub(super) struct DdsReader {
     class: ReaderClass,
     reader: dds::Reader,
+    /// Losses that were seen so far.
+    seen: AtomicU64,
+    /// Those among them that no header has yet.
+    lost: AtomicU64,
     _topic: dds::Entity,
 }
 
@@ -135,7 +142,7 @@ impl Feed {
                 };
                 let reader = dds.reader(&topic, &config).map_err(text)?;
                 waiting.add(&reader.entity).map_err(text)?;
-                readers.insert(key, Arc::new(DdsReader { class, reader, _topic: topic }));
+                readers.insert(key, Arc::new(DdsReader { class, reader, seen: AtomicU64::new(0), lost: AtomicU64::new(0), _topic: topic }));
                 drop(readers);
                 waiting.wake();
             }
@@ -181,12 +188,16 @@ impl Feed {
                     let losses = r.reader.losses();
                     let Some(sample) = r.reader.take().map_err(|e| e.to_string())? else { continue };
                     any = true;
+                    let losses = u64::from(losses.0) + u64::from(losses.1);
+                    // DDS does not tell whose they are: one inlet has them, and none has them twice.
+                    r.lost.fetch_add(losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)), Ordering::Relaxed);
                     each(&Came {
                         writer: sample.writer.into(),
                         class: r.class,
                         source_timestamp: sample.source_timestamp,
                         number: None,
-                        lost: u64::from(losses.0) + u64::from(losses.1),
+                        lost: &r.lost,
+                        rejected: 0,
                         sample: Ok(sample.bytes().into()),
                     });
                 }
@@ -202,7 +213,9 @@ impl Feed {
                     class: arrived.class,
                     source_timestamp: attachment.source_timestamp,
                     number: Some(attachment.sequence),
-                    lost: inbox.losses().0,
+                    // Each loss shows in the numbers of its publisher.
+                    lost: &AtomicU64::new(0),
+                    rejected: arrived.rejected,
                     sample,
                 });
                 Ok(true)

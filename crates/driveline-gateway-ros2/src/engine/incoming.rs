@@ -253,7 +253,7 @@ impl Incoming {
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
         let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule)?;
-        inlet.remark = remark(endpoint, &inlet);
+        inlet.remark = remark(endpoint, &inlet).or_else(|| keeps_less(endpoint, &inlet, late));
         let shared = self.topic(common, topic, rule)?;
         inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
@@ -474,6 +474,17 @@ fn remark(endpoint: &Endpoint, inlet: &Inlet) -> Option<String> {
     let remedy = if inlet.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
         "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
+    ))
+}
+
+/// What is to be known of a writer that keeps more for late joiners than its inlet does.
+fn keeps_less(endpoint: &Endpoint, inlet: &Inlet, late: u32) -> Option<String> {
+    let all = endpoint.depth.filter(|depth| *depth > late && inlet.class.durability == Durability::TransientLocal)?;
+    let all = if all == u32::MAX { "all samples".to_owned() } else { format!("{all} samples") };
+    Some(format!(
+        "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; give the rule `qos: {{depth: …}}`, at most {}",
+        inlet.node,
+        Qos::MAX_DEPTH
     ))
 }
 

@@ -12,6 +12,7 @@ use driveline_runtime::ros2::{Rule, SourceTime};
 use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig, PublisherEvent, RefusalCode};
 use driveline_types::{Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
@@ -70,6 +71,8 @@ pub(super) struct Happened {
 struct Publishing {
     publisher: Publisher,
     taken: u64,
+    /// Samples that did not come and that no number shows to be missing.
+    lost: u64,
     dropped: u64,
 }
 
@@ -82,6 +85,8 @@ pub(super) struct Numbers {
     before: Option<i64>,
     /// Numbers that were left out.
     gaps: u64,
+    /// Samples that came and found no room, and are not among these yet.
+    rejected: u64,
 }
 
 impl Numbers {
@@ -97,6 +102,13 @@ impl Numbers {
         self.last = Some(number);
         self.gaps = self.gaps.saturating_add(gap);
         Some(gap)
+    }
+
+    /// How many of `gap` missing samples did not come: `rejected` more came and found no room, which is counted elsewhere.
+    pub(super) fn lost(&mut self, gap: u64, rejected: u64) -> u64 {
+        let known = self.rejected.saturating_add(rejected);
+        self.rejected = known.saturating_sub(gap);
+        gap.saturating_sub(known)
     }
 
     /// Numbers that were left out so far.
@@ -168,7 +180,7 @@ impl Inlet {
         config.qos = qos;
         config.pins = rule.pins.unwrap_or(config.pins);
         config.loans = 1;
-        let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, dropped: 0 });
+        let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, lost: 0, dropped: 0 });
         let (source_time, topic) = (rule.source_time, topic.clone());
         let (across, subscribers) = (OnceLock::new(), Mutex::default());
         Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across, subscribers, publishing })
@@ -206,6 +218,7 @@ impl Inlet {
     /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.
     pub(super) fn take(&self, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
         let mut publishing = lock(&self.publishing);
+        publishing.lost += sample.lost.swap(0, Ordering::Relaxed);
         let result = self.publish(&mut publishing, sample, gaps, outside);
         publishing.taken += 1;
         if result.is_err() {
@@ -258,7 +271,7 @@ impl Inlet {
         }
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
-        let lost = sample.lost.saturating_add(gaps).saturating_add(to.dropped);
+        let lost = to.lost.saturating_add(gaps).saturating_add(to.dropped);
         header.remote = Some(Remote { host: outside.mark, lost, publisher: 0, transit_ns, offset_error_ns: error_ns });
         to.publisher.publish(loan, &mut header).map_err(Dropped::no_room)?;
         Ok(())
@@ -275,6 +288,7 @@ mod tests {
     use driveline_runtime::ros2::{Direction, Form};
     use driveline_shm::{ParticipantConfig, SchemaRequest, SubscriptionConfig};
     use driveline_types::Reliability;
+    use std::sync::atomic::AtomicU64;
     use zenoh::bytes::ZBytes;
 
     /// As Zenoh cuts a long sample for its links.
@@ -318,7 +332,7 @@ mod tests {
             let used = allocation_counter::measure(|| {
                 let mut list = Vec::new();
                 let sample = Ok(pieces(&payload, &mut list));
-                let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: 0, sample };
+                let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: &AtomicU64::new(0), rejected: 0, sample };
                 assert!(inlet.take(&came, 0, outside).is_ok());
             });
             assert!(used.bytes_total < 16 << 10, "a list of pieces, and no copy of 4 MiB: {used:?}");
@@ -326,6 +340,17 @@ mod tests {
             let end = if form == Form::Cdr { taken.payload() == sample } else { taken.payload().ends_with(&pixels) };
             assert!(end, "{form:?}: whole, in order");
         }
+    }
+
+    #[test]
+    fn what_found_no_room_is_not_lost_as_well() {
+        let mut numbers = Numbers::default();
+        let mut lost = |number, rejected| {
+            let gap = numbers.gap(Some(number)).unwrap();
+            (gap, numbers.lost(gap, rejected))
+        };
+        // 2 to 4 find no room while 1 is taken, and 5 does not come.
+        assert_eq!([lost(1, 3), lost(6, 0), lost(9, 1)], [(0, 0), (4, 1), (2, 1)]);
     }
 
     #[test]

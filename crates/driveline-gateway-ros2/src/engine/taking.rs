@@ -265,9 +265,10 @@ impl Shared {
                 None => "duplicate",
                 Some(gap) => {
                     let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
+                    let lost = open.numbers.lost(gap, sample.rejected);
                     // Others may look at the topic while this waits for readers, here and then by the other profile.
                     drop(writers);
-                    self.counters.add("lost", gap);
+                    self.counters.add("lost", lost);
                     let unchecked = match inlet.take(sample, gaps, common.outside(profile)) {
                         Ok(()) => {
                             self.counters.carried();
