@@ -385,6 +385,26 @@ fn a_subscription_here_that_a_node_does_not_satisfy_is_told_on_both_sides() {
     }
 }
 
+/// In both directions, without a list of topics, and names with `__`, which ROS 2 accepts.
+#[test]
+fn a_pattern_alone_takes_everything_both_ways() {
+    let rig = Rig::new(101, json!([{ "topic": "/**", "direction": "both" }]), &[]);
+    let mut before = rig.publisher("a__b/here", "talker", string_schema(), 4096, &reliable(4));
+    let mut peer = rig.peer("sub rt/a__b/here string rv4");
+    eventually("heard there", || {
+        publish(&mut before, &string("hello"));
+        !peer.samples().is_empty()
+    });
+    assert_eq!(peer.samples()[0], (5, sum(b"hello"), "-".into()));
+    let mut subscription = rig.subscription("a__b/there", &lasting(4));
+    let _node = rig.peer("pub rt/a__b/there string 7 1 0 rt1");
+    take(&mut subscription, 1, |payload, _| assert_eq!(payload[4], 8));
+    let _odd = rig.peer("pub rt/1odd string 7 1 0 rt1");
+    eventually("told", || rig.told("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name"));
+    let named: Vec<_> = rig.report().to_ros.into_iter().map(|t| t.topic).collect();
+    assert_eq!(named, ["a__b/here"], "what comes from there does not go back");
+}
+
 #[test]
 fn nodes_are_seen_in_the_graph_of_ros_2() {
     let rig = Rig::new(

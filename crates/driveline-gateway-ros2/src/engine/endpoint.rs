@@ -4,7 +4,7 @@
 use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
 use crate::discovery_info::{Gid, is_gateway, type_hash};
-use crate::names::{RosNode, topic_of_dds};
+use crate::names::{RosNode, TOPIC_PREFIX, topic_of_dds, topic_of_ros};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
 use driveline_rosidl::TypeHash;
@@ -74,6 +74,8 @@ pub(super) fn definitions_differ(writer: Option<TypeHash>, reader: Option<TypeHa
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Here(Box<Endpoint>),
+    /// An endpoint on a topic of ROS 2, without its leading `/`, that can have no such name here.
+    Misnamed(String),
     /// The endpoint with this handle is gone.
     Gone(Handle),
 }
@@ -88,11 +90,15 @@ impl Change {
             dds::Found::Gone(handle) => return Some(Self::Gone(handle.into())),
             dds::Found::Here(endpoint) => endpoint,
         };
+        let topic = match topic_of_dds(&e.topic) {
+            Some(topic) => topic,
+            None => return e.topic.strip_prefix(TOPIC_PREFIX).map(|topic| Self::Misnamed(topic.to_owned())),
+        };
         Some(Self::Here(Box::new(Endpoint {
             profile: Profile::Dds,
             handle: e.handle.into(),
             gid: e.gid,
-            topic: topic_of_dds(&e.topic)?,
+            topic,
             type_name: e.type_name,
             hash: String::new(),
             session: String::new(),
@@ -112,7 +118,8 @@ impl Change {
             Kind::Node | Kind::Service | Kind::Client => return None,
         };
         let endpoint = token.endpoint?;
-        let topic = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
+        let name = endpoint.topic.strip_prefix('/')?;
+        let Some(topic) = topic_of_ros(name) else { return Some((publishes, Self::Misnamed(name.to_owned()))) };
         let gid = gid_of(text);
         let here = Endpoint {
             profile: Profile::Zenoh,

@@ -18,6 +18,7 @@ mod incoming;
 mod inlet;
 mod interfaces;
 mod leaving;
+mod local_topics;
 mod outgoing;
 mod outlet;
 mod report;

@@ -19,7 +19,7 @@ const MAX_REMARKS: usize = 64;
 impl Conductor {
     pub(super) fn report(&self, writings: &[Writing]) -> Report {
         let spec = &self.common.spec;
-        let mut to_ros: Vec<_> = self.outgoing.iter().map(|t| t.report(writings)).collect();
+        let mut to_ros: Vec<_> = self.outgoing.values().flatten().map(|t| t.report(writings)).collect();
         for topic in &mut to_ros {
             let published = pairs(writings, &self.readers).filter(|(w, _)| w.publisher.is_some() && w.topic.as_str() == topic.topic);
             let matched: HashSet<_> = published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
