@@ -281,9 +281,9 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a multiple of 4. A writer that keeps all samples waits for
-    /// reliable readers, one that keeps the last few never does. Returns whether the sample replaces one that a reliable reader has not acknowledged, where
-    /// that can be known: not where samples are kept for late joiners.
-    pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<bool> {
+    /// reliable readers, one that keeps the last few never does. Returns how many samples were replaced, since the last call, that a reliable reader has not
+    /// acknowledged in time, where that can be known: not where samples are kept for late joiners.
+    pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<u64> {
         let mut unacknowledged = self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));
         sample::write(&self.entity, parts, unacknowledged.as_deref_mut())
     }

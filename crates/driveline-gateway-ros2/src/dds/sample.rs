@@ -5,6 +5,7 @@ use super::unacknowledged::{Unacknowledged, Written};
 use super::{DdsError, Entity, Result, checked};
 use cyclors as c;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 /// A sample that was taken. It is freed with this value.
 #[derive(Debug)]
@@ -104,8 +105,8 @@ impl Drop for Reference {
     }
 }
 
-/// Writes a sample. Returns whether it replaces one in the history that a reader has not acknowledged, where `unacknowledged` says what was written.
-pub(super) fn write(writer: &Entity, parts: &[&[u8]], unacknowledged: Option<&mut Unacknowledged<Reference>>) -> Result<bool> {
+/// Writes a sample. Returns how many samples were replaced, since the last call, that a reader has not acknowledged, where `unacknowledged` says what was written.
+pub(super) fn write(writer: &Entity, parts: &[&[u8]], unacknowledged: Option<&mut Unacknowledged<Reference>>) -> Result<u64> {
     const ACTION: &str = "write a sample";
     let len: usize = parts.iter().map(|p| p.len()).sum();
     // CycloneDDS sends multiples of 4 bytes and would read what lies behind others.
@@ -125,12 +126,12 @@ pub(super) fn write(writer: &Entity, parts: &[&[u8]], unacknowledged: Option<&mu
     if data.is_null() {
         return Err(DdsError { action: ACTION, reason: "no memory".into() });
     }
-    let replaces = unacknowledged.map(|samples| {
-        let replaces = samples.make_room();
+    let replaced = unacknowledged.map(|samples| {
+        let replaced = samples.make_room(Instant::now());
         // SAFETY: the sample that was just made, of this type; its own reference is still ours.
         samples.push(unsafe { Reference::new(sertype, data) });
-        replaces
+        replaced
     });
     // SAFETY: a sample of the writer's type, of which one reference goes over to the call. (Where the writer is gone, it leaks.)
-    checked(ACTION, unsafe { c::dds_writecdr(writer.0, data) }).map(|_| replaces.unwrap_or(false))
+    checked(ACTION, unsafe { c::dds_writecdr(writer.0, data) }).map(|_| replaced.unwrap_or(0))
 }

@@ -62,7 +62,7 @@ pub(super) struct Offer<'a> {
 /// What became of a sample that was written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
-    /// Earlier samples that gave way to it before all reliable readers had acknowledged them, or before a link had room for them.
+    /// Earlier samples that gave way to others before all reliable readers had acknowledged them, which was overdue, or before a link had room for them.
     pub(super) replaced: u64,
     /// Earlier samples that were not written after all, and why the last of them was not.
     pub(super) failed: u64,
@@ -185,8 +185,8 @@ impl Outlet {
     pub(super) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<Written, String> {
         match &self.writer {
             Writer::Dds { writer, .. } => {
-                let replaces = writer.write(parts).map_err(|e| e.to_string())?;
-                Ok(Written { replaced: replaces.into(), ..Written::default() })
+                let replaced = writer.write(parts).map_err(|e| e.to_string())?;
+                Ok(Written { replaced, ..Written::default() })
             }
             Writer::Zenoh { writer, .. } => writer.put(writer.prepare(parts, slot, source_timestamp)?).map(|()| Written::default()),
             Writer::Apart(writer, backlog) => {
