@@ -6,7 +6,10 @@ use driveline_types::{NodeName, TopicName};
 use std::fmt;
 
 /// What stands before the names of topics in DDS.
-const TOPIC_PREFIX: &str = "rt/";
+pub(crate) const TOPIC_PREFIX: &str = "rt/";
+
+/// Longest name of a topic here, in bytes.
+const MAX_NAME_LEN: usize = 200;
 
 /// A node in ROS 2. It may be somebody else's, and is not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,8 +49,27 @@ pub fn dds_topic(topic: &TopicName) -> Option<String> {
 /// The topic of a DDS topic; `None` if that is none of ROS 2's topics, but a service or somebody else's.
 #[must_use]
 pub fn topic_of_dds(name: &str) -> Option<TopicName> {
-    let topic = name.strip_prefix(TOPIC_PREFIX)?;
-    topic.split('/').all(is_token).then(|| topic.parse().ok()).flatten()
+    topic_of_ros(name.strip_prefix(TOPIC_PREFIX)?)
+}
+
+/// The topic of a name in ROS 2 without its leading `/`; `None`: [`misnamed`] says why.
+#[must_use]
+pub fn topic_of_ros(name: &str) -> Option<TopicName> {
+    name.split('/').all(is_token).then(|| name.parse().ok()).flatten()
+}
+
+/// Why a topic of ROS 2, without its leading `/`, has no name here, and what to do; `None`: it has one.
+#[must_use]
+pub fn misnamed(topic: &str) -> Option<String> {
+    if !topic.split('/').all(is_token) {
+        return Some(
+            "ROS 2 does not permit its name (parts of letters, digits and `_`, not beginning with a digit): rename it there".into(),
+        );
+    }
+    topic
+        .parse::<TopicName>()
+        .err()
+        .map(|_| format!("its name has {} bytes, and at most {MAX_NAME_LEN} can be here: rename it there", topic.len()))
 }
 
 /// A node of Driveline as it is called in ROS 2. What ROS 2 does not permit becomes `_`.
@@ -100,13 +122,24 @@ mod tests {
 
     #[test]
     fn topics_are_mangled_as_ros_2_does() {
-        for (topic, dds) in [("a/b", Some("rt/a/b")), ("tf_static", Some("rt/tf_static")), ("a-b", None), ("a/1b", None), ("a__b", None)] {
+        for (topic, dds) in
+            [("a/b", Some("rt/a/b")), ("tf_static", Some("rt/tf_static")), ("a-b", None), ("a/1b", None), ("a__b", Some("rt/a__b"))]
+        {
             assert_eq!(dds_topic(&topic.parse().unwrap()).as_deref(), dds);
         }
         for other in
             ["ros_discovery_info", "rq/add/_Request", "rq/addRequest", "rr/addReply", "rt/", "rt//a", "rt/a-b", "a", "rt/a b", "rt/ä"]
         {
             assert_eq!(topic_of_dds(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn why_a_topic_has_no_name_here_is_said_with_the_remedy() {
+        assert_eq!(["a/b", "a__b/_c", &"a".repeat(MAX_NAME_LEN)].map(misnamed), [None, None, None]);
+        for (odd, says) in [("a-b", "ROS 2 does not permit"), ("a//b", "ROS 2 does not permit"), (&"a".repeat(201), "200")] {
+            let told = misnamed(odd).unwrap();
+            assert!(told.contains(says) && told.ends_with("rename it there"), "{told}");
         }
     }
 

@@ -7,7 +7,7 @@ mod rig;
 use driveline_types::Qos;
 use rig::calls::{ADD, ADD_DDS, add, call, cdr, client, domain, hash, serve, sum_of, two};
 use rig::rmw::{IMAGE, Node, Router, STRING, framed_image, image, pixels};
-use rig::samples::{BIG, lasting, publish, string, string_schema, take};
+use rig::samples::{BIG, lasting, publish, reliable, string, string_schema, take};
 use rig::{Rig, eventually, sum};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
@@ -23,6 +23,42 @@ fn lengths(peer: &mut rig::Peer) -> Vec<usize> {
     let mut lengths: Vec<_> = peer.samples().into_iter().map(|s| s.0).collect();
     lengths.sort_unstable();
     lengths
+}
+
+/// DDS takes the dead one for alive until its lease is over, which is not within this test.
+#[test]
+fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() {
+    const COUNT: usize = 40;
+    const LEN: usize = 1 << 20;
+    let router = Router::new();
+    let rig = both(&router, 43, json!([{ "topic": "/camera", "direction": "both", "max_payload": "2 MiB" }]), &[]);
+    let node = Node::new(&router, 43, "camera");
+    let mut publisher = node.publisher("/camera", IMAGE, "rv10");
+    let mut subscription = rig.subscription("camera", &reliable(10));
+    let mut dies = rig.peer_that_is_missed("sub rt/camera image rv0");
+    let mut stays = rig.peer("sub rt/camera image rv0");
+    eventually("asked for", || publisher.matched());
+    let mut heard = 0;
+    eventually("all hear it", || {
+        publisher.publish(&image(8, b'x'));
+        heard += std::iter::from_fn(|| subscription.take_next().unwrap()).count();
+        heard > 0 && !dies.samples().is_empty() && !stays.samples().is_empty()
+    });
+    drop(dies);
+    let big = |peer: &mut rig::Peer| peer.samples().iter().filter(|s| s.0 == LEN).count();
+    for n in 1..=COUNT {
+        publisher.publish(&image(LEN, b'y'));
+        let mut taken = 0;
+        eventually(&format!("image {n} is here, and on the other profile"), || {
+            while let Some(sample) = subscription.take_next().unwrap() {
+                assert_eq!(sample.missed(), 0);
+                taken += usize::from(sample.payload().len() > LEN);
+            }
+            taken == 1 && big(&mut stays) == n
+        });
+    }
+    let of = rig.report().from_ros.remove(0);
+    assert!(of.carried == of.across && of.replaced >= COUNT as u64 - 10 && of.dropped.is_empty(), "{of:?}");
 }
 
 /// DDS → Driveline → rmw_zenoh → Driveline → DDS.

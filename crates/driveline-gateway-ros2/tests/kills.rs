@@ -91,6 +91,36 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
     take(3);
 }
 
+/// DDS takes it for alive until its lease is over, which is not within this test.
+#[test]
+fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
+    const COUNT: usize = 60;
+    const LEN: usize = 1 << 20;
+    const DEPTH: u32 = 4;
+    let qos = reliable(DEPTH);
+    let rig = Rig::new(71, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, LEN as u64 + 4096, qos.clone())]);
+    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), LEN + 4096, &qos);
+    let mut stays = rig.peer("sub rt/sensing/camera image rv0");
+    let mut dies = rig.peer_that_is_missed("sub rt/sensing/camera image rv0");
+    eventually("both read", || {
+        publish_image(&mut publisher, 8, 7);
+        !stays.samples().is_empty() && !dies.samples().is_empty()
+    });
+    drop(dies);
+    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == LEN).map(|s| s.1).collect::<Vec<_>>();
+    for n in 0..COUNT {
+        publish_image(&mut publisher, LEN as u32, b'a' + (n % 26) as u8);
+        eventually(&format!("image {n} is there"), || big(&mut stays).len() == n + 1);
+    }
+    let sums: Vec<_> = (0..COUNT).map(|n| sum(&vec![b'a' + (n % 26) as u8; LEN])).collect();
+    assert_eq!(big(&mut stays), sums, "each once, in order");
+    let to_ros = rig.report().to_ros.remove(0);
+    assert_eq!(to_ros.readers.len(), 2, "the dead one counts as alive: {to_ros:?}");
+    assert!(!to_ros.dropped.contains_key("not_written"), "{to_ros:?}");
+    // It has acknowledged none of them, and the writer has kept the last few.
+    assert!(to_ros.replaced >= COUNT as u64 - u64::from(DEPTH), "{to_ros:?}");
+}
+
 #[test]
 fn a_node_that_is_killed_does_not_keep_what_others_get() {
     let qos = Qos { max_blocking_ms: 50, ..reliable(4) };

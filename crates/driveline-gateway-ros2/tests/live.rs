@@ -5,7 +5,9 @@
 mod rig;
 
 use driveline_msgs::{Image, ImageView};
-use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
+use driveline_shm::{
+    Participant, ParticipantConfig, PublisherConfig, PublisherEvent, RefusalCode, SchemaRequest, SubscriptionConfig, SubscriptionEvent,
+};
 use driveline_types::{Plain, PlainRef, Qos, Remote, SampleHeader};
 use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
 use rig::{Rig, Vendor, eventually, sum};
@@ -18,7 +20,8 @@ const PERIOD: Duration = Duration::from_millis(20);
 #[test]
 fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 20;
-    let qos = reliable(4);
+    // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
+    let qos = reliable(COUNT as u32);
     let rig = Rig::new(10, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
@@ -95,20 +98,25 @@ fn a_camera_of_4_mib_at_50_hz_towards_ros_2_adds_up() {
     }
     let figures = || {
         let of = rig.report().to_ros.remove(0);
-        (of.carried, of.dropped.values().sum::<u64>())
+        (of.carried, of.dropped.values().sum::<u64>(), of.replaced)
     };
     eventually("each was carried or is counted", || figures().0 + figures().1 >= sent);
-    let (carried, dropped) = figures();
+    let (carried, dropped, replaced) = figures();
     assert_eq!(carried + dropped, sent);
-    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1).collect::<Vec<_>>();
-    let expected = COUNT - usize::try_from(dropped).unwrap();
-    eventually("all that was carried arrives", || big(&mut peer).len() >= expected);
     let sums: Vec<_> = (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect();
-    let mut next = 0;
-    for sum in big(&mut peer) {
-        next = (next..COUNT).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
-    }
-    assert_eq!((next, big(&mut peer).len()), (COUNT, expected), "and the last one");
+    // Numbers of the images that came; each of them whole, once and in order.
+    let numbers = |peer: &mut rig::Peer| {
+        let mut next = 0;
+        let big = peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1);
+        let numbers = big.map(|sum| {
+            next = (next..COUNT).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
+            next - 1
+        });
+        numbers.collect::<Vec<_>>()
+    };
+    eventually("the last one, which nothing replaces", || numbers(&mut peer).last() == Some(&(COUNT - 1)));
+    let lost = (COUNT - numbers(&mut peer).len()) as u64;
+    assert!(lost <= dropped + replaced, "{lost} lost, {dropped} dropped, {replaced} replaced before they were acknowledged");
 }
 
 /// As above, the other way.
@@ -206,7 +214,7 @@ fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
 fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     const COUNT: usize = 3000;
     let qos = reliable(1024);
-    let rig = Rig::new(22, json!([{ "topic": "/imu", "direction": "to_ros" }]), &[("imu", 4096, qos.clone())]);
+    let rig = Rig::new(22, json!([{ "topic": "/imu", "direction": "to_ros" }]), &[("imu", 4096, Qos::default())]);
     let mut publisher = rig.publisher("imu", "imu", string_schema(), 4096, &qos);
     let mut peer = rig.peer("sub rt/imu string rv0");
     // What is written before DDS has matched is not for that reader.
@@ -285,6 +293,22 @@ fn late_joiners_get_the_last_of_every_publisher() {
     assert_eq!(found, [1, 2, 3], "one of each, although each came after the others");
 }
 
+/// As `ros2 topic info -v` shows it.
+#[test]
+fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
+    let rules = json!([{ "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } }, { "topic": "/*", "direction": "to_ros" }]);
+    let qos =
+        [("reliable", reliable(7)), ("best_effort", Qos { depth: 9, ..Qos::default() }), ("lasting", lasting(11)), ("ruled", reliable(3))];
+    let topics: Vec<_> = qos.iter().map(|(topic, qos)| (*topic, 4096, qos.clone())).collect();
+    let rig = Rig::new(72, rules, &topics);
+    let _publishers: Vec<_> = qos.iter().map(|(topic, qos)| rig.publisher(topic, "talker", string_schema(), 4096, qos)).collect();
+    for (topic, shown) in [("reliable", "last 7"), ("best_effort", "last 9"), ("lasting", "last 11"), ("ruled", "last 31")] {
+        let mut peer = rig.peer(&format!("history rt/{topic}"));
+        eventually("discovered", || !peer.read().is_empty());
+        assert_eq!(peer.read(), [shown], "{topic}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_and_what_is_broken_is_counted() {
     let rules = json!([
@@ -314,9 +338,17 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
 #[test]
 fn a_subscription_that_does_not_match_is_told_with_the_reason() {
     let rig = Rig::new(16, json!([{ "topic": "/chatter", "direction": "to_ros" }]), &[("chatter", 4096, Qos::default())]);
-    let publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     eventually("matched here", || publisher.matched() == 1);
     let mut peer = rig.peer("sub rt/chatter string rt1");
+    eventually("the publisher hears of it", || {
+        let refused = |event: PublisherEvent| match event {
+            PublisherEvent::Refused { code: RefusalCode::Qos, text } => text.contains("requests reliable"),
+            _ => false,
+        };
+        publisher.poll_event().is_some_and(refused)
+    });
+    assert_eq!(publisher.matched(), 1, "nobody but the gateway reads");
     eventually("told", || rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable"));
     assert!(rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local"));
     assert!(peer.samples().is_empty());
@@ -325,6 +357,52 @@ fn a_subscription_that_does_not_match_is_told_with_the_reason() {
     assert!(rig.report().to_ros[0].readers.is_empty());
     drop(peer);
     eventually("forgotten", || rig.refused().is_empty());
+}
+
+#[test]
+fn a_rule_that_promises_more_than_a_publisher_offers_is_told() {
+    let rules = json!([{ "topic": "/chatter", "direction": "to_ros", "qos": { "reliability": "reliable", "depth": 64 } }]);
+    let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
+    let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
+    eventually("told", || rig.told("what node 'talker' publishes is offered as more in ROS 2 than it is here: RELIABILITY"));
+    let remarks = rig.report().to_ros.remove(0).remarks;
+    assert!(matches!(remarks.as_slice(), [one] if one.contains("(best_effort here, reliable there)")), "{remarks:?}");
+}
+
+/// Each end is what it is; nothing in between is less, nor more.
+#[test]
+fn a_subscription_here_that_a_node_does_not_satisfy_is_told_on_both_sides() {
+    let rules = json!([{ "topic": "/weak", "direction": "from_ros" }, { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } }]);
+    let rig = Rig::new(74, rules, &[]);
+    let (mut of_weak, mut of_ruled) = (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
+    let _peers = [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
+    eventually("the gateway tells", || rig.told("topic '/weak': a subscription here does not match what node"));
+    eventually("and whose fault it is", || rig.told("(the rule's `qos` has the gateway offer less here than the node does)"));
+    for subscription in [&mut of_weak, &mut of_ruled] {
+        eventually("the subscription hears of it", || {
+            subscription.poll_event().is_some_and(|e| matches!(e, SubscriptionEvent::Refused { code: RefusalCode::Qos, .. }))
+        });
+    }
+}
+
+/// In both directions, without a list of topics, and names with `__`, which ROS 2 accepts.
+#[test]
+fn a_pattern_alone_takes_everything_both_ways() {
+    let rig = Rig::new(101, json!([{ "topic": "/**", "direction": "both" }]), &[]);
+    let mut before = rig.publisher("a__b/here", "talker", string_schema(), 4096, &reliable(4));
+    let mut peer = rig.peer("sub rt/a__b/here string rv4");
+    eventually("heard there", || {
+        publish(&mut before, &string("hello"));
+        !peer.samples().is_empty()
+    });
+    assert_eq!(peer.samples()[0], (5, sum(b"hello"), "-".into()));
+    let mut subscription = rig.subscription("a__b/there", &lasting(4));
+    let _node = rig.peer("pub rt/a__b/there string 7 1 0 rt1");
+    take(&mut subscription, 1, |payload, _| assert_eq!(payload[4], 8));
+    let _odd = rig.peer("pub rt/1odd string 7 1 0 rt1");
+    eventually("told", || rig.told("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name"));
+    let named: Vec<_> = rig.report().to_ros.into_iter().map(|t| t.topic).collect();
+    assert_eq!(named, ["a__b/here"], "what comes from there does not go back");
 }
 
 #[test]
@@ -338,10 +416,16 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
     let _writer = rig.peer("pub rt/in string 1 1 0 rt1");
     let mut peer = rig.peer("graph");
     eventually("seen", || peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0"));
-    drop(publisher);
+    // A subscription here is its node's.
+    let mut config = SubscriptionConfig::new("in".parse().unwrap(), "rear/listener".parse().unwrap(), SchemaRequest::Any);
+    config.qos = reliable(4);
+    let subscription = rig.participant.create_subscription(config).unwrap();
+    eventually("seen as well", || peer.has_printed("/rear listener 1 0") && peer.has_printed("/ driveline 0 0"));
+    drop((publisher, subscription));
     eventually("gone", || {
         let lines = peer.read();
-        lines.iter().rposition(|l| l.starts_with("/ driveline")).is_some_and(|last| lines[last + 1..].is_empty() && lines.len() > 2)
+        let last = lines.iter().rposition(|l| l.starts_with("/ driveline"));
+        last.is_some_and(|last| lines[last] == "/ driveline 1 0" && lines[last + 1..].is_empty() && last > 3)
     });
 }
 
@@ -369,7 +453,7 @@ fn nodes_know_each_other(domain_id: u32, release: &str, vendor: Vendor, other: V
     }
     eventually("the node that writes is known here", named);
     eventually("the one that reads is known here", || rig.report().to_ros[0].readers == ["/rear/listener"]);
-    eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ driveline 1 0"));
+    eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ reader 1 0"));
     eventually("what both say is there", || said.read().len() == 2);
     let mut said = said.read().to_vec();
     said.sort();

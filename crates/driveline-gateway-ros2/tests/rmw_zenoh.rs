@@ -177,6 +177,11 @@ fn nodes_see_each_other_in_the_graph() {
     });
     eventually("the subscription", || fields("/MS/%driveline_gateway/%/driveline/", &of("in", ":1:2,:,:,:,,")) == 1);
     eventually("the reverse", || rig.report().nodes == 1);
+    // A subscription here is its node's.
+    let subscription = rig.subscription("in", &lasting(4));
+    eventually("the node that subscribes", || fields("/MS/%driveline_gateway/%/reader/", &of("in", ":1:2,:,:,:,,")) == 1);
+    drop(subscription);
+    eventually("which it does no more", || fields("/MS/%driveline_gateway/%/reader/", "") == 0);
     drop(publishers);
     drop(incoming);
     eventually("gone", || fields("/%driveline_gateway/", "") == 0);

@@ -19,6 +19,7 @@ use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
 use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// What a run calls the gateway's process; no module has this name.
@@ -51,8 +52,9 @@ pub struct Ros2Spec {
     pub release: Release,
     /// Stamps are of a simulation's clock, which tells the time on `/clock`, not of the wall clock.
     pub use_sim_time: bool,
-    /// Directories of packages with definitions (`msg/*.msg`, `*.idl`), such as `/opt/ros/jazzy/share/tf2_msgs`, for types
-    /// that come from ROS 2 as they are. Relative to the graph file.
+    /// Where definitions (`msg/*.msg`, `*.idl`) of types are that come from ROS 2 as they are: directories of packages, such as
+    /// `/opt/ros/jazzy/share/tf2_msgs`, of many packages (`/opt/ros/jazzy/share`), or where ROS 2 is installed (`/opt/ros/jazzy`). An entry can be several
+    /// of them with `:` between them, and `$AMENT_PREFIX_PATH` is that variable. Relative to the graph file.
     pub types: Vec<PathBuf>,
     /// What is carried. The first rule that fits a topic counts.
     pub topics: Vec<Rule>,
@@ -206,12 +208,15 @@ pub struct Mistake {
     pub help: String,
 }
 
-/// Whether this can be a part of a name in ROS 2 between two `/`.
+/// Whether this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves `__`, but rcl and rmw accept it.
 #[must_use]
 pub fn is_token(token: &str) -> bool {
     let starts = token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    starts && token.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !token.contains("__")
+    starts && token.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
+
+/// Environment variable with the places where ROS 2 is installed, which can stand under `types`.
+pub const AMENT_PREFIX_PATH: &str = "AMENT_PREFIX_PATH";
 
 /// Why this is no pattern, and what to do about it.
 fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
@@ -230,8 +235,7 @@ fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
             "*" | "**" => {}
             token if is_token(token) => {}
             _ => {
-                let help =
-                    "between two `/` there are letters, digits and single `_`, not beginning with a digit; or `*`, or `**` at the end";
+                let help = "between two `/` there are letters, digits and `_`, not beginning with a digit; or `*`, or `**` at the end";
                 return Some((format!("`{pattern}` cannot be the name of a topic in ROS 2"), help));
             }
         }
@@ -257,12 +261,18 @@ impl Rule {
     /// Whether the pattern fits the topic, and the direction is included. `from_ros`: the direction asked about.
     #[must_use]
     pub fn covers(&self, topic: &TopicName, from_ros: bool) -> bool {
+        self.covers_name(topic.as_str(), from_ros)
+    }
+
+    /// The same for a name that may be none in Driveline, without its leading `/`.
+    #[must_use]
+    pub fn covers_name(&self, topic: &str, from_ros: bool) -> bool {
         let included = match self.direction {
             Direction::Both => true,
             Direction::FromRos => from_ros,
             Direction::ToRos => !from_ros,
         };
-        let mut tokens = topic.as_str().split('/');
+        let mut tokens = topic.split('/');
         let mut pattern = self.topic.strip_prefix('/').unwrap_or_default().split('/');
         included
             && loop {
@@ -378,10 +388,29 @@ impl Ros2Spec {
         found
     }
 
-    /// The same with paths that are relative to `directory` made relative to the working directory.
+    /// The same with paths that are relative to `directory` made relative to the working directory, and with the value of `AMENT_PREFIX_PATH` where that stands
+    /// under `types`.
     #[must_use]
-    pub fn relative_to(mut self, directory: &Path) -> Self {
-        self.types.iter_mut().for_each(|path| *path = directory.join(&*path));
+    pub fn relative_to(self, directory: &Path) -> Self {
+        self.resolved(directory, std::env::var_os(AMENT_PREFIX_PATH).as_deref())
+    }
+
+    fn resolved(mut self, directory: &Path, prefixes: Option<&OsStr>) -> Self {
+        let variable = format!("${AMENT_PREFIX_PATH}");
+        for entry in &mut self.types {
+            if entry.as_os_str() == variable.as_str() {
+                // Where it is not set, what stands there is reported as no directory.
+                if let Some(prefixes) = prefixes.filter(|prefixes| !prefixes.is_empty()) {
+                    *entry = prefixes.into();
+                }
+                continue;
+            }
+            let paths: Vec<_> = std::env::split_paths(&*entry).map(|path| directory.join(path)).collect();
+            // A name with `:` in it is no path of several.
+            if let Ok(joined) = std::env::join_paths(paths) {
+                *entry = joined.into();
+            }
+        }
         self
     }
 }

@@ -15,6 +15,7 @@ fn patterns_fit_what_they_say_and_nothing_else() {
         ("/a/**", &["a/b", "a/b/c"], &["a", "b/a", "ab/c"]),
         ("/**", &["a", "a/b/c"], &[]),
         ("/*", &["a"], &["a/b"]),
+        ("/a__b/*", &["a__b/c__d"], &["a_b/c"]),
     ] {
         let rule = Rule::new(pattern, Direction::Both);
         assert_eq!(pattern_mistake(pattern), None, "{pattern}");
@@ -60,7 +61,6 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         (rules(r#"{"topic": "/", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/a-b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/1a", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
-        (rules(r#"{"topic": "/a__b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/a*", "direction": "both"}"#), "topics", Some(0), "`**` at the end"),
         (rules(r#"{"topic": "/**/a", "direction": "both"}"#), "topics", Some(0), "only stand at the end"),
         (rules(r#"{"topic": "/a", "direction": "both", "max_payload": "2 GiB"}"#), "topics", Some(0), "1 GiB"),
@@ -77,6 +77,19 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         assert!(format!("{} ({})", m.message, m.help).contains(says), "{bad}: {m:?}");
     }
     assert!(serde_json::from_str::<Ros2Spec>(r#"{"topics": [{"topic": "/a"}]}"#).is_err(), "a rule has a direction");
+}
+
+#[test]
+fn types_may_be_the_installed_ros_2_as_a_whole() {
+    let of = |entry: &str, prefixes: Option<&str>| {
+        let spec = Ros2Spec { types: vec![entry.into()], ..Ros2Spec::default() };
+        spec.resolved(Path::new("/graphs"), prefixes.map(OsStr::new)).types[0].display().to_string()
+    };
+    assert_eq!(of("msgs/tf2_msgs", None), "/graphs/msgs/tf2_msgs");
+    assert_eq!(of("/opt/ros/jazzy/share", None), "/opt/ros/jazzy/share");
+    assert_eq!(of("ws/install:/opt/ros/jazzy", None), "/graphs/ws/install:/opt/ros/jazzy");
+    assert_eq!(of("$AMENT_PREFIX_PATH", Some("/ws/install/a:/opt/ros/jazzy")), "/ws/install/a:/opt/ros/jazzy");
+    assert_eq!([of("$AMENT_PREFIX_PATH", None), of("$AMENT_PREFIX_PATH", Some(""))], ["$AMENT_PREFIX_PATH"; 2]);
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(crate) struct Endpoint {
     pub(crate) topic: String,
     pub(crate) type_name: String,
     pub(crate) qos: EndpointQos,
+    /// Samples that it keeps, if it tells: `u32::MAX` where it keeps all.
+    pub(crate) depth: Option<u32>,
     pub(crate) user_data: Vec<u8>,
 }
 
@@ -98,6 +100,7 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     let qos = endpoint.qos.cast_const();
     let (mut reliability, mut durability, mut liveliness) = (0, 0, 0);
     let (mut blocking, mut deadline, mut lease) = (0, i64::MAX, i64::MAX);
+    let (mut history, mut depth) = (c::dds_history_kind_DDS_HISTORY_KEEP_LAST, 0);
     let (mut data, mut len) = (std::ptr::null_mut(), 0);
     // SAFETY: `qos` belongs to the sample and is only read (a null one too is answered with false); each call writes what it is given
     // room for, or nothing.
@@ -106,6 +109,7 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
         c::dds_qget_durability(qos, &raw mut durability);
         c::dds_qget_deadline(qos, &raw mut deadline);
         c::dds_qget_liveliness(qos, &raw mut liveliness, &raw mut lease);
+        c::dds_qget_history(qos, &raw mut history, &raw mut depth);
         c::dds_qget_userdata(qos, &raw mut data, &raw mut len);
     }
     let mut user_data = Vec::new();
@@ -137,5 +141,11 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
         },
         lease: time(lease),
     };
-    Some(Endpoint { handle, gid: endpoint.key.v, topic, type_name, qos, user_data })
+    let depth = if history == c::dds_history_kind_DDS_HISTORY_KEEP_ALL {
+        Some(u32::MAX)
+    } else {
+        // 1 is DDS's default, which CycloneDDS puts in where a writer does not tell its own.
+        u32::try_from(depth).ok().filter(|depth| *depth > 1)
+    };
+    Some(Endpoint { handle, gid: endpoint.key.v, topic, type_name, qos, depth, user_data })
 }

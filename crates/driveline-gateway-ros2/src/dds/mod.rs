@@ -10,6 +10,7 @@ mod discovery;
 mod log;
 mod matched;
 mod sample;
+mod unacknowledged;
 
 pub(crate) use discovery::{Discovery, Endpoint, Found};
 pub(crate) use log::withheld;
@@ -19,10 +20,13 @@ use crate::discovery_info::Gid;
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind};
 use cyclors as c;
 use driveline_types::Reliability;
+use sample::Reference;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
+use unacknowledged::Unacknowledged;
 
 /// CycloneDDS refuses.
 #[derive(Debug, Error)]
@@ -239,7 +243,14 @@ impl Participant {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
         let writer = unsafe { c::dds_create_writer(self.participant.0, topic.0, qos.0, std::ptr::null()) };
-        Ok(Writer { entity: Entity::new(checked("create a writer", writer)?) })
+        let unacknowledged = match (config.history, config.qos) {
+            // What lasts for late joiners stays in the history, acknowledged or not.
+            (History::KeepLast(depth), EndpointQos { reliability: Reliability::Reliable, durability: DurabilityKind::Volatile, .. }) => {
+                Some(Mutex::new(Unacknowledged::new(depth)))
+            }
+            _ => None,
+        };
+        Ok(Writer { entity: Entity::new(checked("create a writer", writer)?), unacknowledged })
     }
 
     pub(crate) fn reader(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Reader> {
@@ -264,12 +275,17 @@ impl Participant {
 #[derive(Debug)]
 pub(crate) struct Writer {
     pub(crate) entity: Entity,
+    /// Of a reliable keep-last one that keeps nothing for late joiners.
+    unacknowledged: Option<Mutex<Unacknowledged<Reference>>>,
 }
 
 impl Writer {
-    /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a multiple of 4. May wait for reliable readers.
-    pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<()> {
-        sample::write(&self.entity, parts)
+    /// Hands a sample over, of which CycloneDDS makes its only copy. The parts' lengths add up to a multiple of 4. A writer that keeps all samples waits for
+    /// reliable readers, one that keeps the last few never does. Returns how many samples were replaced, since the last call, that a reliable reader has not
+    /// acknowledged in time, where that can be known: not where samples are kept for late joiners.
+    pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<u64> {
+        let mut unacknowledged = self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));
+        sample::write(&self.entity, parts, unacknowledged.as_deref_mut())
     }
 
     /// Ends it before its value goes. Who waits in [`Writer::write`] is let go, with an error.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples on their way in and out.
 
+use super::unacknowledged::{Unacknowledged, Written};
 use super::{DdsError, Entity, Result, checked};
 use cyclors as c;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 /// A sample that was taken. It is freed with this value.
 #[derive(Debug)]
@@ -70,7 +73,40 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
     }
 }
 
-pub(super) fn write(writer: &Entity, parts: &[&[u8]]) -> Result<()> {
+/// A reference to a sample that was written. It keeps the sample in memory.
+#[derive(Debug)]
+pub(super) struct Reference(*mut c::ddsi_serdata);
+
+// SAFETY: CycloneDDS counts references atomically and passes samples between threads of its own; nothing else of a sample is used here.
+unsafe impl Send for Reference {}
+
+impl Reference {
+    /// # Safety
+    /// `data` is a sample of type `sertype`, and both are there during the call.
+    unsafe fn new(sertype: *const c::ddsi_sertype, data: *mut c::ddsi_serdata) -> Self {
+        // SAFETY: as the caller says. Of a sample of that type it makes no other one, but counts one more reference.
+        Self(unsafe { c::ddsi_serdata_ref_as_type(sertype, data) })
+    }
+}
+
+impl Written for Reference {
+    fn is_in_history(&self) -> bool {
+        // SAFETY: this reference keeps the sample in memory. CycloneDDS reads and writes the count with atomic operations only.
+        let count = unsafe { AtomicU32::from_ptr(&raw mut (*self.0).refc.v) };
+        // Relaxed: it is counted, and nothing else is read on its strength.
+        count.load(Ordering::Relaxed) > 1
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        // SAFETY: the reference that `new` took, which is not used afterwards. What frees a sample needs nothing but the sample (`cdds_serdata_free`).
+        unsafe { c::ddsi_serdata_unref(self.0) };
+    }
+}
+
+/// Writes a sample. Returns how many samples were replaced, since the last call, that a reader has not acknowledged, where `unacknowledged` says what was written.
+pub(super) fn write(writer: &Entity, parts: &[&[u8]], unacknowledged: Option<&mut Unacknowledged<Reference>>) -> Result<u64> {
     const ACTION: &str = "write a sample";
     let len: usize = parts.iter().map(|p| p.len()).sum();
     // CycloneDDS sends multiples of 4 bytes and would read what lies behind others.
@@ -90,6 +126,12 @@ pub(super) fn write(writer: &Entity, parts: &[&[u8]]) -> Result<()> {
     if data.is_null() {
         return Err(DdsError { action: ACTION, reason: "no memory".into() });
     }
-    // SAFETY: a sample of the writer's type, whose only reference goes over to the call. (Where the writer is gone, it leaks.)
-    checked(ACTION, unsafe { c::dds_writecdr(writer.0, data) }).map(drop)
+    let replaced = unacknowledged.map(|samples| {
+        let replaced = samples.make_room(Instant::now());
+        // SAFETY: the sample that was just made, of this type; its own reference is still ours.
+        samples.push(unsafe { Reference::new(sertype, data) });
+        replaced
+    });
+    // SAFETY: a sample of the writer's type, of which one reference goes over to the call. (Where the writer is gone, it leaks.)
+    checked(ACTION, unsafe { c::dds_writecdr(writer.0, data) }).map(|_| replaced.unwrap_or(0))
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The thread that decides what exists.
 
+use super::asking::Asking;
+use super::backlog::BacklogThreads;
 use super::dds::{DdsGraph, Nodes, configuration, refused};
 use super::endpoint::{Change, Endpoint, Handle, Profile, Writing, definitions_differ};
 use super::error::GatewayError;
@@ -8,25 +10,26 @@ use super::feed::kept;
 use super::incoming::Incoming;
 use super::inlet::Outside;
 use super::interfaces::Interfaces;
+use super::local_topics::LocalTopics;
 use super::outgoing::OutgoingTopic;
 use super::outlet::Outlet;
 use super::service::Services;
 use super::sim_time::SimTime;
 use super::waiting::{Signal, Waiting};
 use super::zenoh::Session;
-use super::{KIND, lock};
+use super::{FEWER, KIND, lock};
 use crate::clock::StampClock;
 use crate::dds;
 use crate::discovery_info::{Gid, PARTICIPANT_USER_DATA};
-use crate::names::dds_topic;
+use crate::names::{dds_topic, misnamed};
 use crate::qos::mismatches;
 use crate::types::Types;
 use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
 use driveline_runtime::interfaces::interfaces;
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, limits::DEFAULT_PINS, wall_offset_ns};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, TopicName, limits::DEFAULT_PINS, wall_offset_ns};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -39,6 +42,9 @@ const MAX_ENDPOINTS: usize = 16_384;
 const MAX_BESIDE: usize = 16;
 /// Reasons for which types are left out that are told of.
 const MAX_LEFT_OUT: usize = 64;
+/// Topics that are told of because they can have no such name here, and how long a name may be in such a text.
+const MAX_MISNAMED: usize = 256;
+const LONGEST_NAMED: usize = 256;
 /// What becomes of a subscription of which there is something to remark.
 pub(super) const WITH_A_REMARK: &str = "gets samples, but not as it asks for them";
 /// Nobody needs to look more often than that if nothing comes.
@@ -56,12 +62,14 @@ pub(super) struct Common {
     pub(super) clock: StampClock,
     /// Random number of this gateway.
     pub(super) mark: u64,
-    pub(super) writings: Mutex<Vec<Writing>>,
+    pub(super) writings: Arc<Mutex<Vec<Writing>>>,
     /// Local publishers that cannot go there, and why.
     pub(super) refusals: Mutex<HashMap<EndpointId, Refusal>>,
     notices: Notices,
     failed: OnceLock<String>,
-    waiting: Arc<Waiting>,
+    pub(super) waiting: Arc<Waiting>,
+    /// Before what they write to.
+    pub(super) backlogs: BacklogThreads,
     /// Behind everything that is part of it.
     zenoh: Option<Session>,
     /// Behind everything that is part of it.
@@ -158,13 +166,21 @@ pub(super) struct Conductor {
     pub(super) services: Services,
     /// One for each profile.
     pub(super) incoming: Vec<(Profile, Incoming)>,
-    pub(super) outgoing: Vec<OutgoingTopic>,
+    /// `None`: it does not go there, as was told.
+    pub(super) outgoing: BTreeMap<TopicName, Option<OutgoingTopic>>,
     /// Topics that are told even if nobody in ROS 2 publishes them.
     pub(super) sought: BTreeSet<String>,
     /// Readers of others on topics of ROS 2.
     pub(super) readers: HashMap<(Profile, Handle), Endpoint>,
     pub(super) nodes: Nodes,
     told: HashSet<(Gid, Gid)>,
+    asking: Asking,
+    /// Topics of this host that only patterns name.
+    local_topics: Option<LocalTopics>,
+    /// Topics in ROS 2 that can have no such name here and were told of.
+    misnamed: HashSet<String>,
+    /// That there are as many topics towards ROS 2 as there can be.
+    told_full: bool,
     /// Sessions in Zenoh of other gateways that are in the same DDS domain as well.
     pub(super) beside: BTreeSet<String>,
     graph: Option<DdsGraph>,
@@ -203,6 +219,16 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
         }
     }
     topics
+}
+
+/// Has a topic go to ROS 2, as its rule says. `None`: it cannot, which is told.
+fn goes_out(common: &Arc<Common>, local: &LocalTopic) -> Result<Option<OutgoingTopic>, GatewayError> {
+    let Some(rule) = common.spec.rule(&local.topic, false) else { return Ok(None) };
+    if dds_topic(&local.topic).is_none() {
+        common.tell(format!("topic '{}' does not go to ROS 2, which does not permit its name: rename it", local.topic));
+        return Ok(None);
+    }
+    OutgoingTopic::start(common, local, rule).map(Some)
 }
 
 /// Topics that are looked for in ROS 2: those of the graph that a rule covers, and those that a rule names.
@@ -285,7 +311,7 @@ impl Conductor {
         };
         let node =
             "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
-        let (writings, refusals, notices, failed) = (Mutex::default(), Mutex::default(), Notices::default(), OnceLock::new());
+        let (writings, refusals, notices, failed) = (Arc::default(), Mutex::default(), Notices::default(), OnceLock::new());
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
         let common = Arc::new(Common {
@@ -301,20 +327,20 @@ impl Conductor {
             notices,
             failed,
             waiting,
+            backlogs: BacklogThreads::default(),
             zenoh,
             dds,
         });
         left_out.iter().for_each(|line| common.tell(line.clone()));
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
         let clocks = profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
-        let mut outgoing = Vec::new();
+        let mut outgoing = BTreeMap::new();
         for local in topics {
-            let Some(rule) = common.spec.rule(&local.topic, false) else { continue };
-            match dds_topic(&local.topic) {
-                Some(_) => outgoing.push(OutgoingTopic::start(&common, &local, rule)?),
-                None => common.tell(format!("topic '{}' does not go to ROS 2, which does not permit its name: rename it", local.topic)),
-            }
+            let started = goes_out(&common, &local)?;
+            outgoing.insert(local.topic, started);
         }
+        let local_topics = LocalTopics::start(&common.spec, common.participant.domain_dir(), &common.waiting);
+        let local_topics = local_topics.map_err(|source| GatewayError::System { action: "start a thread", source })?;
         let first = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -331,6 +357,10 @@ impl Conductor {
             readers: HashMap::new(),
             nodes: Nodes::new(),
             told: HashSet::new(),
+            asking: Asking::default(),
+            local_topics,
+            misnamed: HashSet::new(),
+            told_full: false,
             beside: BTreeSet::new(),
             graph,
             control,
@@ -378,15 +408,18 @@ impl Conductor {
         });
         troubles.into_iter().chain(of_interfaces).chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
+        self.find_local_topics();
         for (_, incoming) in &mut self.incoming {
             incoming.tidy(&self.common);
             incoming.try_again(&self.common);
         }
         if Outlet::has_room(&self.common) {
-            self.outgoing.iter().for_each(OutgoingTopic::room);
+            self.outgoing.values().flatten().for_each(OutgoingTopic::room);
         }
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
+        let nodes = &self.nodes;
+        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| nodes.get(&reader.gid).cloned());
         let due = self.services.look(&self.nodes);
         let said = self.say(&writings);
         self.control.desk.answer(|| self.report(&writings));
@@ -420,6 +453,31 @@ impl Conductor {
         graph.say(dds.gid()?, writings, readers, self.services.own())
     }
 
+    /// Has topics go to ROS 2 that only a pattern names, from the moment on at which they are published here.
+    fn find_local_topics(&mut self) {
+        for topic in self.local_topics.as_ref().map(LocalTopics::take).unwrap_or_default() {
+            if self.outgoing.contains_key(&topic) {
+                continue;
+            }
+            if self.outgoing.len() >= MAX_TOPICS {
+                if !std::mem::replace(&mut self.told_full, true) {
+                    self.common.tell(format!(
+                        "topic '{topic}' does not go to ROS 2, nor do others that come later: {MAX_TOPICS} topics do, which is the most there can be; {FEWER}"
+                    ));
+                }
+                return;
+            }
+            // As long as DDS sends; what is longer is counted.
+            let max_payload = self.common.longest;
+            let local = LocalTopic { topic, max_payload, pins: DEFAULT_PINS, qos: Qos::default(), access: Default::default() };
+            let started = goes_out(&self.common, &local).unwrap_or_else(|e| {
+                self.common.tell(format!("topic '{}' does not go to ROS 2: {e}", local.topic));
+                None
+            });
+            self.outgoing.insert(local.topic, started);
+        }
+    }
+
     /// Tells of other gateways that connect the same DDS domain to the same Zenoh network.
     fn look_beside(&mut self) {
         let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
@@ -434,7 +492,20 @@ impl Conductor {
         self.beside = beside;
     }
 
+    /// A topic in ROS 2 that a rule would carry, and that can have no such name here: told once.
+    fn misnamed(&mut self, writes: bool, topic: &str) {
+        let covered = self.common.spec.topics.iter().any(|rule| rule.covers_name(topic, writes));
+        let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED) else { return };
+        if self.misnamed.insert(topic.to_owned()) {
+            let topic: String = topic.chars().take(LONGEST_NAMED).collect();
+            self.common.tell(format!("topic '/{topic}' of ROS 2 is not carried: {why}"));
+        }
+    }
+
     fn changed(&mut self, profile: Profile, writes: bool, change: Change) {
+        if let Change::Misnamed(topic) = &change {
+            return self.misnamed(writes, topic);
+        }
         if profile == Profile::Zenoh {
             // Its token names its node.
             match &change {
@@ -444,6 +515,7 @@ impl Conductor {
                     }
                 }
                 Change::Gone(handle) => drop(self.nodes.remove(&handle.to_le_bytes())),
+                Change::Misnamed(_) => {}
             }
         }
         if writes { self.writer(profile, change) } else { self.reader(profile, change) }
@@ -453,6 +525,7 @@ impl Conductor {
         let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == profile) else { return };
         let endpoint = match change {
             Change::Gone(handle) => return incoming.gone(handle),
+            Change::Misnamed(_) => return,
             Change::Here(endpoint) => endpoint,
         };
         let own = lock(&self.common.writings).iter().any(|w| w.gid == endpoint.gid);
@@ -464,6 +537,7 @@ impl Conductor {
     fn reader(&mut self, profile: Profile, change: Change) {
         match change {
             Change::Gone(handle) => drop(self.readers.remove(&(profile, handle))),
+            Change::Misnamed(_) => {}
             Change::Here(endpoint) if endpoint.gateway => {}
             Change::Here(endpoint) if self.readers.len() < MAX_ENDPOINTS => {
                 drop(self.readers.insert((profile, endpoint.handle), *endpoint));

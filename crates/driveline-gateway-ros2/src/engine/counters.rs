@@ -2,6 +2,7 @@
 //! What became of samples of one topic in one direction.
 
 use super::lock;
+use super::outlet::Written;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(super) struct Counters {
     carried: AtomicU64,
     across: AtomicU64,
+    replaced: AtomicU64,
     drops: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -26,6 +28,23 @@ impl Counters {
 
     pub(super) fn across(&self) -> u64 {
         self.across.load(Relaxed)
+    }
+
+    /// Counts what became of earlier samples as one was written. `tell`: of the first that was not written, under `reason`.
+    pub(super) fn written(&self, written: &Written, reason: &'static str, tell: impl FnOnce(&str)) {
+        self.replaced.fetch_add(written.replaced, Relaxed);
+        if written.failed > 0 {
+            let first = self.dropped(reason);
+            self.add(reason, written.failed - 1);
+            if first {
+                tell(&written.why);
+            }
+        }
+    }
+
+    /// Samples that were written and replaced before all who read them reliably had them for sure.
+    pub(super) fn replaced(&self) -> u64 {
+        self.replaced.load(Relaxed)
     }
 
     /// Counts so many drops.

@@ -4,12 +4,12 @@
 use super::service::{Role, ServiceChange, ServiceEndpoint};
 use crate::dds;
 use crate::discovery_info::{Gid, is_gateway, type_hash};
-use crate::names::{RosNode, topic_of_dds};
+use crate::names::{RosNode, TOPIC_PREFIX, topic_of_dds, topic_of_ros};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
 use driveline_rosidl::TypeHash;
 use driveline_runtime::ros2::is_token;
-use driveline_types::{NodeName, TopicName};
+use driveline_types::{NodeName, Qos, TopicName};
 use std::fmt;
 
 /// A profile: by what nodes of ROS 2 are reached.
@@ -54,7 +54,7 @@ pub(super) struct Endpoint {
     /// Over DDS, the hash of its type that it announces.
     pub(super) announced: Option<TypeHash>,
     pub(super) qos: EndpointQos,
-    /// How many samples it keeps, if that is known.
+    /// Samples that it keeps, if that is known; `u32::MAX` where it keeps all.
     pub(super) depth: Option<u32>,
     /// It is a gateway's.
     pub(super) gateway: bool,
@@ -74,6 +74,8 @@ pub(super) fn definitions_differ(writer: Option<TypeHash>, reader: Option<TypeHa
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     Here(Box<Endpoint>),
+    /// An endpoint on a topic of ROS 2, without its leading `/`, that can have no such name here.
+    Misnamed(String),
     /// The endpoint with this handle is gone.
     Gone(Handle),
 }
@@ -88,17 +90,21 @@ impl Change {
             dds::Found::Gone(handle) => return Some(Self::Gone(handle.into())),
             dds::Found::Here(endpoint) => endpoint,
         };
+        let topic = match topic_of_dds(&e.topic) {
+            Some(topic) => topic,
+            None => return e.topic.strip_prefix(TOPIC_PREFIX).map(|topic| Self::Misnamed(topic.to_owned())),
+        };
         Some(Self::Here(Box::new(Endpoint {
             profile: Profile::Dds,
             handle: e.handle.into(),
             gid: e.gid,
-            topic: topic_of_dds(&e.topic)?,
+            topic,
             type_name: e.type_name,
             hash: String::new(),
             session: String::new(),
             announced: type_hash(&e.user_data),
             qos: e.qos,
-            depth: None,
+            depth: e.depth,
             gateway: is_gateway(&e.user_data),
             node: None,
         })))
@@ -112,7 +118,8 @@ impl Change {
             Kind::Node | Kind::Service | Kind::Client => return None,
         };
         let endpoint = token.endpoint?;
-        let topic = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
+        let name = endpoint.topic.strip_prefix('/')?;
+        let Some(topic) = topic_of_ros(name) else { return Some((publishes, Self::Misnamed(name.to_owned()))) };
         let gid = gid_of(text);
         let here = Endpoint {
             profile: Profile::Zenoh,
@@ -124,7 +131,7 @@ impl Change {
             session: token.session,
             announced: None,
             qos: endpoint.qos.endpoint,
-            depth: (!endpoint.qos.keep_all).then_some(endpoint.qos.depth),
+            depth: Some(if endpoint.qos.keep_all { u32::MAX } else { endpoint.qos.depth }),
             gateway: token.enclave == GATEWAY_ENCLAVE,
             node: Some(RosNode::new(token.namespace, token.node)),
         };
@@ -176,6 +183,10 @@ pub(super) struct Writing {
     pub(super) converted: bool,
     /// Who publishes here; of what passes from one profile to the other, nobody.
     pub(super) publisher: Option<NodeName>,
+    /// What that publisher offers here.
+    pub(super) offered: Option<Qos>,
+    /// What to know of a publisher that offers less here than the writer does in ROS 2.
+    pub(super) weaker: Option<String>,
     /// In the ROS graph.
     pub(super) node: RosNode,
     pub(super) qos: EndpointQos,
@@ -190,8 +201,15 @@ mod tests {
         let hash = |digit: &str| format!("RIHS01_{}", digit.repeat(64));
         let announces = |user_data: String| {
             let (topic, type_name) = ("rt/chatter".into(), "std_msgs::msg::dds_::String_".into());
-            let found =
-                dds::Endpoint { handle: 1, gid: [1; 16], topic, type_name, qos: EndpointQos::default(), user_data: user_data.into_bytes() };
+            let found = dds::Endpoint {
+                handle: 1,
+                gid: [1; 16],
+                topic,
+                type_name,
+                qos: EndpointQos::default(),
+                depth: None,
+                user_data: user_data.into_bytes(),
+            };
             match Change::of_dds(dds::Found::Here(found)) {
                 Some(Change::Here(endpoint)) => endpoint.announced,
                 other => panic!("{other:?}"),

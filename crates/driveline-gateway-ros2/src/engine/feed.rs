@@ -14,9 +14,10 @@ use crate::qos::ReaderClass;
 use crate::types::Crossing;
 use ::zenoh::bytes::ZBytes;
 use driveline_runtime::ros2::Rule;
-use driveline_types::Durability;
-use std::collections::BTreeMap;
+use driveline_types::{Durability, TopicName};
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -49,32 +50,42 @@ pub(super) struct Came<'a> {
     pub(super) source_timestamp: i64,
     /// Its number among those of its writer, from 1, where it tells.
     pub(super) number: Option<i64>,
-    /// Samples that did not come, of whichever writer, so far.
-    pub(super) lost: u64,
+    /// Samples of this class that did not come, of whichever writer, and that no header has yet: the inlet that counts one takes it from here.
+    pub(super) lost: &'a AtomicU64,
+    /// Samples of its writer that came before it and found no room: they are among those that its number shows to be missing.
+    pub(super) rejected: u64,
     /// The sample, as it came; or its length, if it is longer than anything that is kept.
     pub(super) sample: Result<Pieces<'a>, usize>,
 }
 
-/// Readers of one topic, by what they ask for, type and hash.
-type Readers<T> = Mutex<BTreeMap<(ReaderClass, String, String), T>>;
+/// Nodes here that are shown as subscriptions of a topic at most; of the others, ROS 2 sees the gateway.
+const MOST_SHOWN: usize = 64;
+
+/// What a reader asks for, type and hash.
+type ReaderKey = (ReaderClass, String, String);
+
+/// Readers of one topic.
+type Readers<T> = Mutex<BTreeMap<ReaderKey, T>>;
 
 /// See [`Feed::Dds`].
 pub(super) struct DdsReader {
     class: ReaderClass,
     reader: dds::Reader,
+    /// Losses that were seen so far.
+    seen: AtomicU64,
+    /// Those among them that no header has yet.
+    lost: AtomicU64,
     _topic: dds::Entity,
 }
 
 pub(super) enum Feed {
     /// `kept`: of each reader.
-    Dds {
-        readers: Readers<Arc<DdsReader>>,
-        waiting: dds::Waiting,
-        kept: u32,
-    },
+    Dds { readers: Readers<Arc<DdsReader>>, waiting: dds::Waiting, kept: u32 },
     Zenoh {
         readers: Readers<zenoh::Reader>,
         inbox: Arc<zenoh::Inbox>,
+        /// Nodes here that are shown as subscriptions of each reader.
+        shown: Mutex<BTreeMap<(ReaderKey, RosNode), zenoh::Announced>>,
     },
 }
 
@@ -96,7 +107,8 @@ impl Feed {
                 Ok(Self::Dds { readers: Readers::default(), waiting, kept })
             }
             Profile::Zenoh => {
-                Ok(Self::Zenoh { readers: Readers::default(), inbox: Arc::new(zenoh::Inbox::new(kept as usize, longest(rule))) })
+                let inbox = Arc::new(zenoh::Inbox::new(kept as usize, longest(rule)));
+                Ok(Self::Zenoh { readers: Readers::default(), inbox, shown: Mutex::default() })
             }
         }
     }
@@ -130,11 +142,11 @@ impl Feed {
                 };
                 let reader = dds.reader(&topic, &config).map_err(text)?;
                 waiting.add(&reader.entity).map_err(text)?;
-                readers.insert(key, Arc::new(DdsReader { class, reader, _topic: topic }));
+                readers.insert(key, Arc::new(DdsReader { class, reader, seen: AtomicU64::new(0), lost: AtomicU64::new(0), _topic: topic }));
                 drop(readers);
                 waiting.wake();
             }
-            Self::Zenoh { readers, inbox } => {
+            Self::Zenoh { readers, inbox, .. } => {
                 if let Entry::Vacant(none) = lock(readers).entry(key) {
                     none.insert(common.zenoh()?.reader(of, class, &RosNode::gateway(), inbox)?);
                 }
@@ -176,12 +188,16 @@ impl Feed {
                     let losses = r.reader.losses();
                     let Some(sample) = r.reader.take().map_err(|e| e.to_string())? else { continue };
                     any = true;
+                    let losses = u64::from(losses.0) + u64::from(losses.1);
+                    // DDS does not tell whose they are: one inlet has them, and none has them twice.
+                    r.lost.fetch_add(losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)), Ordering::Relaxed);
                     each(&Came {
                         writer: sample.writer.into(),
                         class: r.class,
                         source_timestamp: sample.source_timestamp,
                         number: None,
-                        lost: u64::from(losses.0) + u64::from(losses.1),
+                        lost: &r.lost,
+                        rejected: 0,
                         sample: Ok(sample.bytes().into()),
                     });
                 }
@@ -197,7 +213,9 @@ impl Feed {
                     class: arrived.class,
                     source_timestamp: attachment.source_timestamp,
                     number: Some(attachment.sequence),
-                    lost: inbox.losses().0,
+                    // Each loss shows in the numbers of its publisher.
+                    lost: &AtomicU64::new(0),
+                    rejected: arrived.rejected,
                     sample,
                 });
                 Ok(true)
@@ -239,6 +257,24 @@ impl Feed {
         match self {
             Self::Dds { waiting, .. } => waiting.wake(),
             Self::Zenoh { inbox, .. } => inbox.signal.raise(),
+        }
+    }
+
+    /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor does, for all topics.
+    pub(super) fn show(&self, common: &Common, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
+        let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else { return };
+        let readers = lock(readers);
+        let mut shown = lock(shown);
+        shown.retain(|(key, node), _| readers.contains_key(key) && nodes.contains(node));
+        for key in readers.keys() {
+            for node in nodes.iter().take(MOST_SHOWN) {
+                let Entry::Vacant(none) = shown.entry((key.clone(), node.clone())) else { continue };
+                let (class, type_name, hash) = key;
+                // If Zenoh refuses it, samples pass nonetheless, and it is tried again.
+                if let Ok(announced) = session.show_reader(topic, *class, (type_name, hash), node) {
+                    none.insert(announced);
+                }
+            }
         }
     }
 

@@ -17,19 +17,21 @@ use crate::types::Crossing;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
 use driveline_shm::CreatePublisherError;
-use driveline_types::{Durability, TopicName};
+use driveline_types::{Durability, Qos, TopicName};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const MAX_TOPICS: usize = 256;
 const MAX_INLETS: usize = 512;
 const MAX_INLETS_OF_TOPIC: usize = 64;
 const MAX_REFUSED: usize = 16_384;
-/// How long a sample that passes to DDS waits for reliable readers: as long as one that passes to Zenoh waits for links.
-const ACROSS_WITHIN: Duration = Duration::from_secs(2);
+/// Bytes that an inlet of a volatile writer keeps at most, if it keeps more than one sample.
+const INLET_BYTES: u64 = 32 << 20;
+/// Bytes that a writer of the other profile keeps at most, if it keeps more than a few samples.
+const ACROSS_BYTES: u64 = 64 << 20;
 
 struct IncomingTopic {
     shared: Arc<Shared>,
@@ -257,7 +259,7 @@ impl Incoming {
         let name = inlet_node(node, &endpoint.gid, &common.node);
         let what = (endpoint.qos, class, of_writer(&endpoint.qos, class, late));
         let mut inlet = Inlet::open(&common.participant, topic, name, crossing, what, rule)?;
-        inlet.remark = remark(endpoint, &inlet);
+        inlet.remark = remark(endpoint, &inlet).or_else(|| keeps_less(endpoint, &inlet, late));
         let shared = self.topic(common, topic, rule)?;
         inlet.remark.iter().for_each(|remark| common.tell(format!("topic '/{topic}': {remark}")));
         if self.passes(common, topic) && !self.pass(common, rule, endpoint, &inlet, node) {
@@ -298,10 +300,12 @@ impl Incoming {
             topic,
             crossing: &inlet.crossing,
             qos: endpoint.qos,
-            depth: late(endpoint, inlet.class, rule),
-            max_blocking: ACROSS_WITHIN,
+            depth: across_depth(endpoint, rule),
             lifespan: None,
+            apart: true,
             publisher: None,
+            offered: None,
+            weaker: None,
             node: ros_name_of(node, &endpoint.gid),
         };
         match Outlet::open(common, profile, offer) {
@@ -399,9 +403,16 @@ impl Incoming {
         }
     }
 
-    /// Ids of all readers in DDS.
-    pub(super) fn dds_readers(&self) -> Vec<[u8; 16]> {
-        self.topics.values().flat_map(|t| t.shared.feed.dds_readers()).collect()
+    /// Ids of all readers in DDS, each of the nodes here that subscribe to its topic, or of the gateway where none does.
+    pub(super) fn dds_readers(&self) -> Vec<(RosNode, [u8; 16])> {
+        let of = |shared: &Shared| {
+            let (gids, mut nodes) = (shared.feed.dds_readers(), shared.subscribers());
+            if nodes.is_empty() {
+                nodes.insert(RosNode::gateway());
+            }
+            nodes.into_iter().flat_map(move |node| gids.clone().into_iter().map(move |gid| (node.clone(), gid))).collect::<Vec<_>>()
+        };
+        self.topics.values().flat_map(|t| of(&t.shared)).collect()
     }
 
     pub(super) fn report(&self) -> Vec<Ros2TopicReport> {
@@ -424,8 +435,8 @@ impl Incoming {
             publishers.sort();
             remarks.sort();
             let (carried, dropped) = t.shared.counters.figures();
-            let across = t.shared.counters.across();
-            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), remarks, carried, across, dropped }
+            let (across, replaced) = (t.shared.counters.across(), t.shared.counters.replaced());
+            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), remarks, carried, across, replaced, dropped }
         };
         self.topics.iter().map(of).collect()
     }
@@ -444,10 +455,22 @@ impl Incoming {
     }
 }
 
-/// How many samples of a writer are kept for those who come late.
+/// Number of samples of a writer that its inlet keeps for slow readers and for those who come late: as many as the writer does, as far as that is known and
+/// takes little memory.
 fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
-    let kept = if class.durability == Durability::TransientLocal { endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE) } else { 1 };
+    let kept = if class.durability == Durability::TransientLocal {
+        endpoint.depth.unwrap_or(MOST_LATE).clamp(1, MOST_LATE)
+    } else {
+        let room = (INLET_BYTES / rule.max_payload_bytes().max(1)).clamp(1, MOST_LATE.into());
+        endpoint.depth.unwrap_or(1).clamp(1, room as u32)
+    };
     rule.qos.depth.unwrap_or(kept)
+}
+
+/// Number of samples that a writer of the other profile keeps for such a writer.
+fn across_depth(endpoint: &Endpoint, rule: &Rule) -> u32 {
+    let most = (ACROSS_BYTES / rule.max_payload_bytes().max(1)).clamp(MOST_LATE.into(), Qos::MAX_DEPTH.into());
+    rule.qos.depth.unwrap_or_else(|| endpoint.depth.unwrap_or(MOST_LATE).clamp(1, most as u32))
 }
 
 /// What is to be known of a writer over DDS whose definition is another one than the one at hand.
@@ -457,6 +480,17 @@ fn remark(endpoint: &Endpoint, inlet: &Inlet) -> Option<String> {
     let remedy = if inlet.crossing.kind.is_some() { " and carry it `as: cdr`" } else { "" };
     Some(format!(
         "node '{node}' publishes {ros_type} by another definition than the one at hand: {differ}; name its packages under `types`{remedy}"
+    ))
+}
+
+/// What is to be known of a writer that keeps more for late joiners than its inlet does.
+fn keeps_less(endpoint: &Endpoint, inlet: &Inlet, late: u32) -> Option<String> {
+    let all = endpoint.depth.filter(|depth| *depth > late && inlet.class.durability == Durability::TransientLocal)?;
+    let all = if all == u32::MAX { "all samples".to_owned() } else { format!("{all} samples") };
+    Some(format!(
+        "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; give the rule `qos: {{depth: …}}`, at most {}",
+        inlet.node,
+        Qos::MAX_DEPTH
     ))
 }
 

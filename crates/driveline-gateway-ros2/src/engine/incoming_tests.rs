@@ -12,6 +12,7 @@ use driveline_rosidl::cdr::{ByteOrder, Encoder};
 use driveline_runtime::ros2::{Direction, Form};
 use driveline_shm::{SchemaRequest, SubscriptionConfig};
 use driveline_types::{Qos, Reliability};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::channel;
 
 const WRITER: Handle = 7;
@@ -70,7 +71,15 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
             let mut patience = Patience::new(Instant::now());
             for number in (1..).take_while(|_| !shared.stop.load(Ordering::Acquire)) {
                 let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
-                let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+                let came = Came {
+                    writer: WRITER,
+                    class,
+                    source_timestamp: 0,
+                    number: Some(number),
+                    lost: &AtomicU64::new(0),
+                    rejected: 0,
+                    sample,
+                };
                 shared.sample(common, Profile::Zenoh, &came, &mut patience);
             }
         });
@@ -328,8 +337,15 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
         move |sample: &[u8]| {
             number += 1;
             let pieces: Vec<_> = sample.chunks(1000).collect();
-            let came =
-                Came { writer: handle, class, source_timestamp: 0, number: Some(number), lost: 0, sample: Ok(pieces.as_slice().into()) };
+            let came = Came {
+                writer: handle,
+                class,
+                source_timestamp: 0,
+                number: Some(number),
+                lost: &AtomicU64::new(0),
+                rejected: 0,
+                sample: Ok(pieces.as_slice().into()),
+            };
             let before = (shared.counters.across(), shared.counters.figures().1);
             shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
             let of_now = |(reason, count): (String, u64)| (before.1.get(&reason) != Some(&count)).then_some(reason);
@@ -364,7 +380,7 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     let comes = |number| {
         // A rosgraph_msgs/Clock: two words.
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
-        let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+        let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: &AtomicU64::new(0), rejected: 0, sample };
         let mut patience = Patience::new(Instant::now());
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);
@@ -391,6 +407,48 @@ fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_come
     assert_eq!(lock(&shared.writers).unknown(), before + 1);
 }
 
+/// What `Sample::missed` adds up to, for samples of two writers.
+#[test]
+fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
+    let topic: TopicName = "two".parse().unwrap();
+    let rule = Rule::new("/two", Direction::FromRos);
+    let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
+    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let writers = [WRITER, WRITER + 1];
+    for writer in writers {
+        shared.know(writer, Known::of(inlet(&common, &topic, &rule, class, Qos { depth: 16, ..Qos::default() })));
+    }
+    let mut config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
+    config.qos.depth = 16;
+    let mut subscription = common.participant.create_subscription(config).unwrap();
+    eventually("matched", || subscription.matched() == 2);
+    let lost = AtomicU64::new(0);
+    let comes = |writer, number, rejected| {
+        let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
+        let came = Came { writer, class, source_timestamp: 0, number, lost: &lost, rejected, sample };
+        shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
+    };
+    let mut missed = || {
+        let mut missed = 0;
+        while let Some(sample) = subscription.take_next().unwrap() {
+            missed += sample.missed();
+        }
+        missed
+    };
+    writers.iter().for_each(|writer| comes(*writer, None, 0));
+    assert_eq!(missed(), 0);
+    // Over DDS nobody says whose they were.
+    lost.store(5, std::sync::atomic::Ordering::Relaxed);
+    writers.iter().cycle().take(6).for_each(|writer| comes(*writer, None, 0));
+    assert_eq!(missed(), 5);
+    // Numbered: 2 to 4 found no room, 5 did not come.
+    comes(WRITER, Some(1), 3);
+    comes(WRITER, Some(6), 0);
+    assert_eq!((missed(), shared.counters.figures().1["lost"]), (4, 1), "those without room are counted as such already");
+}
+
 #[test]
 fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place() {
     let dir = tempfile::tempdir().unwrap();
@@ -404,7 +462,7 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
     let mut comes = |writer, number| {
         // A rosgraph_msgs/Clock: two words.
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
-        let came = Came { writer, class, source_timestamp: 0, number: Some(number), lost: 0, sample };
+        let came = Came { writer, class, source_timestamp: 0, number: Some(number), lost: &AtomicU64::new(0), rejected: 0, sample };
         // Nobody waits: what is announced is announced already.
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);

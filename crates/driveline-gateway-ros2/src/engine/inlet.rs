@@ -4,13 +4,15 @@
 use super::dds::HEAD_BYTES;
 use super::feed::Came;
 use super::lock;
-use super::outlet::Outlet;
+use super::outlet::{Outlet, Written};
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
-use crate::qos::{EndpointQos, ReaderClass};
+use crate::qos::{DurabilityKind, EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
-use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig};
-use driveline_types::{Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig, PublisherEvent, RefusalCode};
+use driveline_types::{Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 /// Kept for those who come late where the writer keeps something, but does not tell how much, or tells more.
@@ -51,13 +53,26 @@ pub(super) struct Inlet {
     topic: TopicName,
     /// Where its samples go by the other profile. It may come later, when there is room for it.
     pub(super) across: OnceLock<Across>,
+    /// Nodes here that subscribe.
+    subscribers: Mutex<BTreeSet<NodeName>>,
     /// For the topic's thread alone, which may wait with it.
     publishing: Mutex<Publishing>,
+}
+
+/// What has happened to an inlet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Happened {
+    /// Other nodes subscribe than before.
+    pub(super) changed: bool,
+    /// Why subscriptions here do not match, for people.
+    pub(super) refused: Vec<String>,
 }
 
 struct Publishing {
     publisher: Publisher,
     taken: u64,
+    /// Samples that did not come and that no number shows to be missing.
+    lost: u64,
     dropped: u64,
 }
 
@@ -70,6 +85,8 @@ pub(super) struct Numbers {
     before: Option<i64>,
     /// Numbers that were left out.
     gaps: u64,
+    /// Samples that came and found no room, and are not among these yet.
+    rejected: u64,
 }
 
 impl Numbers {
@@ -85,6 +102,13 @@ impl Numbers {
         self.last = Some(number);
         self.gaps = self.gaps.saturating_add(gap);
         Some(gap)
+    }
+
+    /// How many of `gap` missing samples did not come: `rejected` more came and found no room, which is counted elsewhere.
+    pub(super) fn lost(&mut self, gap: u64, rejected: u64) -> u64 {
+        let known = self.rejected.saturating_add(rejected);
+        self.rejected = known.saturating_sub(gap);
+        gap.saturating_sub(known)
     }
 
     /// Numbers that were left out so far.
@@ -107,8 +131,8 @@ pub(super) struct Across {
 
 impl Across {
     /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of it yet. `None`: it is none, or too long; its inlet has counted
-    /// it then. May wait for readers.
-    pub(super) fn pass_on(&self, sample: &Came<'_>, unchecked: Option<&Crossing>) -> Option<Result<(), String>> {
+    /// it then. Does not wait.
+    pub(super) fn pass_on(&self, sample: &Came<'_>, unchecked: Option<&Crossing>) -> Option<Result<Written, String>> {
         let pieces = sample.sample.ok()?;
         let passed_on = PassedOn::new(pieces, self.longest).ok()?;
         unchecked.map_or(Ok(()), |crossing| crossing.check(&pieces.whole())).ok()?;
@@ -137,6 +161,11 @@ fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
     Some(known.filter(|known| number > *known).map_or(0, |known| number.abs_diff(known) - 1))
 }
 
+/// What a writer keeps for late joiners, in Driveline's terms.
+fn lasting(offered: &EndpointQos) -> Durability {
+    if offered.durability >= DurabilityKind::TransientLocal { Durability::TransientLocal } else { Durability::Volatile }
+}
+
 impl Inlet {
     pub(super) fn open(
         participant: &Participant,
@@ -151,14 +180,45 @@ impl Inlet {
         config.qos = qos;
         config.pins = rule.pins.unwrap_or(config.pins);
         config.loans = 1;
-        let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, dropped: 0 });
+        let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, lost: 0, dropped: 0 });
         let (source_time, topic) = (rule.source_time, topic.clone());
-        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across: OnceLock::new(), publishing })
+        let (across, subscribers) = (OnceLock::new(), Mutex::default());
+        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across, subscribers, publishing })
+    }
+
+    /// Nodes here that subscribe, as of the last [`hear`](Self::hear).
+    pub(super) fn subscribers(&self) -> BTreeSet<NodeName> {
+        lock(&self.subscribers).clone()
+    }
+
+    /// What has happened since the last call. For the topic's thread.
+    pub(super) fn hear(&self) -> Happened {
+        let (mut happened, mut any) = (Happened::default(), false);
+        let mut publishing = lock(&self.publishing);
+        while let Some(event) = publishing.publisher.poll_event() {
+            any = true;
+            // That the type or the QoS differs is the graph's mistake, or a rule's; other reasons pass, or are those of strangers.
+            if let PublisherEvent::Refused { code: RefusalCode::Qos | RefusalCode::Type, text } = event {
+                let weakened = self.offered.reliability > self.class.reliability || self.class.durability < lasting(&self.offered);
+                let why = if weakened { " (the rule's `qos` has the gateway offer less here than the node does)" } else { "" };
+                let text = format!("a subscription here does not match what node '{}' publishes in ROS 2: {text}{why}", self.node);
+                happened.refused.push(text);
+            }
+        }
+        if any {
+            let now: BTreeSet<_> = publishing.publisher.subscriptions().into_iter().map(|s| s.node).collect();
+            drop(publishing);
+            let mut before = lock(&self.subscribers);
+            happened.changed = *before != now;
+            *before = now;
+        }
+        happened
     }
 
     /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.
     pub(super) fn take(&self, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
         let mut publishing = lock(&self.publishing);
+        publishing.lost += sample.lost.swap(0, Ordering::Relaxed);
         let result = self.publish(&mut publishing, sample, gaps, outside);
         publishing.taken += 1;
         if result.is_err() {
@@ -211,7 +271,7 @@ impl Inlet {
         }
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
-        let lost = sample.lost.saturating_add(gaps).saturating_add(to.dropped);
+        let lost = to.lost.saturating_add(gaps).saturating_add(to.dropped);
         header.remote = Some(Remote { host: outside.mark, lost, publisher: 0, transit_ns, offset_error_ns: error_ns });
         to.publisher.publish(loan, &mut header).map_err(Dropped::no_room)?;
         Ok(())
@@ -227,7 +287,8 @@ mod tests {
     use driveline_runtime::graph::ByteSize;
     use driveline_runtime::ros2::{Direction, Form};
     use driveline_shm::{ParticipantConfig, SchemaRequest, SubscriptionConfig};
-    use driveline_types::{Durability, Reliability};
+    use driveline_types::Reliability;
+    use std::sync::atomic::AtomicU64;
     use zenoh::bytes::ZBytes;
 
     /// As Zenoh cuts a long sample for its links.
@@ -271,7 +332,7 @@ mod tests {
             let used = allocation_counter::measure(|| {
                 let mut list = Vec::new();
                 let sample = Ok(pieces(&payload, &mut list));
-                let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: 0, sample };
+                let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: &AtomicU64::new(0), rejected: 0, sample };
                 assert!(inlet.take(&came, 0, outside).is_ok());
             });
             assert!(used.bytes_total < 16 << 10, "a list of pieces, and no copy of 4 MiB: {used:?}");
@@ -279,6 +340,17 @@ mod tests {
             let end = if form == Form::Cdr { taken.payload() == sample } else { taken.payload().ends_with(&pixels) };
             assert!(end, "{form:?}: whole, in order");
         }
+    }
+
+    #[test]
+    fn what_found_no_room_is_not_lost_as_well() {
+        let mut numbers = Numbers::default();
+        let mut lost = |number, rejected| {
+            let gap = numbers.gap(Some(number)).unwrap();
+            (gap, numbers.lost(gap, rejected))
+        };
+        // 2 to 4 find no room while 1 is taken, and 5 does not come.
+        assert_eq!([lost(1, 3), lost(6, 0), lost(9, 1)], [(0, 0), (4, 1), (2, 1)]);
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! a thread of its own in each direction, and from ROS 2 for each profile. Each service has one (its executor), and over DDS one more for each of its ends;
 //! requests and responses by rmw_zenoh come on threads of Zenoh's. What of a service is let go has a thread until it has gone.
 
+mod asking;
+mod backlog;
 mod conductor;
 mod counters;
 mod dds;
@@ -16,6 +18,7 @@ mod incoming;
 mod inlet;
 mod interfaces;
 mod leaving;
+mod local_topics;
 mod outgoing;
 mod outlet;
 mod report;
@@ -23,6 +26,7 @@ mod report;
 mod rig;
 mod service;
 mod sim_time;
+mod sources;
 mod taking;
 mod unknown;
 mod waiting;

@@ -8,20 +8,17 @@ use super::endpoint::{Profile, Writing};
 use super::error::GatewayError;
 use super::lock;
 use super::outlet::{Offer, OpenError, Outlet};
+use super::sources::Sources;
 use crate::convert::{ConvertError, ToRos};
 use crate::names::ros_node;
-use crate::qos::of_publisher;
+use crate::qos::{mismatches, of_publisher};
 use crate::types::Crossing;
 use bytes::Bytes;
 use driveline_rosidl::cdr::Fault;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
-use driveline_runtime::graph::model::Access as Spec;
-use driveline_runtime::ros2::{LocalTopic, Rule};
-use driveline_shm::{
-    Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend,
-    WaitSet, Wake,
-};
-use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
+use driveline_runtime::ros2::{LocalTopic, Rule, RuleQos};
+use driveline_shm::{Kicker, MatchedPublisher, Sample, SubscriptionEvent, WaitBackend, WaitSet, Wake};
+use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Schema, TopicName};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,7 +81,8 @@ impl OutgoingTopic {
         let mut publishers: Vec<_> = mine.filter_map(publisher).collect();
         publishers.sort();
         let (carried, dropped) = self.counters.figures();
-        Ros2TopicReport { topic: self.topic.to_string(), publishers, carried, dropped, ..Ros2TopicReport::default() }
+        let (topic, replaced) = (self.topic.to_string(), self.counters.replaced());
+        Ros2TopicReport { topic, publishers, carried, replaced, dropped, ..Ros2TopicReport::default() }
     }
 }
 
@@ -113,6 +111,18 @@ struct Known {
     gone: bool,
 }
 
+/// What to know of a publisher of which a rule has the gateway offer more in ROS 2 than the publisher does here; `None`: it does not.
+fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
+    let weaker = mismatches(&of_publisher(qos, &RuleQos::default()), &of_publisher(qos, rule));
+    let pairs: Vec<_> = weaker.iter().map(|m| format!("{} ({} here, {} there)", m.policy, m.offered, m.requested)).collect();
+    (!pairs.is_empty()).then(|| {
+        format!(
+            "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have the publisher offer it, or take it out of the rule's `qos`",
+            pairs.join(", ")
+        )
+    })
+}
+
 /// What became of opening writers for a publisher.
 #[derive(Default)]
 struct Opened {
@@ -128,7 +138,7 @@ struct Sender {
     topic: TopicName,
     max_len: usize,
     rule: Rule,
-    subscription: Subscription,
+    sources: Sources,
     set: WaitSet,
     publishers: HashMap<EndpointId, Known>,
     counters: Arc<Counters>,
@@ -139,32 +149,16 @@ struct Sender {
 
 impl Sender {
     fn new(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
-        let mut config = SubscriptionConfig::new(local.topic.clone(), common.node.clone(), SchemaRequest::Any);
-        config.qos = Qos {
-            depth: local.qos.depth,
-            reliability: local.qos.reliability.min(rule.qos.reliability.unwrap_or(Reliability::Reliable)),
-            durability: local.qos.durability.min(rule.qos.durability.unwrap_or(Durability::TransientLocal)),
-            lifespan_ms: local.qos.lifespan_ms,
-            ..Qos::default()
-        };
-        config.max_held = 1;
-        config.own_process = OwnProcess::Exclude;
-        config.access = match &local.access {
-            Spec::OwnUser => Access::OwnUser,
-            Spec::Anyone => Access::Anyone,
-            Spec::Users(users) => Access::Users(users.clone()),
-        };
-        let read = |source| GatewayError::Read { topic: local.topic.to_string(), source };
-        let subscription = common.participant.create_subscription(config).map_err(read)?;
+        let sources = Sources::new(common, local, rule)?;
         let mut set = WaitSet::new(WaitBackend::Auto)?;
-        set.attach(&subscription)?;
-        subscription.kick_when_given_back(set.kicker());
+        sources.attach(&mut set)?;
+        sources.kick_when_given_back(&set.kicker());
         Ok(Self {
             common: common.clone(),
             topic: local.topic.clone(),
             max_len: usize::try_from(local.max_payload + HEAD_BYTES).unwrap_or(usize::MAX),
             rule: rule.clone(),
-            subscription,
+            sources,
             set,
             publishers: HashMap::new(),
             counters: Arc::default(),
@@ -186,7 +180,7 @@ impl Sender {
         self.events();
         self.forget();
         self.try_again();
-        let taken = match self.subscription.take_next() {
+        let taken = match self.sources.take_next() {
             Ok(Some(sample)) => {
                 self.carry(sample);
                 true
@@ -202,17 +196,17 @@ impl Sender {
                 true
             }
         };
-        let stats = self.subscription.stats();
-        self.counters.set("superseded", stats.missed);
-        self.counters.set("expired", stats.expired);
+        let (superseded, expired) = self.sources.losses();
+        self.counters.set("superseded", superseded);
+        self.counters.set("expired", expired);
         taken
     }
 
     /// Waits until a sample was given back or something happens, at most for so long: what can be taken then does not end it.
     fn breathe(&mut self, longest: Duration) -> Wake {
-        self.set.set_muted(&self.subscription, true);
+        self.sources.set_muted(&mut self.set, true);
         let woken = self.set.wait(Some(MonotonicNs::now() + longest), Duration::ZERO);
-        self.set.set_muted(&self.subscription, false);
+        self.sources.set_muted(&mut self.set, false);
         woken
     }
 
@@ -229,7 +223,7 @@ impl Sender {
     }
 
     fn events(&mut self) {
-        while let Some(event) = self.subscription.poll_event() {
+        while let Some(event) = self.sources.poll_event() {
             match event {
                 SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => self.here(publisher, &node, &schema, &qos),
                 SubscriptionEvent::Unmatched { publisher, .. } => {
@@ -258,7 +252,11 @@ impl Sender {
         let opened = crossing.and_then(|crossing| Ok((self.open(node, &crossing, qos, &profiles)?, crossing)));
         self.publishers.insert(publisher, Known::default());
         match opened {
-            Ok((opened, crossing)) => self.settle(publisher, node, opened, crossing),
+            Ok((opened, crossing)) => {
+                let weaker = weaker(node, qos, &self.rule.qos).filter(|_| !opened.outlets.is_empty());
+                weaker.iter().for_each(|weaker| self.common.tell(format!("topic '/{}': {weaker}", self.topic)));
+                self.settle(publisher, node, opened, crossing);
+            }
             Err(reason) => self.refuse(publisher, node, reason),
         }
         self.count_short();
@@ -288,7 +286,7 @@ impl Sender {
         if !self.short.load(Ordering::Acquire) || !Outlet::has_room(&self.common) {
             return;
         }
-        for MatchedPublisher { publisher, node, schema, qos, .. } in self.subscription.publishers() {
+        for MatchedPublisher { publisher, node, schema, qos, .. } in self.sources.publishers() {
             let (Some(schema), Some(known)) = (schema, self.publishers.get(&publisher)) else { continue };
             let profiles = known.short.clone();
             let Some(crossing) = self.common.types.to_ros(&schema).ok().filter(|_| !profiles.is_empty()) else { continue };
@@ -309,7 +307,7 @@ impl Sender {
 
     /// Events were pushed out while a sample waited for readers in ROS 2: what they added up to, whoever is there tells.
     fn compare(&mut self) {
-        let there = self.subscription.publishers();
+        let there = self.sources.publishers();
         for (publisher, known) in &mut self.publishers {
             known.gone |= !there.iter().any(|p| p.publisher == *publisher);
         }
@@ -319,8 +317,7 @@ impl Sender {
             }
         }
         // Those who were refused are not among them.
-        let refusals = self.subscription.refusal_source();
-        refusals().iter().for_each(|text| self.tell(text));
+        self.sources.refusals().iter().for_each(|text| self.tell(text));
     }
 
     /// Opens what there is room for, by these profiles.
@@ -332,9 +329,11 @@ impl Sender {
                 crossing,
                 qos: of_publisher(qos, &self.rule.qos),
                 depth: self.rule.qos.depth.unwrap_or(qos.depth),
-                max_blocking: Duration::from_millis(qos.max_blocking_ms.into()),
                 lifespan: qos.lifespan_ms.map(|ms| Duration::from_millis(ms.into())),
+                apart: self.common.profiles().count() > 1,
                 publisher: Some(node.clone()),
+                offered: Some(qos.clone()),
+                weaker: weaker(node.as_str(), qos, &self.rule.qos),
                 node: ros_node(&node),
             };
             Outlet::open(&self.common, profile, offer)
@@ -359,7 +358,7 @@ impl Sender {
         if !self.publishers.values().any(|known| known.gone) {
             return;
         }
-        let unread = self.subscription.unread_of_gone();
+        let unread = self.sources.unread_of_gone();
         let ends = |(publisher, known): &(&EndpointId, &Known)| known.gone && !unread.contains(publisher);
         let ended: Vec<_> = self.publishers.iter().filter(ends).map(|(publisher, _)| *publisher).collect();
         for publisher in &ended {
@@ -422,7 +421,10 @@ impl Sender {
         let mut taken = false;
         for outlet in &carried.outlets {
             match outlet.write(&converted.parts(), Some(&slot), published) {
-                Ok(()) => taken = true,
+                Ok(written) => {
+                    taken = true;
+                    self.counters.written(&written, "not_written", |why| self.tell(&format!("a sample is dropped (not_written): {why}")));
+                }
                 Err(e) => {
                     if self.counters.dropped("not_written") {
                         self.tell(&format!("a sample is dropped (not_written): {e}"));

@@ -38,18 +38,18 @@ fn a_sample_that_is_still_held_is_waited_for() {
     eventually("here", || {
         let loan = publisher.loan(8).unwrap();
         publisher.publish(loan, &mut SampleHeader::default()).unwrap();
-        held = held.take().or_else(|| sender.subscription.take_next().unwrap());
+        held = held.take().or_else(|| sender.sources.take_next().unwrap());
         held.is_some()
     });
     let loan = publisher.loan(8).unwrap();
     publisher.publish(loan, &mut SampleHeader::default()).unwrap();
-    assert_eq!(sender.subscription.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
+    assert_eq!(sender.sources.take_next().unwrap_err(), TakeError::AllHeld { max_held: 1 });
     // Once what has happened before is through, the next one that can be taken does not end the wait …
     eventually("nothing happens", || sender.breathe(Duration::ZERO) == Wake::TimedOut);
     drop(held);
     // … but that there is room for it.
     assert_eq!(sender.breathe(LONG), Wake::Kicked);
-    assert!(sender.subscription.take_next().unwrap().is_some());
+    assert!(sender.sources.take_next().unwrap().is_some());
 }
 
 #[test]
@@ -66,20 +66,20 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
         publisher.publish(loan, &mut SampleHeader::default()).unwrap();
     };
     let mut stays = publisher("stays");
-    eventually("matched", || sender.subscription.matched() == 1);
+    eventually("matched", || sender.sources.matched() == 1);
     publish(&mut stays);
     let most = |sender: &mut Sender, stays: &mut Publisher| {
         // Before the one that is taken, so that there is always another one.
         publish(stays);
-        assert!(sender.step() && sender.subscription.has_unread());
+        assert!(sender.step() && sender.sources.has_unread());
         lock(&conductor.common.writings).len()
     };
     for n in 0..600 {
         let mut goes = publisher("goes");
-        eventually("matched", || sender.subscription.matched() == 2);
+        eventually("matched", || sender.sources.matched() == 2);
         publish(&mut goes);
         drop(goes);
-        eventually("gone", || sender.subscription.matched() == 1);
+        eventually("gone", || sender.sources.matched() == 1);
         // As many as can be taken before what it has left, and it.
         let writers = (0..6).map(|_| most(&mut sender, &mut stays)).last();
         assert_eq!(writers, Some(1), "after {n}");
@@ -133,14 +133,14 @@ fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
     });
     // As while a sample waits for readers in ROS 2: nobody asks for what has happened, and more happens than is kept.
     drop(goes);
-    eventually("gone", || sender.subscription.matched() == 1);
+    eventually("gone", || sender.sources.matched() == 1);
     let comes = publisher("comes");
-    eventually("matched", || sender.subscription.matched() == 2);
+    eventually("matched", || sender.sources.matched() == 2);
     for _ in 0..=driveline_shm::limits::MAX_EVENTS / 2 {
         let other = publisher("other");
-        eventually("matched", || sender.subscription.matched() == 3);
+        eventually("matched", || sender.sources.matched() == 3);
         drop(other);
-        eventually("gone", || sender.subscription.matched() == 2);
+        eventually("gone", || sender.sources.matched() == 2);
     }
     eventually("all found out", || {
         sender.events();

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A writer towards ROS 2, by one profile.
+//! A writer towards ROS 2, by one profile. It never holds up whoever writes: over DDS it keeps the last few samples, as rclcpp does, and by rmw_zenoh, where
+//! a link without room is waited for, it has a thread that waits.
 
+use super::backlog::{Backlog, Pushed};
 use super::conductor::Common;
 use super::endpoint::{Profile, Writing};
+use super::waiting::Waiting;
 use super::zenoh;
 use super::{FEWER, lock};
 use crate::dds;
@@ -12,15 +15,13 @@ use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{TokenQos, key_hash};
 use crate::types::Crossing;
 use bytes::Bytes;
-use driveline_types::{NodeName, Reliability, TopicName};
-use std::sync::Arc;
+use driveline_types::{NodeName, Qos, TopicName};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 
 const MAX_WRITERS: usize = 512;
-/// Samples that a reliable writer keeps for readers that have not acknowledged them; a writer beyond it waits.
-const UNACKNOWLEDGED: u32 = 64;
 
 /// Why there is no writer, for people.
 #[derive(Debug, Error)]
@@ -43,15 +44,29 @@ pub(super) struct Offer<'a> {
     pub(super) topic: &'a TopicName,
     pub(super) crossing: &'a Crossing,
     pub(super) qos: EndpointQos,
-    /// Samples for those who come late.
+    /// Samples that the writer keeps: for reliable readers that have not acknowledged them, and for those who come late.
     pub(super) depth: u32,
-    /// How long a sample waits for reliable readers.
-    pub(super) max_blocking: Duration,
     pub(super) lifespan: Option<Duration>,
+    /// A link that has no room holds up nobody but this writer.
+    pub(super) apart: bool,
     /// Who publishes here; `None`: it passes from the other profile.
     pub(super) publisher: Option<NodeName>,
+    /// What that publisher offers.
+    pub(super) offered: Option<Qos>,
+    /// What to know of it, if that is less.
+    pub(super) weaker: Option<String>,
     /// In the ROS graph.
     pub(super) node: RosNode,
+}
+
+/// What became of a sample that was written.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    /// Earlier samples that gave way to others before all reliable readers had acknowledged them, which was overdue, or before a link had room for them.
+    pub(super) replaced: u64,
+    /// Earlier samples that were not written after all, and why the last of them was not.
+    pub(super) failed: u64,
+    pub(super) why: String,
 }
 
 enum Writer {
@@ -59,15 +74,33 @@ enum Writer {
     Dds {
         writer: dds::Writer,
         _topic: dds::Entity,
+        _listed: Listed,
     },
-    Zenoh(Box<zenoh::Writer>),
+    Zenoh {
+        writer: Box<zenoh::Writer>,
+        _listed: Listed,
+    },
+    /// By rmw_zenoh, on a thread that is listed until it has ended.
+    Apart(Arc<zenoh::Writer>, Backlog<zenoh::Prepared>),
 }
 
-/// See the module. Others see it come and go.
+/// The place of a writer among those of the gateway, which others see come and go.
+struct Listed {
+    writings: Arc<Mutex<Vec<Writing>>>,
+    number: u64,
+    conductor: Arc<Waiting>,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        lock(&self.writings).retain(|w| w.number != self.number);
+        self.conductor.wake();
+    }
+}
+
+/// See the module.
 pub(super) struct Outlet {
     writer: Writer,
-    number: u64,
-    common: Arc<Common>,
 }
 
 impl Outlet {
@@ -84,16 +117,13 @@ impl Outlet {
         let Offer { topic, crossing, qos, depth, .. } = offer;
         let (type_name, text) = (crossing.ros.dds(), |e: dds::DdsError| e.to_string());
         let mut hash = String::new();
-        let (writer, gid) = match profile {
+        let (made, gid) = match profile {
             Profile::Dds => {
                 let config = dds::EndpointConfig {
                     qos,
-                    // Where nothing shall be lost, a writer waits instead of forgetting what is not acknowledged.
-                    history: match qos.reliability {
-                        Reliability::Reliable => dds::History::KeepAll { limit: UNACKNOWLEDGED.max(depth), late: depth },
-                        Reliability::BestEffort => dds::History::KeepLast(depth),
-                    },
-                    max_blocking: offer.max_blocking,
+                    // One that keeps all would wait for a reader that is gone until its lease is over, and all other readers with it.
+                    history: dds::History::KeepLast(depth),
+                    max_blocking: Duration::ZERO,
                     lifespan: offer.lifespan,
                     user_data: &endpoint_user_data(crossing.hash, common.spec.release),
                 };
@@ -101,7 +131,7 @@ impl Outlet {
                 let topic = common.dds()?.topic(&name, &type_name).map_err(text)?;
                 let writer = common.dds()?.writer(&topic, &config).map_err(text)?;
                 let gid = writer.entity.gid().map_err(text)?;
-                (Writer::Dds { writer, _topic: topic }, gid)
+                (Made::Dds(writer, topic), gid)
             }
             Profile::Zenoh => {
                 hash = key_hash(crossing.hash, common.spec.release).ok_or_else(|| {
@@ -111,7 +141,7 @@ impl Outlet {
                 let config = zenoh::WriterConfig { topic, type_name: &type_name, hash: &hash, qos, node: &offer.node };
                 let writer = common.zenoh()?.writer(&config)?;
                 let gid = writer.gid();
-                (Writer::Zenoh(Box::new(writer)), gid)
+                (Made::Zenoh(Box::new(writer)), gid)
             }
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -126,27 +156,51 @@ impl Outlet {
             ros_type: crossing.ros.to_string(),
             converted: crossing.kind.is_some(),
             publisher: offer.publisher,
+            offered: offer.offered,
+            weaker: offer.weaker,
             node: offer.node,
             qos,
         };
         lock(&common.writings).push(writing);
         common.wake();
-        Ok(Self { writer, number, common: common.clone() })
+        let listed = Listed { writings: common.writings.clone(), number, conductor: common.waiting.clone() };
+        let writer = match made {
+            Made::Dds(writer, topic) => Writer::Dds { writer, _topic: topic, _listed: listed },
+            // Nobody else waits with it.
+            Made::Zenoh(writer) if !offer.apart => Writer::Zenoh { writer, _listed: listed },
+            Made::Zenoh(writer) => {
+                let writer: Arc<zenoh::Writer> = writer.into();
+                let of_thread = (writer.clone(), listed);
+                let send = move |sample| of_thread.0.put(sample);
+                let (backlog, thread) = Backlog::start(depth, send).map_err(|e| format!("cannot start a thread: {e}"))?;
+                common.backlogs.add(thread);
+                Writer::Apart(writer, backlog)
+            }
+        };
+        Ok(Self { writer })
     }
 
     /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: what parts lie in that may be kept for a while.
-    /// `source_timestamp`: on the wall clock, in nanoseconds; DDS takes the time of the call. May wait for readers.
-    pub(super) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
+    /// `source_timestamp`: on the wall clock, in nanoseconds; DDS takes the time of the call. Waits for a link by rmw_zenoh unless the writer is apart.
+    pub(super) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<Written, String> {
         match &self.writer {
-            Writer::Dds { writer, .. } => writer.write(parts).map_err(|e| e.to_string()),
-            Writer::Zenoh(writer) => writer.write(parts, slot, source_timestamp),
+            Writer::Dds { writer, .. } => {
+                let replaced = writer.write(parts).map_err(|e| e.to_string())?;
+                Ok(Written { replaced, ..Written::default() })
+            }
+            Writer::Zenoh { writer, .. } => writer.put(writer.prepare(parts, slot, source_timestamp)?).map(|()| Written::default()),
+            Writer::Apart(writer, backlog) => {
+                // A slot would be kept for as long as the sample waits, and its publisher has few.
+                let sample = writer.prepare(parts, None, source_timestamp)?;
+                let Pushed { replaced, failed, why } = backlog.push(sample, parts.iter().map(|part| part.len()).sum());
+                Ok(Written { replaced, failed, why })
+            }
         }
     }
 }
 
-impl Drop for Outlet {
-    fn drop(&mut self) {
-        lock(&self.common.writings).retain(|w| w.number != self.number);
-        self.common.wake();
-    }
+/// A writer that nobody has listed yet.
+enum Made {
+    Dds(dds::Writer, dds::Entity),
+    Zenoh(Box<zenoh::Writer>),
 }

@@ -19,7 +19,7 @@ const MAX_REMARKS: usize = 64;
 impl Conductor {
     pub(super) fn report(&self, writings: &[Writing]) -> Report {
         let spec = &self.common.spec;
-        let mut to_ros: Vec<_> = self.outgoing.iter().map(|t| t.report(writings)).collect();
+        let mut to_ros: Vec<_> = self.outgoing.values().flatten().map(|t| t.report(writings)).collect();
         for topic in &mut to_ros {
             let published = pairs(writings, &self.readers).filter(|(w, _)| w.publisher.is_some() && w.topic.as_str() == topic.topic);
             let matched: HashSet<_> = published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
@@ -35,6 +35,7 @@ impl Conductor {
             topic.remarks.extend(of_profile.remarks);
             topic.carried += of_profile.carried;
             topic.across += of_profile.across;
+            topic.replaced += of_profile.replaced;
             for (reason, count) in of_profile.dropped {
                 *topic.dropped.entry(reason).or_default() += count;
             }
@@ -81,14 +82,15 @@ impl Conductor {
         }
     }
 
-    /// What is to be known of subscriptions in ROS 2 that get samples of a topic.
+    /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
         let matched = pairs(writings, &self.readers).filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
         let of = |(w, r): (&Writing, &Endpoint)| {
             let remarks = Some(remarks(w, r)).filter(|remarks| !remarks.is_empty())?;
             Some(format!("a subscription of node {} {WITH_A_REMARK}: {}", self.node_of(&r.gid), remarks.join("; ")))
         };
-        let all: BTreeSet<_> = matched.filter_map(of).take(MAX_REMARKS).collect();
+        let weaker = writings.iter().filter(|w| w.topic.as_str() == topic).filter_map(|w| w.weaker.clone());
+        let all: BTreeSet<_> = weaker.chain(matched.filter_map(of)).take(MAX_REMARKS).collect();
         all.into_iter().collect()
     }
 

@@ -10,8 +10,9 @@ use super::inlet::{Inlet, Numbers};
 use super::leaving::Gone;
 use super::lock;
 use super::unknown::Unknown;
+use crate::names::{RosNode, ros_node};
 use driveline_types::TopicName;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -186,6 +187,29 @@ impl Shared {
         next
     }
 
+    /// Tells of subscriptions here that do not match, and shows those that do in the ROS graph.
+    fn listen(&self, common: &Common) {
+        let open = |known: &Known| if let Known::Open(open) = known { Some(open.inlet.clone()) } else { None };
+        let inlets: Vec<_> = lock(&self.writers).known.values().filter_map(open).collect();
+        let mut changed = false;
+        for inlet in &inlets {
+            let happened = inlet.hear();
+            happened.refused.iter().for_each(|text| common.tell(format!("topic '/{}': {text}", self.topic)));
+            changed |= happened.changed;
+        }
+        self.feed.show(common, &self.topic, &self.subscribers());
+        if changed {
+            common.wake();
+        }
+    }
+
+    /// Nodes here that subscribe, as ROS 2 calls them.
+    pub(super) fn subscribers(&self) -> BTreeSet<RosNode> {
+        let writers = lock(&self.writers);
+        let of = |known: &Known| if let Known::Open(open) = known { open.inlet.subscribers() } else { BTreeSet::new() };
+        writers.known.values().flat_map(of).map(|node| ros_node(&node)).collect()
+    }
+
     pub(super) fn run(&self, common: &Common, profile: Profile) {
         let mut patience = Patience::new(Instant::now());
         // Rounds of the feed that have taken something, and when somebody looked for inlets that end.
@@ -199,11 +223,15 @@ impl Shared {
                     rounds += 1;
                     if now.duration_since(looked) >= LOOK_BETWEEN {
                         self.part(common, now, false, rounds);
+                        self.listen(common);
                         looked = now;
                     }
                     continue;
                 }
-                Ok(false) => self.feed.wait(self.part(common, now, true, rounds)),
+                Ok(false) => {
+                    self.listen(common);
+                    self.feed.wait(self.part(common, now, true, rounds))
+                }
                 Err(e) => {
                     common.tell(format!("topic '/{}': {e}", self.topic));
                     self.feed.wait(LOOK)
@@ -237,9 +265,10 @@ impl Shared {
                 None => "duplicate",
                 Some(gap) => {
                     let (inlet, gaps) = (open.inlet.clone(), open.numbers.gaps());
+                    let lost = open.numbers.lost(gap, sample.rejected);
                     // Others may look at the topic while this waits for readers, here and then by the other profile.
                     drop(writers);
-                    self.counters.add("lost", gap);
+                    self.counters.add("lost", lost);
                     let unchecked = match inlet.take(sample, gaps, common.outside(profile)) {
                         Ok(()) => {
                             self.counters.carried();
@@ -255,7 +284,15 @@ impl Shared {
                     };
                     match inlet.across.get().and_then(|across| across.pass_on(sample, unchecked)) {
                         None => {}
-                        Some(Ok(())) => self.counters.passed_on(),
+                        Some(Ok(written)) => {
+                            self.counters.passed_on();
+                            let tell = |why: &str| {
+                                let node = &inlet.node;
+                                common
+                                    .tell(format!("topic '/{}': a sample of node '{node}' is dropped (not_passed_on): {why}", self.topic));
+                            };
+                            self.counters.written(&written, "not_passed_on", tell);
+                        }
                         Some(Err(text)) => dropped("not_passed_on", &text, inlet.node.as_str()),
                     }
                     return;

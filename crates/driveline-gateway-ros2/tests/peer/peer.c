@@ -7,6 +7,7 @@
    peer sub TOPIC string|image QOS         prints a line for each sample: number, length, checksum, frame, seconds of the stamp; ends with its input
    peer clock SEC                          tells the time of a simulation on /clock, which begins with SEC seconds; ends with its input
    peer graph                              prints each node that is there: participant's nodes with numbers of readers and writers
+   peer history TOPIC                      prints how each writer of others on that topic keeps samples, as its discovery says: all, or last and the depth
    peer said TOPIC                         prints USER_DATA of each writer and reader of others on that topic, as they come
    peer ends pub|sub:TOPIC:QOS …           strings on many topics at once, which its writers write all the time; prints, with the number of the end from 0 and
                                            once for each: matched, heard, or refused with the policy that DDS names; ends with its input
@@ -241,6 +242,29 @@ static void said(dds_entity_t participant, const char *topic) {
   }
 }
 
+/* What `ros2 topic info -v` shows as the history of publishers. */
+static void history(dds_entity_t participant, const char *topic) {
+  dds_entity_t writers = ok(dds_create_reader(participant, DDS_BUILTIN_TOPIC_DCPSPUBLICATION, NULL, NULL), "reader");
+  while (!over(1)) {
+    void *sample = NULL;
+    dds_sample_info_t info;
+    int taken = ok(dds_take(writers, &sample, &info, 1, 1), "take");
+    const dds_builtintopic_endpoint_t *e = sample;
+    if (taken > 0 && info.valid_data && !strcmp(e->topic_name, topic)) {
+      dds_history_kind_t kind = DDS_HISTORY_KEEP_LAST;
+      int32_t depth = 0;
+      dds_qget_history(e->qos, &kind, &depth);
+      if (kind == DDS_HISTORY_KEEP_ALL)
+        printf("all\n");
+      else
+        printf("last %d\n", (int)depth);
+      fflush(stdout);
+    }
+    if (taken > 0)
+      dds_return_loan(writers, &sample, taken);
+  }
+}
+
 static const char *policy(uint32_t id) {
   return id == DDS_RELIABILITY_QOS_POLICY_ID ? "RELIABILITY"
          : id == DDS_DURABILITY_QOS_POLICY_ID ? "DURABILITY"
@@ -326,6 +350,8 @@ int main(int count, char **arg) {
     graph(participant);
   else if (count == 3 && !strcmp(arg[1], "said"))
     said(participant, arg[2]);
+  else if (count == 3 && !strcmp(arg[1], "history"))
+    history(participant, arg[2]);
   else if (count > 2 && !strcmp(arg[1], "ends"))
     ends(participant, count - 2, arg + 2);
   else if (!service(participant, count, arg))

@@ -6,7 +6,7 @@
 
 use std::ops::RangeInclusive;
 
-const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 12] = [
+const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 15] = [
     ("network", 0..=2),
     ("ros2_client_services", 2..=6),
     ("ros2_client_services", 9..=9),
@@ -14,10 +14,13 @@ const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 12] = [
     ("live", 28..=29),
     ("qos_pairs", 24..=24),
     ("kills", 25..=27),
+    ("kills", 71..=71),
+    ("live", 72..=74),
     ("across", 30..=44),
-    ("dds_services", 45..=74),
+    ("dds_services", 45..=70),
     ("vendors", 75..=94),
-    ("vendors", 100..=101),
+    ("vendors", 100..=100),
+    ("live", 101..=101),
     ("ros2_client", 95..=99),
 ];
 

@@ -356,6 +356,14 @@ impl Rig {
         self.node(Vendor::Cyclone, arguments)
     }
 
+    /// The same, which others take for alive for an hour after it was killed.
+    pub(crate) fn peer_that_is_missed(&self, arguments: &str) -> Peer {
+        let mut command = self.command(Vendor::Cyclone, arguments);
+        let configured = command.get_envs().find(|(name, _)| *name == "CYCLONEDDS_URI").and_then(|(_, value)| value?.to_str()).unwrap();
+        let configured = format!("{configured},<Discovery><LeaseDuration>3600 s</LeaseDuration></Discovery>");
+        Peer::start(command.env("CYCLONEDDS_URI", configured))
+    }
+
     /// Starts a node.
     pub(crate) fn node(&self, vendor: Vendor, arguments: &str) -> Peer {
         Peer::start(&mut self.command(vendor, arguments))

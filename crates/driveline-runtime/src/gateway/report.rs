@@ -144,6 +144,9 @@ pub struct Ros2TopicReport {
     pub carried: u64,
     /// From ROS 2: samples that passed from one profile to the other, whatever became of them here.
     pub across: u64,
+    /// Samples among these that a writer towards ROS 2 replaced, as its depth says, while a reliable subscription on DDS had not acknowledged them in time, or
+    /// before a link had room for them. A subscription that had not received such a sample does not get it.
+    pub replaced: u64,
     /// Samples that did not, by reason.
     pub dropped: BTreeMap<String, u64>,
 }

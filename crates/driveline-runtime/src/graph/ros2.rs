@@ -30,8 +30,9 @@ pub(super) fn check(
     let of = |publishes: bool| ends.iter().filter(|e| (e.kind == EndKind::Publisher) == publishes).map(|e| &e.topic).collect();
     let uses = Uses { spec: &spec, topics, misspelt, published: of(true), read: of(false) };
     for (i, rule) in spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i))) {
-        // Without modules, publishers are outside of the graph, and a rule that names their topic says all that is needed.
-        let of_others = files.modules.is_empty() && rule.single().is_some();
+        // Without modules, publishers are outside of the graph, and a rule that names their topic says all that is needed, as does a pattern where the graph
+        // has no topics.
+        let of_others = files.modules.is_empty() && (rule.single().is_some() || files.topics.is_empty());
         if let Some((message, help)) = uses.remark(rule).filter(|_| !of_others) {
             let place = files.place(document, &["ros2", "topics", &i.to_string()], Part::Value);
             files.error(Diagnostic::warning(format!("entry {} of `topics`: {message}", i + 1)).at(place).help(help));

@@ -7,7 +7,7 @@ use super::{Direction, Form, Rule};
 use crate::graph::closest;
 use driveline_rosidl::{Catalog, DefinitionError, Namespace, Place, TypeHash, TypeName, TypeNameError};
 use driveline_types::Schema;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,8 @@ pub const CONVERTED: [&str; 5] = [
     "radar_msgs/msg/RadarScan",
     "vision_msgs/msg/Detection2DArray",
 ];
+/// Packages that are read: several times as many as ROS 2 has.
+const MAX_PACKAGES: usize = 4096;
 /// Directories that are named in a text.
 const MOST_NAMED: usize = 4;
 /// Characters of a name that nobody has checked.
@@ -28,7 +30,10 @@ const LONGEST_NAME: usize = 80;
 #[derive(Debug)]
 pub struct Definitions {
     catalog: Catalog,
+    /// As they were given.
     directories: Vec<PathBuf>,
+    /// Packages in them, with the number of the directory.
+    packages: Vec<(usize, PathBuf)>,
     /// What paths in remedies are relative to, if they can be.
     base: PathBuf,
     unusable: Vec<(usize, DefinitionError)>,
@@ -65,27 +70,52 @@ impl fmt::Display for LeftOut {
 }
 
 impl Definitions {
-    /// Reads the definitions of packages, by their directories. Remedies name paths below `base` relative to it. Blocks on files.
+    /// Reads the definitions of packages: `directories` are those of packages, those with directories of packages, or those where ROS 2 is installed, which have
+    /// these under `share`; or several of them with `:` between them. Of packages with one name that are not given by themselves, the first counts, as in ROS 2.
+    /// Remedies name paths below `base` relative to it. Blocks on files.
     #[must_use]
     pub fn read(directories: &[PathBuf], base: &Path) -> Self {
-        // A package has its name from its directory, so `.` and `..` are followed to it.
-        let named = |d: &PathBuf| d.file_name().map_or_else(|| d.canonicalize().unwrap_or_else(|_| d.clone()), |_| d.clone());
-        let (directories, base) = (directories.iter().map(named).collect(), base.to_owned());
-        let mut this = Self { catalog: Catalog::new(), directories, base, unusable: Vec::new(), broken: BTreeMap::new() };
-        for (number, directory) in this.directories.clone().iter().enumerate() {
-            let files =
-                Catalog::files_of(directory).and_then(|files| if files.is_empty() { Err(this.no_package(directory)) } else { Ok(files) });
-            match files {
-                Ok(files) => {
-                    let nameless: Vec<&PathBuf> = files.iter().filter(|file| !this.add(number, file)).collect();
-                    if let Some(first) = nameless.first().filter(|_| nameless.len() == files.len()) {
-                        this.unusable.push((number, no_names(directory, first)));
-                    }
+        let (directories, base) = (directories.to_vec(), base.to_owned());
+        let mut this =
+            Self { catalog: Catalog::new(), directories, packages: Vec::new(), base, unusable: Vec::new(), broken: BTreeMap::new() };
+        let found: Vec<_> = this.directories.iter().map(|entry| packages_of(entry)).collect();
+        let given: BTreeSet<_> = found.iter().flatten().filter(|p| p.is_given).filter_map(|p| p.directory.file_name()).collect();
+        let (mut seen, mut read) = (BTreeSet::new(), Vec::new());
+        for (number, packages) in found.iter().enumerate() {
+            if packages.is_empty() {
+                this.unusable.push((number, this.no_package(&this.directories[number])));
+            }
+            for package in packages {
+                let name = package.directory.file_name().unwrap_or_default();
+                if package.is_given || (!given.contains(name) && seen.insert(name)) {
+                    read.push((number, package.clone()));
                 }
-                Err(e) => this.unusable.push((number, e)),
             }
         }
+        if read.len() > MAX_PACKAGES {
+            let place = Place { file: "types".into(), line: 0 };
+            let problem = format!("has {} packages, of which {MAX_PACKAGES} are read", read.len());
+            let remedy = "name the packages that are needed".to_owned();
+            this.unusable.push((read[MAX_PACKAGES].0, DefinitionError { place, problem, remedy, missing: None }));
+            read.truncate(MAX_PACKAGES);
+        }
+        for (number, package) in read {
+            this.packages.push((number, package.directory.clone()));
+            this.read_package(number, &package);
+        }
         this
+    }
+
+    fn read_package(&mut self, number: usize, Package { directory, is_given }: &Package) {
+        let files = match Catalog::files_of(directory) {
+            Ok(files) => files,
+            Err(e) => return self.unusable.push((number, e)),
+        };
+        let nameless: Vec<&PathBuf> = files.iter().filter(|file| !self.add(number, file)).collect();
+        // Of many packages, nobody needs all.
+        if let Some(first) = nameless.first().filter(|_| *is_given && nameless.len() == files.len()) {
+            self.unusable.push((number, no_names(directory, first)));
+        }
     }
 
     /// Whether a type can be called after the file.
@@ -184,7 +214,7 @@ impl Definitions {
 
     fn directory_of(&self, name: &TypeName) -> usize {
         let file = self.catalog.message(name).map(|m| m.file.clone());
-        let of_file = |file: &str| self.directories.iter().position(|d| Path::new(file).starts_with(d));
+        let of_file = |file: &str| self.packages.iter().find(|(_, d)| Path::new(file).starts_with(d)).map(|(number, _)| *number);
         self.broken.get(name).map(|(number, _)| *number).or_else(|| of_file(&file?)).unwrap_or_default()
     }
 
@@ -205,8 +235,9 @@ impl Definitions {
             return format!("its own definition has a mistake: {error}");
         }
         let package = missing.package();
-        let own = self.directories.iter().find(|d| d.file_name().is_some_and(|n| n == package));
-        let beside = || self.directories.iter().filter_map(|d| Some(d.parent()?.join(package))).find(|d| is_package(d));
+        let mut packages = self.packages.iter().map(|(_, d)| d);
+        let own = packages.clone().find(|d| d.file_name().is_some_and(|n| n == package));
+        let mut beside = || packages.find_map(|d| Some(d.parent()?.join(package)).filter(|d| is_package(d)));
         if let (None, Some(directory)) = (own, beside()) {
             return format!("add {} to `types`", self.shown(&directory));
         }
@@ -248,21 +279,48 @@ impl Definitions {
 
     fn no_package(&self, directory: &Path) -> DefinitionError {
         let place = Place { file: directory.display().to_string().into(), line: 0 };
-        let within = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).filter(|d| is_package(d));
-        let mut within: Vec<String> = within.map(|d| self.shown(&d)).collect();
-        within.sort_unstable();
-        within.truncate(MOST_NAMED);
-        let remedy = if within.is_empty() {
-            "name the directory that has msg/ or srv/, such as /opt/ros/jazzy/share/tf2_msgs".to_owned()
+        let remedy = if directory.as_os_str().to_string_lossy().starts_with('$') {
+            "set the variable before the run, such as by `source /opt/ros/jazzy/setup.bash`; AMENT_PREFIX_PATH alone can stand here"
         } else {
-            format!("name the packages in it that are needed, such as {}", within.join(", "))
+            "name a directory that has msg/ or srv/, such as /opt/ros/jazzy/share/tf2_msgs, or one of such packages, such as /opt/ros/jazzy/share"
         };
-        DefinitionError { place, problem: "is no directory of a package with definitions".into(), remedy, missing: None }
+        DefinitionError { place, problem: "is no directory of a package with definitions".into(), remedy: remedy.into(), missing: None }
     }
 
     fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
+}
+
+/// A directory with definitions.
+#[derive(Clone, Debug)]
+struct Package {
+    directory: PathBuf,
+    /// It was named itself, and not where it is.
+    is_given: bool,
+}
+
+/// The packages of an entry under `types`, in the order in which they count.
+fn packages_of(entry: &Path) -> Vec<Package> {
+    // A package has its name from its directory, so `.` and `..` are followed to it.
+    let named = |d: PathBuf| d.file_name().map_or_else(|| d.canonicalize().unwrap_or_else(|_| d.clone()), |_| d.clone());
+    let within = |directory: &Path| {
+        let mut within: Vec<_> =
+            std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).filter(|d| is_package(d)).collect();
+        within.sort_unstable();
+        within
+    };
+    let mut packages = Vec::new();
+    for path in std::env::split_paths(entry).map(named) {
+        // One whose definitions cannot be listed is one nonetheless, and that is told.
+        if Catalog::files_of(&path).map_or(true, |files| !files.is_empty()) {
+            packages.push(Package { directory: path, is_given: true });
+            continue;
+        }
+        let shared = [path.join("share"), path].into_iter().map(|d| within(&d)).find(|all| !all.is_empty());
+        packages.extend(shared.into_iter().flatten().map(|directory| Package { directory, is_given: false }));
+    }
+    packages
 }
 
 fn is_package(directory: &Path) -> bool {
@@ -441,14 +499,42 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_packages_or_of_an_installed_ros_2_is_read_as_a_whole() {
+        let dir = share(&[
+            ("jazzy/share/a_msgs/msg/X.msg", "b_msgs/Y y\n"),
+            ("jazzy/share/b_msgs/msg/Y.msg", "int8 y\n"),
+            ("jazzy/share/no_msgs/package.xml", ""),
+            ("jazzy/share/Odd-Name/msg/X.msg", "int8 x\n"),
+            ("ws/share/b_msgs/msg/Y.msg", "int16 y\n"),
+        ]);
+        let y = |definitions: &Definitions| definitions.message(&name("b_msgs/msg/Y")).unwrap().definition;
+        for whole in ["jazzy", "jazzy/share", "jazzy/share/."] {
+            let all = read(&dir, &[whole]);
+            assert_eq!(all.unusable().count(), 0, "{whole}");
+            assert!(all.message(&name("a_msgs/msg/X")).is_ok() && y(&all).contains("int8 y"), "{whole}");
+        }
+        // Of two places, the first counts, as in ROS 2; and what is named itself before both.
+        let both = |first: &str, second: &str| {
+            let joined = std::env::join_paths([dir.path().join(first), dir.path().join(second)]).unwrap();
+            Definitions::read(&[joined.into()], dir.path())
+        };
+        assert!(y(&both("ws", "jazzy")).contains("int16 y") && y(&both("jazzy", "ws")).contains("int8 y"));
+        let named = read(&dir, &["jazzy", "ws/share/b_msgs"]);
+        assert!(named.unusable().count() == 0 && y(&named).contains("int16 y"));
+        let told: Vec<_> = read(&dir, &["jazzy", "jazzy/share/no_msgs"]).unusable().map(|(number, e)| (number, e.remedy.clone())).collect();
+        assert!(matches!(told.as_slice(), [(1, remedy)] if remedy.contains("such as /opt/ros/jazzy/share")), "{told:?}");
+        let unset: Vec<_> =
+            Definitions::read(&["$AMENT_PREFIX_PATH".into()], dir.path()).unusable().map(|(_, e)| e.remedy.clone()).collect();
+        assert!(matches!(unset.as_slice(), [remedy] if remedy.contains("setup.bash")), "{unset:?}");
+    }
+
+    #[test]
     fn directories_that_cannot_be_used_are_told_by_their_number() {
         let dir = share(&[("a/b_msgs/msg/X.msg", "int8 x\n"), ("c/b_msgs/msg/X.msg", "int16 x\n"), ("c/b_msgs/msg/Y.msg", "X x\n")]);
         let all = read(&dir, &["a/b_msgs", "nowhere", "c/b_msgs"]);
         let told: Vec<_> = all.unusable().map(|(number, e)| (number, e.to_string())).collect();
         let [(1, none), (2, twice)] = told.as_slice() else { panic!("{told:?}") };
         assert!(none.contains("nowhere: is no directory of a package") && none.contains("has msg/ or srv/"), "{none}");
-        let above: Vec<_> = read(&dir, &["c"]).unusable().map(|(_, e)| e.remedy.clone()).collect();
-        assert_eq!(above, ["name the packages in it that are needed, such as c/b_msgs"]);
         assert!(twice.contains("b_msgs/msg/X is defined differently in"), "{twice}");
     }
 }

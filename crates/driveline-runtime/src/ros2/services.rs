@@ -80,6 +80,7 @@ fn default_timeout_ms() -> u32 {
 /// Package and name of `package/srv/Name`.
 fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
     let (package, name) = ros_type.split_once("/srv/")?;
+    let is_token = |text: &str| is_token(text) && !text.contains("__");
     (is_token(package) && is_token(name) && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some((package, name))
 }
 
@@ -156,7 +157,7 @@ impl ServiceRule {
         let shown = |text: &str| text.chars().take(MAX_PATTERN_LEN).collect::<String>();
         if self.name().is_none() {
             let message = format!("`{}` cannot be the name of a service in ROS 2 and here", shown(&self.service));
-            let help = "write its full name, such as `/map/tile`: between two `/` there are letters, digits and single `_`, not beginning with a digit; \
+            let help = "write its full name, such as `/map/tile`: between two `/` there are letters, digits and `_`, not beginning with a digit; \
                         there are no patterns, and at most 165 bytes";
             add(message, help);
         }
@@ -251,7 +252,7 @@ mod tests {
         for (bad, says) in [
             (named("map/tile", "a/srv/B"), "full name"),
             (named("/map/*", "a/srv/B"), "no patterns"),
-            (named("/map-1", "a/srv/B"), "single `_`"),
+            (named("/map-1", "a/srv/B"), "digits and `_`"),
             (named("/", "a/srv/B"), "full name"),
             (named(&format!("/{}", "a".repeat(166)), "a/srv/B"), "165 bytes"),
             (named("/map", "a/msg/B"), "did you mean `a/srv/B`?"),

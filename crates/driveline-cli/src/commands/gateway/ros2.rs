@@ -189,6 +189,12 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
     if topic.across > 0 {
         text += &format!("  {} passed from one profile of ROS 2 to the other\n", count(topic.across, "sample"));
     }
+    if topic.replaced > 0 {
+        text += &format!(
+            "  {} replaced (keep last) while a subscription had not acknowledged them; to lose fewer, raise `depth` at the publisher or in the rule's `qos`\n",
+            count(topic.replaced, "sample")
+        );
+    }
     topic.publishers.iter().for_each(|p| text += &publisher(out, p));
     if out {
         if topic.publishers.is_empty() {
@@ -236,6 +242,7 @@ mod tests {
             remarks: Vec::new(),
             carried,
             across: 0,
+            replaced: 0,
             dropped: BTreeMap::from([("too_long".to_owned(), 2), ("lost".to_owned(), 0)]),
         }
     }
@@ -266,13 +273,15 @@ mod tests {
     fn profiles_are_told_apart_and_what_passes_between_them() {
         let mut now = report(Vec::new(), vec![topic("scan", &["ros2/lidar"], &[], 5)], 2);
         let ros2 = now.ros2.as_mut().unwrap();
+        ros2.from_ros[0].replaced = 3;
         (ros2.from_ros[0].across, ros2.from_ros[0].publishers[0].profile) = (4, "rmw_zenoh".into());
         (ros2.dds, ros2.zenoh) = (true, true);
         now.network.connects = vec!["tcp/localhost:7447".into()];
         now.network.routers = 1;
         let told = text(&now, &Report::default());
         assert!(
-            told.contains("4 samples passed from one profile of ROS 2 to the other\n") && told.contains("volatile in rmw_zenoh\n"),
+            told.contains("4 samples passed from one profile of ROS 2 to the other\n  3 samples replaced (keep last) while")
+                && told.contains("volatile in rmw_zenoh\n"),
             "{told}"
         );
         assert_eq!(

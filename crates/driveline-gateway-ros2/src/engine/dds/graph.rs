@@ -201,11 +201,14 @@ impl DdsGraph {
         &mut self,
         participant: Gid,
         writings: &[Writing],
-        readers: Vec<Gid>,
+        readers: Vec<(RosNode, Gid)>,
         services: Vec<OwnEnds>,
     ) -> dds::Result<()> {
         let own = RosNode::gateway();
-        let mut nodes = BTreeMap::from([(own.clone(), (readers, Vec::new()))]);
+        let mut nodes: BTreeMap<_, (Vec<Gid>, Vec<Gid>)> = BTreeMap::from([(own.clone(), Default::default())]);
+        for (node, gid) in readers {
+            nodes.entry(node).or_default().0.push(gid);
+        }
         for w in writings.iter().filter(|w| w.profile == Profile::Dds) {
             nodes.entry(w.node.clone()).or_default().1.push(w.gid);
         }

@@ -143,7 +143,10 @@ mod tests {
             discovery.heard(text, here);
         }
         let (found, services) = discovery.take();
-        let [(true, Change::Here(here)), (true, Change::Gone(gone))] = found.as_slice() else { panic!("{found:?}") };
+        let [(true, Change::Here(here)), (true, Change::Misnamed(misnamed)), (true, Change::Gone(gone))] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!(misnamed, "not-a-ros-name");
         assert_eq!((here.topic.as_str(), here.handle, here.gateway), ("chatter", *gone, false));
         let [ServiceChange::Here(here), ServiceChange::Gone(gone)] = services.as_slice() else { panic!("{services:?}") };
         assert_eq!((here.service.as_str(), here.role, here.handle), ("service", Role::Server, *gone));

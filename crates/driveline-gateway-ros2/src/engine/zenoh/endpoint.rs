@@ -99,10 +99,20 @@ impl Session {
             }
             subscriber.wait().map(|s| Box::new(s) as Box<dyn Any + Send + Sync>).map_err(text)
         };
-        let qos = TokenQos { endpoint: class.requests(), keep_all: true, ..TokenQos::default() };
-        let endpoint = TokenEndpoint { topic: format!("/{}", of.topic), type_name: of.type_name.clone(), hash: of.hash.clone(), qos };
+        let endpoint = reading(&of.topic, class, (&of.type_name, &of.hash));
         let (subscriber, announced) = self.announce(node, Kind::Subscription, endpoint, declare)?;
         Ok(Reader { _subscriber: subscriber, _announced: announced })
+    }
+
+    /// Shows a node here that subscribes to what a reader of the gateway brings, as long as what this returns lasts.
+    pub(in crate::engine) fn show_reader(
+        &self,
+        topic: &TopicName,
+        class: ReaderClass,
+        of: (&str, &str),
+        node: &RosNode,
+    ) -> Result<Announced, String> {
+        Ok(self.announce(node, Kind::Subscription, reading(topic, class, of), || Ok(()))?.1)
     }
 
     /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of it. Does not wait for it.
@@ -120,6 +130,12 @@ impl Session {
         };
         kept.callback(each).wait().map_err(text)
     }
+}
+
+/// A subscription of this type and hash, as its token says it.
+fn reading(topic: &TopicName, class: ReaderClass, (type_name, hash): (&str, &str)) -> TokenEndpoint {
+    let qos = TokenQos { endpoint: class.requests(), keep_all: true, ..TokenQos::default() };
+    TokenEndpoint { topic: format!("/{topic}"), type_name: type_name.into(), hash: hash.into(), qos }
 }
 
 /// Parts in a row. `slot`: what some of them may lie in, which are kept instead of copied.
@@ -143,16 +159,27 @@ impl Writer {
         self.announced.gid
     }
 
-    /// Hands a sample over, in parts of which some are in `slot`. Whether these must be copied depends on who else keeps them.
-    /// `source_timestamp`: on the wall clock, in nanoseconds. Blocks as long as links have no room, within bounds.
-    pub(in crate::engine) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<(), String> {
+    /// Puts a sample together from parts of which some are in `slot`, and numbers it: a sample that is not put afterwards is one that its subscriptions know
+    /// to be lost. Whether the parts in `slot` must be copied depends on who else keeps them. `source_timestamp`: on the wall clock, in nanoseconds.
+    pub(in crate::engine) fn prepare(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<Prepared, String> {
         // A cache would hold the slot for as long as it has the sample.
         let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let attachment = Attachment { sequence, source_timestamp, gid: self.announced.gid }.encode();
-        let put = self.publisher.put(payload).attachment(&attachment[..]);
+        Ok(Prepared { payload, attachment: attachment.to_vec() })
+    }
+
+    /// Hands a sample over. Blocks as long as links have no room, within bounds.
+    pub(in crate::engine) fn put(&self, sample: Prepared) -> Result<(), String> {
+        let put = self.publisher.put(sample.payload).attachment(sample.attachment);
         self.under_way.during((), || put.wait()).unwrap_or_else(|| Err(ENDS.into())).map_err(text)
     }
+}
+
+/// A sample that can be put.
+pub(in crate::engine) struct Prepared {
+    payload: ZBytes,
+    attachment: Vec<u8>,
 }
 
 /// A subscription, which ends with this value.

@@ -25,7 +25,12 @@ pub(in crate::engine) struct Arrived {
     pub(in crate::engine) attachment: Attachment,
     /// Or its length, if it is longer than anything that may wait.
     pub(in crate::engine) payload: Result<ZBytes, usize>,
+    /// Samples of its publisher that found no room, since one was taken before.
+    pub(in crate::engine) rejected: u64,
 }
+
+/// Publishers whose rejected samples are told apart; those of others are counted for the topic alone.
+const MAX_REJECTED: usize = 1024;
 
 /// What has come of a publisher whose history is not complete yet, by number.
 struct Held {
@@ -46,6 +51,8 @@ struct Queue {
     /// Histories that were awaited so far.
     histories: u64,
     rejected: u64,
+    /// The same of each publisher, since one of its samples was taken.
+    rejected_of: HashMap<Handle, u64>,
     malformed: u64,
 }
 
@@ -107,7 +114,7 @@ impl Inbox {
         }
         // Other topics may have longer ones, and Zenoh knows but one bound for all.
         let payload = Some(sample.payload()).filter(|p| p.len() <= self.longest).cloned().ok_or(sample.payload().len());
-        self.put(Arrived { class, attachment, payload }, Instant::now());
+        self.put(Arrived { class, attachment, payload, rejected: 0 }, Instant::now());
     }
 
     fn put(&self, arrived: Arrived, now: Instant) {
@@ -115,6 +122,9 @@ impl Inbox {
         let mut queue = lock(&self.queue);
         if queue.arrived.len() + queue.holds >= self.limit {
             queue.rejected += 1;
+            if queue.rejected_of.len() < MAX_REJECTED || queue.rejected_of.contains_key(&publisher) {
+                *queue.rejected_of.entry(publisher).or_default() += 1;
+            }
             drop(queue);
             return self.signal.raise();
         }
@@ -155,6 +165,7 @@ impl Inbox {
         let mut queue = lock(&self.queue);
         queue.release(publisher);
         queue.complete.remove(&publisher);
+        queue.rejected_of.remove(&publisher);
         drop(queue);
         self.signal.raise();
     }
@@ -168,7 +179,11 @@ impl Inbox {
         if !queue.held.is_empty() {
             queue.release_late(now);
         }
-        queue.arrived.pop_front()
+        let mut arrived = queue.arrived.pop_front()?;
+        if !queue.rejected_of.is_empty() {
+            arrived.rejected = queue.rejected_of.remove(&handle_of(&arrived.attachment.gid)).unwrap_or(0);
+        }
+        Some(arrived)
     }
 
     /// How many were rejected because too many had come, and how many had no readable attachment, so far.
@@ -213,7 +228,7 @@ mod tests {
 
     fn came(inbox: &Inbox, class: ReaderClass, publisher: u8, number: i64, now: Instant) {
         let attachment = Attachment { sequence: number, source_timestamp: 0, gid: [publisher; 16] };
-        inbox.put(Arrived { class, attachment, payload: Ok(ZBytes::from([publisher])) }, now);
+        inbox.put(Arrived { class, attachment, payload: Ok(ZBytes::from([publisher])), rejected: 0 }, now);
     }
 
     fn taken(inbox: &Inbox, now: Instant) -> Vec<(u8, i64)> {
@@ -287,6 +302,17 @@ mod tests {
         drop(history);
         let queue = lock(&inbox.queue);
         assert_eq!((queue.held.len(), queue.holds, queue.complete.len()), (0, 0, 1), "only who waits for nothing is kept in mind");
+    }
+
+    #[test]
+    fn what_finds_no_room_is_told_of_its_publisher_and_once() {
+        let (inbox, now) = (Arc::new(Inbox::new(2, 100)), Instant::now());
+        (1..=5).for_each(|number| came(&inbox, VOLATILE, 1, number, now));
+        (1..=2).for_each(|number| came(&inbox, VOLATILE, 2, number, now));
+        let take = || inbox.take_at(now).map(|a| (a.attachment.gid[0], a.attachment.sequence, a.rejected));
+        assert_eq!([take(), take(), take()], [Some((1, 1, 3)), Some((1, 2, 0)), None]);
+        came(&inbox, VOLATILE, 2, 3, now);
+        assert_eq!((take(), inbox.losses()), (Some((2, 3, 2)), (5, 0)));
     }
 
     #[test]

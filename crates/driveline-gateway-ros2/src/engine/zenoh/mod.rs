@@ -12,7 +12,7 @@ mod routers;
 pub(super) mod service;
 
 pub(super) use config::UNANSWERED;
-pub(super) use endpoint::{Reader, Writer, WriterConfig};
+pub(super) use endpoint::{Prepared, Reader, Writer, WriterConfig};
 pub(super) use inbox::Inbox;
 
 use super::endpoint::Changes;
@@ -38,7 +38,7 @@ use zenoh::liveliness::LivelinessToken;
 type OwnIds = Arc<Mutex<HashSet<Gid>>>;
 
 /// What others see of an endpoint of the gateway. It ends with this value.
-struct Announced {
+pub(super) struct Announced {
     gid: Gid,
     ids: OwnIds,
     _token: LivelinessToken,

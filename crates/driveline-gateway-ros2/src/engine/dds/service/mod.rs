@@ -203,7 +203,7 @@ impl Wire {
     fn write(&self, id: CallId, [first, body, tail]: [&[u8]; 3]) -> Result<(), String> {
         let (encapsulation, rest) = first.split_first_chunk::<HEADER_LEN>().ok_or(HeadError::Short { len: first.len() }).map_err(text)?;
         let head = id.head(*encapsulation).map_err(text)?;
-        self.writer.write(&[&head, rest, body, tail]).map_err(text)
+        self.writer.write(&[&head, rest, body, tail]).map(drop).map_err(text)
     }
 }
 

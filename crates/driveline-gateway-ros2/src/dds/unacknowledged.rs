@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples that a keep-last writer replaces although a reliable reader has not acknowledged them for longer than acknowledgements take.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Longest time until a reader that lacks nothing acknowledges: CycloneDDS's readers collect acknowledgements for 10 ms.
+const DUE: Duration = Duration::from_millis(20);
+
+/// A sample that was written.
+pub(super) trait Written {
+    /// Whether the writer's history still has it: a reader has not acknowledged it yet.
+    fn is_in_history(&self) -> bool;
+}
+
+/// The newest samples of a writer, the oldest first: no more than its history keeps.
+#[derive(Debug)]
+pub(super) struct Unacknowledged<T> {
+    depth: usize,
+    samples: VecDeque<T>,
+    /// When one was acknowledged last, or none was outstanding.
+    acknowledged: Option<Instant>,
+    /// Samples that were replaced since then, and may have been received.
+    replaced: u64,
+}
+
+impl<T: Written> Unacknowledged<T> {
+    pub(super) fn new(depth: u32) -> Self {
+        Self { depth: depth.max(1) as usize, samples: VecDeque::new(), acknowledged: None, replaced: 0 }
+    }
+
+    /// Releases what was acknowledged. Returns how many samples are known to be replaced before that, since the last call, if the next one is written now.
+    pub(super) fn make_room(&mut self, now: Instant) -> u64 {
+        let before = self.samples.len();
+        // Readers acknowledge in the order of the samples.
+        while self.samples.front().is_some_and(|sample| !sample.is_in_history()) {
+            self.samples.pop_front();
+        }
+        if self.samples.is_empty() || self.samples.len() < before {
+            // Who acknowledges a sample has all before it, or was told that they are gone.
+            (self.acknowledged, self.replaced) = (Some(now), 0);
+        }
+        if self.samples.len() >= self.depth {
+            self.samples.pop_front();
+            self.replaced += 1;
+        }
+        let overdue = self.acknowledged.is_some_and(|acknowledged| now.duration_since(acknowledged) >= DUE);
+        if overdue { std::mem::take(&mut self.replaced) } else { 0 }
+    }
+
+    pub(super) fn push(&mut self, sample: T) {
+        self.samples.push_back(sample);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    /// Numbers up to this one are acknowledged.
+    struct Numbered(u32, Rc<Cell<u32>>);
+
+    impl Written for Numbered {
+        fn is_in_history(&self) -> bool {
+            self.0 > self.1.get()
+        }
+    }
+
+    struct Writer {
+        acknowledged: Rc<Cell<u32>>,
+        unacknowledged: Unacknowledged<Numbered>,
+        written: u32,
+        now: Instant,
+    }
+
+    impl Writer {
+        fn new(depth: u32) -> Self {
+            Self { acknowledged: Rc::default(), unacknowledged: Unacknowledged::new(depth), written: 0, now: Instant::now() }
+        }
+
+        /// Writes so many samples, each that much later than the one before. Returns how many were replaced.
+        fn write(&mut self, count: u32, period: Duration) -> u64 {
+            let one = |_| {
+                self.now += period;
+                self.written += 1;
+                let replaced = self.unacknowledged.make_room(self.now);
+                self.unacknowledged.push(Numbered(self.written, self.acknowledged.clone()));
+                replaced
+            };
+            (0..count).map(one).sum()
+        }
+    }
+
+    #[test]
+    fn a_reader_that_acknowledges_nothing_has_all_but_the_last_few_replaced() {
+        let mut writer = Writer::new(3);
+        assert_eq!(writer.write(3, DUE), 0, "as many as the history keeps");
+        assert_eq!(writer.write(2, DUE), 2);
+        writer.acknowledged.set(4);
+        assert_eq!(writer.write(2, DUE), 0, "5 alone is not acknowledged");
+        assert_eq!(writer.write(2, DUE), 2, "5 and 6 are replaced");
+        writer.acknowledged.set(9);
+        assert_eq!(writer.write(3, DUE), 0);
+    }
+
+    #[test]
+    fn what_is_replaced_before_an_acknowledgement_is_due_counts_if_none_comes() {
+        let (period, mut writer) = (DUE / 20, Writer::new(4));
+        // At a high rate acknowledgements of a sound reader come after the samples were replaced.
+        for _ in 0..10 {
+            assert_eq!(writer.write(10, period), 0);
+            writer.acknowledged.set(writer.written);
+        }
+        assert_eq!(writer.write(20, period), 0, "it acknowledged with the first of them");
+        assert_eq!(writer.write(1, period), 17, "all but the last four: none is forgotten");
+        assert_eq!(writer.write(100, period), 100);
+    }
+}

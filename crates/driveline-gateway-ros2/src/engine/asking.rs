@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Publishers here that offer less than subscriptions in ROS 2 request: each hears of it, as a writer in DDS does.
+
+use super::conductor::Common;
+use super::endpoint::{Endpoint, Handle, Profile, Writing};
+use crate::names::RosNode;
+use crate::names::inlet_node;
+use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind, mismatches, of_publisher};
+use driveline_runtime::ros2::RuleQos;
+use driveline_shm::{OwnProcess, SchemaRequest, Subscription, SubscriptionConfig};
+use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Subscriptions in ROS 2 whose publishers are asked at a time; the others are told by the gateway alone.
+const MAX_ASKED: usize = 64;
+
+/// A subscription in ROS 2, and a class of publishers on this host.
+type Pair = (TopicName, Handle, Reliability, Durability);
+
+/// Requests of subscriptions in ROS 2 that publishers here do not satisfy.
+#[derive(Default)]
+pub(super) struct Asking {
+    asked: HashMap<Pair, Option<Subscription>>,
+}
+
+/// The same request on this host. What Driveline does not have becomes the next higher kind.
+fn request(of: &EndpointQos) -> Qos {
+    let ms = |time: Duration| u32::try_from(time.as_millis()).ok().map(|ms| ms.max(1));
+    Qos {
+        reliability: of.reliability,
+        durability: if of.durability == DurabilityKind::Volatile { Durability::Volatile } else { Durability::TransientLocal },
+        deadline_ms: of.deadline.and_then(ms),
+        liveliness: if of.liveliness == LivelinessKind::Automatic { Liveliness::Automatic } else { Liveliness::ManualByTopic },
+        lease_ms: of.lease.and_then(ms),
+        ..Qos::default()
+    }
+}
+
+/// The publisher of a writer, by its class, if it offers less than a subscription requests: not where a rule alone has the writer offer less.
+fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
+    let offered = writing.offered.as_ref().filter(|_| writing.profile == Profile::Dds)?;
+    let lacks = |offered: &EndpointQos| !mismatches(offered, &reader.qos).is_empty();
+    let both = lacks(&writing.qos) && lacks(&of_publisher(offered, &RuleQos::default()));
+    // As Driveline compares it: an offer that satisfies it would match.
+    let here = offered.satisfies(&request(&reader.qos), writing.topic.as_str()).is_err();
+    (both && here).then(|| (writing.topic.clone(), reader.handle, offered.reliability, offered.durability))
+}
+
+impl Asking {
+    /// Asks publishers on this host for what a subscription in ROS 2 requests and does not get, as long as both are there. The publisher refuses it, and
+    /// hears why. An observer's request holds up nobody and takes no pins of others.
+    pub(super) fn look<'a>(
+        &mut self,
+        common: &Common,
+        pairs: impl Iterator<Item = (&'a Writing, &'a Endpoint)>,
+        node: impl Fn(&Endpoint) -> Option<RosNode>,
+    ) {
+        let wanted: HashMap<Pair, &Endpoint> =
+            pairs.filter_map(|(writing, reader)| Some((too_little(writing, reader)?, reader))).take(MAX_ASKED).collect();
+        self.asked.retain(|pair, _| wanted.contains_key(pair));
+        for (pair, reader) in wanted {
+            if self.asked.contains_key(&pair) {
+                continue;
+            }
+            let (topic, _, reliability, durability) = &pair;
+            let name = inlet_node(node(reader).as_ref(), &reader.gid, &common.node);
+            let mut config = SubscriptionConfig::new(topic.clone(), name, SchemaRequest::Any);
+            config.qos = request(&reader.qos);
+            config.offering = Some((*reliability, *durability));
+            config.max_held = 1;
+            config.observer = true;
+            config.own_process = OwnProcess::Exclude;
+            // If there is none, the gateway has told of the pair nonetheless.
+            let subscription = common.participant.create_subscription(config).ok();
+            self.asked.insert(pair, subscription);
+        }
+    }
+}

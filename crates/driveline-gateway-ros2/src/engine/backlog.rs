@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Samples on their way to a writer that may wait, such as one whose link has no room. A thread of their own hands them over, so no other writer and no
+//! local subscription waits as well.
+
+use super::lock;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Bytes that wait at most, of one writer; a single sample may be longer.
+const MAX_BYTES: usize = 64 << 20;
+/// Samples that may wait at least, whatever a writer's depth: what comes while its thread wakes is no backlog.
+const MIN_SAMPLES: usize = 16;
+
+/// What became of a sample that was to wait, and of those before it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Pushed {
+    /// Samples that gave way to it, the oldest first.
+    pub(super) replaced: u64,
+    /// Samples that were not taken since the last call, and why the last of them was not.
+    pub(super) failed: u64,
+    pub(super) why: String,
+}
+
+struct State<T> {
+    /// With their lengths in bytes.
+    waiting: VecDeque<(T, usize)>,
+    bytes: usize,
+    failed: u64,
+    why: String,
+    over: bool,
+}
+
+struct Shared<T> {
+    state: Mutex<State<T>>,
+    more: Condvar,
+}
+
+/// Keeps the newest samples that wait. When it is dropped, the thread hands over what still waits, and ends; nobody waits for that.
+pub(super) struct Backlog<T> {
+    shared: Arc<Shared<T>>,
+    most: usize,
+}
+
+impl<T: Send + 'static> Backlog<T> {
+    /// `depth`: samples that wait at most. `send` hands one over, on the backlog's thread.
+    pub(super) fn start(depth: u32, mut send: impl FnMut(T) -> Result<(), String> + Send + 'static) -> io::Result<(Self, JoinHandle<()>)> {
+        let state = State { waiting: VecDeque::new(), bytes: 0, failed: 0, why: String::new(), over: false };
+        let shared = Arc::new(Shared { state: Mutex::new(state), more: Condvar::new() });
+        let of_thread = shared.clone();
+        let run = move || {
+            while let Some(sample) = of_thread.next() {
+                if let Err(why) = send(sample) {
+                    let mut state = lock(&of_thread.state);
+                    state.failed += 1;
+                    state.why = why;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("dl-backlog".into()).spawn(run)?;
+        Ok((Self { shared, most: (depth as usize).max(MIN_SAMPLES) }, thread))
+    }
+
+    /// Has a sample of `len` bytes wait for the thread. Does not block.
+    pub(super) fn push(&self, sample: T, len: usize) -> Pushed {
+        let mut state = lock(&self.shared.state);
+        let mut pushed = Pushed { replaced: 0, failed: std::mem::take(&mut state.failed), why: std::mem::take(&mut state.why) };
+        while !state.waiting.is_empty() && (state.waiting.len() >= self.most || state.bytes + len > MAX_BYTES) {
+            let oldest = state.waiting.pop_front().map_or(0, |(_, len)| len);
+            state.bytes -= oldest;
+            pushed.replaced += 1;
+        }
+        state.waiting.push_back((sample, len));
+        state.bytes += len;
+        drop(state);
+        self.shared.more.notify_one();
+        pushed
+    }
+}
+
+impl<T> Shared<T> {
+    /// Waits for the next sample; `None`: there is none any more.
+    fn next(&self) -> Option<T> {
+        let idle = |state: &mut State<T>| state.waiting.is_empty() && !state.over;
+        let mut state = self.more.wait_while(lock(&self.state), idle).unwrap_or_else(PoisonError::into_inner);
+        let (sample, len) = state.waiting.pop_front()?;
+        state.bytes -= len;
+        Some(sample)
+    }
+}
+
+impl<T> Drop for Backlog<T> {
+    fn drop(&mut self) {
+        lock(&self.shared.state).over = true;
+        self.shared.more.notify_one();
+    }
+}
+
+/// Threads of backlogs. All of them have ended when this value is gone.
+#[derive(Default)]
+pub(super) struct BacklogThreads(Mutex<Vec<JoinHandle<()>>>);
+
+impl BacklogThreads {
+    pub(super) fn add(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.0);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
+}
+
+impl Drop for BacklogThreads {
+    fn drop(&mut self) {
+        // Of one that has panicked, the output says so.
+        lock(&self.0).drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// A writer that takes a sample whenever the test permits one.
+    struct Link {
+        backlog: Backlog<u32>,
+        permits: Sender<Result<(), String>>,
+        begun: Receiver<u32>,
+        thread: JoinHandle<()>,
+    }
+
+    impl Link {
+        fn new(depth: u32) -> Self {
+            let ((permits, permitted), (begins, begun)) = (channel::<Result<(), String>>(), channel());
+            let send = move |sample| {
+                begins.send(sample).unwrap();
+                permitted.recv().unwrap()
+            };
+            let (backlog, thread) = Backlog::start(depth, send).unwrap();
+            Self { backlog, permits, begun, thread }
+        }
+    }
+
+    #[test]
+    fn a_writer_that_waits_holds_nobody_and_the_newest_samples_are_kept_for_it() {
+        let link = Link::new(20);
+        assert_eq!(link.backlog.push(0, 1), Pushed::default());
+        // The link has no room: the first sample waits in it, and none of the others for it.
+        assert_eq!(link.begun.recv().unwrap(), 0);
+        let pushed: u64 = (1..=25).map(|n| link.backlog.push(n, 1).replaced).sum();
+        assert_eq!(pushed, 5);
+        link.permits.send(Err("no room".into())).unwrap();
+        let sent: Vec<u32> = (6..=25)
+            .map(|_| {
+                let sample = link.begun.recv().unwrap();
+                link.permits.send(Ok(())).unwrap();
+                sample
+            })
+            .collect();
+        assert_eq!(sent, (6..=25).collect::<Vec<_>>(), "the newest, in order");
+        let failed = link.backlog.push(26, 1);
+        assert_eq!((failed.failed, failed.why.as_str(), failed.replaced), (1, "no room", 0));
+        assert_eq!(link.begun.recv().unwrap(), 26);
+        // What waits when the writer is dropped is handed over nonetheless.
+        link.backlog.push(27, 1);
+        drop(link.backlog);
+        (0..2).for_each(|_| link.permits.send(Ok(())).unwrap());
+        link.thread.join().unwrap();
+        assert_eq!(link.begun.try_iter().collect::<Vec<_>>(), [27]);
+    }
+
+    #[test]
+    fn what_waits_has_a_bound_in_bytes_and_a_writer_of_depth_1_has_room_for_a_burst() {
+        let link = Link::new(1);
+        link.backlog.push(0, 1);
+        link.begun.recv().unwrap();
+        let burst: u64 = (1..=MIN_SAMPLES as u32).map(|n| link.backlog.push(n, MAX_BYTES / MIN_SAMPLES).replaced).sum();
+        assert_eq!(burst, 0);
+        assert_eq!(link.backlog.push(100, MAX_BYTES / 2).replaced, MIN_SAMPLES as u64 / 2);
+        assert_eq!(link.backlog.push(101, MAX_BYTES * 2).replaced, MIN_SAMPLES as u64 / 2 + 1, "one sample may be longer");
+        drop(link.permits);
+    }
+}
