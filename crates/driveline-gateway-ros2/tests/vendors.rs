@@ -60,7 +60,8 @@ fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
 fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
     const COUNT: usize = 8;
     let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096 }]);
-    let qos = reliable(4);
+    // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
+    let qos = reliable(COUNT as u32);
     let rig = Rig::new(domain_id, rules, &[(CAMERA, size as u64 + 4096, qos.clone())]);
     let mut peer = rig.node(vendor, "sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), size + 4096, &qos);
