@@ -126,6 +126,10 @@ impl Shared {
     fn run_one(&self, before_call: impl FnOnce()) -> bool {
         let entries = self.entries();
         let now = MonotonicNs::now();
+        // Here too: an executor that always has work never waits.
+        if self.claim_event_poll(now) {
+            self.poll_all_events();
+        }
         let first = self.next.load(Ordering::Relaxed);
         for step in 0..entries.len() {
             let i = (first + step) % entries.len();
@@ -223,17 +227,31 @@ impl Shared {
         self.look_at_events();
     }
 
+    /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
     fn look_at_events(&self) {
         let now = MonotonicNs::now();
-        let last = MonotonicNs(self.events_at.load(Ordering::Relaxed));
-        let all = now.since(last) >= EVENT_INTERVAL;
-        if all {
-            self.events_at.store(now.0, Ordering::Relaxed);
+        if self.claim_event_poll(now) {
+            self.poll_all_events();
+            return;
         }
         for entry in self.entries() {
-            if all || entry.silence_deadline().is_some_and(|d| d <= now) {
+            if entry.silence_deadline().is_some_and(|d| d <= now) {
                 entry.log_events(self.observer.get().map(Arc::as_ref));
             }
+        }
+    }
+
+    /// Returns `true` to one thread per [`EVENT_INTERVAL`].
+    fn claim_event_poll(&self, now: MonotonicNs) -> bool {
+        let last = self.events_at.load(Ordering::Relaxed);
+        // Relaxed: only one winner counts; the entries' locks order what it reads.
+        now.since(MonotonicNs(last)) >= EVENT_INTERVAL
+            && self.events_at.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    fn poll_all_events(&self) {
+        for entry in self.entries() {
+            entry.log_events(self.observer.get().map(Arc::as_ref));
         }
     }
 }
