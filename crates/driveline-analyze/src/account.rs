@@ -86,7 +86,7 @@ impl Collector {
                 self.accounts.facts.insert((component.clone(), name.clone()), text.clone());
             }
             Record::Input { component, input, topic, stats } => {
-                self.set_subscription(component, input, *topic, stats.received, stats.missed);
+                self.set_subscription(component, input, *topic, *stats);
             }
             Record::Output { component, output, topic, published } => self.set_published(component, output, *topic, *published),
             Record::Service { component, service, end, calls } => {

@@ -5,6 +5,7 @@ use crate::account::Accounts;
 use crate::machine::MachineFacts;
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
+use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
@@ -205,7 +206,7 @@ pub(crate) struct InputSeries {
     pub(crate) received: u64,
     pub(crate) missed: u64,
     /// The transport's own counters, where they were given: they also know of samples that no callback saw.
-    pub(crate) counted: Option<(u64, u64)>,
+    pub(crate) counted: Option<InputCounters>,
     /// When something was missed, and how much until then.
     pub(crate) misses: Vec<(MonotonicNs, u64)>,
 }
@@ -319,15 +320,15 @@ impl Collector {
         }
     }
 
-    /// What a subscription has received and missed, from its own counters. Ignored for a stage beyond the bounds.
-    pub fn set_subscription(&mut self, stage: &str, input: &str, topic: TopicId, received: u64, missed: u64) {
+    /// Sets the own counters of a subscription. Ignored for a stage beyond the bounds.
+    pub fn set_subscription(&mut self, stage: &str, input: &str, topic: TopicId, counters: InputCounters) {
         if !self.stages.contains_key(stage) && self.stages.len() >= MAX_STAGES {
             return;
         }
         let stage = self.stages.entry(stage.to_owned()).or_default();
         if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input) {
             let series = stage.inputs.entry(input.to_owned()).or_default();
-            (series.topic, series.counted) = (topic, Some((received, missed)));
+            (series.topic, series.counted) = (topic, Some(counters));
         }
     }
 
@@ -430,10 +431,15 @@ impl Collector {
 }
 
 impl InputSeries {
-    /// What has come and what was missed: as callbacks saw it, or as the transport counts, which begins anew with the component, if that is more.
+    /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
+    /// anew with the component, if that is more.
     fn heard_of(&self) -> u64 {
-        let (received, missed) = self.counted.unwrap_or_default();
-        received.saturating_add(missed).max(self.received.saturating_add(self.missed))
+        self.counted.unwrap_or_default().accounted().max(self.received.saturating_add(self.missed))
+    }
+
+    /// Counters of the transport, or what callbacks saw where it gave none.
+    pub(crate) fn counters(&self) -> InputCounters {
+        self.counted.unwrap_or(InputCounters { received: self.received, missed: self.missed, ..InputCounters::default() })
     }
 
     /// Counts a sample once, however often callbacks look at it again.

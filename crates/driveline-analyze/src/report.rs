@@ -290,7 +290,7 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published = s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
@@ -298,9 +298,12 @@ fn subscription_table(s: &Summary) -> Option<String> {
         let (received, missed) = (grouped(x.received as f64), grouped(x.missed as f64));
         let role = if x.triggers { "trigger" } else { "are read" };
         let lost = if x.triggers { format!("<td>{missed}</td><td></td>") } else { format!("<td></td><td>{missed}</td>") };
+        let others: String = [x.expired, x.corrupt, x.refused, x.lost_on_the_way, x.not_read]
+            .map(|n| if n == 0 { "<td></td>".to_owned() } else { format!("<td>{}</td>", grouped(n as f64)) })
+            .concat();
         let _ = write!(
             t,
-            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}</tr>"
+            "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}</tr>"
         );
     }
     t.push_str("</tbody></table></div>");

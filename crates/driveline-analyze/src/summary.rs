@@ -107,6 +107,16 @@ pub struct SubscriptionSummary {
     pub received: u64,
     /// Samples that were published and did not arrive, because newer ones had taken their place.
     pub missed: u64,
+    /// Samples that were dropped for their age (lifespan).
+    pub expired: u64,
+    /// Samples whose header, checksum or index made no sense.
+    pub corrupt: u64,
+    /// Samples that lacked what their publisher had promised.
+    pub refused: u64,
+    /// Samples of other hosts that did not reach this one.
+    pub lost_on_the_way: u64,
+    /// Samples that were still to be read at the end, `unread` included.
+    pub not_read: u64,
     /// Samples that were published and of which the component, whose process was killed or ended out of turn, told neither; 0 where the process ended by itself.
     pub unread: u64,
 }
@@ -370,10 +380,23 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
 
 fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> impl Iterator<Item = SubscriptionSummary> + 'a {
     stage.inputs.iter().map(move |(input, series)| {
-        let (received, missed) = series.counted.unwrap_or((series.received, series.missed));
+        let c = series.counters();
         let (topic, triggers) = (run.topic_name(series.topic), run.triggers(name, input));
         let unread = run.unread(name, series);
-        SubscriptionSummary { stage: name.to_owned(), input: input.clone(), topic, triggers, received, missed, unread }
+        SubscriptionSummary {
+            stage: name.to_owned(),
+            input: input.clone(),
+            topic,
+            triggers,
+            received: c.received,
+            missed: c.replaced(),
+            expired: c.expired,
+            corrupt: c.corrupt,
+            refused: c.refused,
+            lost_on_the_way: c.lost_on_the_way,
+            not_read: c.not_read.saturating_add(unread),
+            unread,
+        }
     })
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::{InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
+use driveline_runtime::account::InputCounters;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
 use proptest::prelude::*;
@@ -122,7 +123,7 @@ fn work_not_done_is_told_apart_from_what_was_superseded() {
         ("fusion", "image", "image", 60, 40),
         ("x", "y", "z", 0, 1),
     ] {
-        run.set_subscription(stage, input, topic(of).id(), received, missed);
+        run.set_subscription(stage, input, topic(of).id(), InputCounters { received, missed, ..Default::default() });
     }
     let s = run.summary();
     // Where the graph does not know the input, it counts as the worse of the two.
@@ -135,7 +136,7 @@ fn work_not_done_is_told_apart_from_what_was_superseded() {
 fn what_a_process_had_not_read_when_it_was_killed_is_told() {
     let mut run = Collector::new(facts());
     run.set_published("camera", "image", topic("image").id(), 200);
-    run.set_subscription("lane", "image", topic("image").id(), 4, 1);
+    run.set_subscription("lane", "image", topic("image").id(), InputCounters { received: 4, missed: 1, ..Default::default() });
     assert_eq!(run.summary().unread_by_triggers, 0, "whoever goes on may read them yet");
     run.cut_off("lane");
     run.cut_off("fusion");
@@ -154,7 +155,7 @@ fn counters_of_the_transport_have_the_last_word() {
     let mut run = Collector::new(facts());
     frame(&mut run, 0, 1, 0);
     run.set_published("camera", "image", topic("image").id(), 50);
-    run.set_subscription("lane", "image", topic("image").id(), 40, 10);
+    run.set_subscription("lane", "image", topic("image").id(), InputCounters { received: 40, missed: 10, ..Default::default() });
     let s = run.summary();
     assert_eq!(s.frames_published, 50);
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
@@ -209,7 +210,7 @@ fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
     // Something came, and did not trigger it.
     let of_fusion = |run: &Collector| waits(run).into_iter().find(|w| w.starts_with("fusion")).unwrap();
     assert!(of_fusion(&run).contains("lanes"));
-    run.set_subscription("fusion", "lanes", topic("lanes").id(), 3, 0);
+    run.set_subscription("fusion", "lanes", topic("lanes").id(), InputCounters { received: 3, missed: 0, ..Default::default() });
     assert_eq!(of_fusion(&run), "fusion: []");
     hears(&mut run, 1, 1, 0);
     assert_eq!(waits(&run).len(), before.len() - 1);

@@ -75,7 +75,8 @@ pub struct dl_qos {
     pub liveliness: u32,
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
     pub lease_ms: u32,
-    /// 1: the publisher puts an XXH3-64 of the payload into each header.
+    /// 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
+    /// such publishers, and verifies it.
     pub checksum: u32,
     /// Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
     pub reserved: [u32; 7],

@@ -187,7 +187,8 @@ pub unsafe extern "C" fn dl_subscription_matched(subscription: *const dl_subscri
     })
 }
 
-/// Counters of a subscription since its creation.
+/// Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
+/// corrupt + refused + lost_on_the_way + not_read.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_subscription_stats {
@@ -195,12 +196,22 @@ pub struct dl_subscription_stats {
     pub size: usize,
     /// Samples read.
     pub received: u64,
-    /// Samples that were replaced by newer ones before they were read.
+    /// Samples that newer ones replaced before they were read.
     pub missed: u64,
-    /// Samples that were older than the lifespan.
+    /// Samples older than the lifespan when a read came to them.
     pub expired: u64,
-    /// Samples that gave way in the queue inside the process; part of `missed` once noticed.
+    /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
     pub overwritten: u64,
+    /// As `missed`, on an input of a component that does not trigger, of which only the newest sample is wanted.
+    pub superseded: u64,
+    /// Samples whose header, checksum or index made no sense.
+    pub corrupt: u64,
+    /// Samples that lacked what their publisher had promised.
+    pub refused: u64,
+    /// Samples of other hosts that did not reach this one.
+    pub lost_on_the_way: u64,
+    /// Samples that can be read now.
+    pub not_read: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -219,8 +230,18 @@ pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subsc
     guard(|| {
         // SAFETY: this function's contract.
         let s = unsafe { borrow("subscription", subscription)? }.raw()?.stats();
-        let value =
-            dl_subscription_stats { size: 0, received: s.received, missed: s.missed, expired: s.expired, overwritten: s.overwritten };
+        let value = dl_subscription_stats {
+            size: 0,
+            received: s.received,
+            missed: s.missed,
+            expired: s.expired,
+            overwritten: s.overwritten,
+            superseded: s.superseded,
+            corrupt: s.corrupt,
+            refused: s.refused,
+            lost_on_the_way: s.lost_on_the_way,
+            not_read: s.not_read,
+        };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }
     })

@@ -12,6 +12,7 @@ use rig::meeting::{Meeting, TOPIC};
 use rig::{carried, eventually, publisher_options, subscription_options};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use twox_hash::XxHash3_64;
 use zenoh::Wait;
 
 fn mark(reliability: Reliability, durability: Durability) -> QosMark {
@@ -273,6 +274,37 @@ fn a_sample_that_is_longer_than_was_offered_is_refused_and_counted_and_the_next_
         let figures = meeting.host.report().unwrap().inlets[0].figures;
         assert_eq!((figures.published, figures.damaged, figures.lost), (2, 2, 2), "{figures:?}");
     }
+}
+
+/// The gateway's own publisher would compute a checksum for what it was given, so it must not be given anything unverified.
+#[test]
+fn a_sample_without_the_checksum_that_was_offered_is_refused_and_counted() {
+    let qos = Qos { depth: 16, checksum: true, ..Qos::default() };
+    let offered = QosMark::of(&qos);
+    let meeting = Meeting::new(false, &qos);
+    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 16 };
+    let _lists = meeting.offer(vec![(EndpointId(1), offer)]);
+    eventually("received", || subscription.matched() == 1);
+    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+    let key = meeting.keys.key(&key);
+    let payload = vec![7; 16];
+    let right = XxHash3_64::oneshot(&payload);
+    for (number, checksum) in [(1, Some(right)), (2, None), (3, Some(right ^ 1)), (4, Some(right))] {
+        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), checksum, ..SampleHeader::default() };
+        let head = SampleHead { sent_again: false, place: 0, number, publisher: 1, written: number, sent: MonotonicNs::now(), header };
+        meeting.session.put(&key, payload.clone()).attachment(head.encode()).wait().unwrap();
+    }
+    let mut received = Vec::new();
+    eventually("the last sample arrives", || {
+        received.extend(std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.header().sequence));
+        received.last() == Some(&4)
+    });
+    assert_eq!(received, [1, 4]);
+    // The gateway counts a sample after it has published it.
+    let counted = |r: Report| (r.inlets[0].figures.published, r.inlets[0].figures.damaged) == (2, 2);
+    eventually("counted", || meeting.host.report().is_some_and(counted));
 }
 
 /// Losses are counted by what the sender says; whoever adds them up goes on.

@@ -43,21 +43,29 @@ pub struct PublisherStats {
     pub matched: u64,
 }
 
-/// Counters of a subscription, over all its publishers.
+/// Counters of a subscription, over all its publishers, past ones included.
+///
+/// Published after the match = received + missed + expired + corrupt + lost on the way + not read, whenever they are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SubscriptionStats {
     /// Samples taken or copied.
     pub received: u64,
-    /// Samples that were published to this subscription and that it never took: newer ones took their place.
+    /// Samples that newer ones replaced before they were read, noticed by a read or not.
     pub missed: u64,
+    /// Part of `missed`: samples that could still be read when a newer one was taken instead.
+    pub passed_over: u64,
+    /// Samples that can be read now.
+    pub not_read: u64,
+    /// Samples of other hosts that did not reach this one, as their gateway reports.
+    pub lost_on_the_way: u64,
     /// Takes given up because the publisher overtook every attempt.
     pub overruns: u64,
     /// Samples dropped for their age (lifespan).
     pub expired: u64,
     /// Samples dropped because their header made no sense.
     pub corrupt_header: u64,
-    /// Samples dropped because their checksum did not fit.
+    /// Samples refused because their checksum, which the publisher promised, was wrong or missing.
     pub corrupt_checksum: u64,
     /// Slot numbers or sequence numbers that cannot be.
     pub corrupt_index: u64,
@@ -203,7 +211,7 @@ pub(crate) mod hex_id {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<EndpointId, D::Error> {
         let text = String::deserialize(d)?;
-        if text.len() != 32 {
+        if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(D::Error::custom("an id has 32 hexadecimal digits"));
         }
         u128::from_str_radix(&text, 16).map(EndpointId).map_err(D::Error::custom)

@@ -7,7 +7,7 @@ use crate::held::Book;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
-use crate::limits::MAX_KNOWN_AFAR;
+use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
 use crate::protocol::Segment as _;
 use crate::protocol::cursor;
 use crate::protocol::sleep::{self, Sleeper};
@@ -49,6 +49,8 @@ impl Page {
 pub(crate) struct EdgeCounters {
     pub(crate) received: AtomicU64,
     pub(crate) missed: AtomicU64,
+    pub(crate) passed_over: AtomicU64,
+    pub(crate) lost_on_the_way: AtomicU64,
     pub(crate) overruns: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) corrupt_header: AtomicU64,
@@ -66,9 +68,9 @@ pub(crate) struct Edge {
     armed_at: usize,
     /// What is held through the cells of the page.
     pub(crate) book: Book,
-    wake: Mapping,
+    wake: Arc<Mapping>,
     /// End of file at the other end is what says that this reader is gone.
-    pub(crate) socket: Foreign,
+    pub(crate) socket: Arc<Foreign>,
     pub(crate) publisher: EndpointId,
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
@@ -83,20 +85,40 @@ pub(crate) struct Edge {
     pub(crate) verify_checksum: bool,
     /// First sequence of the match.
     first: u64,
-    /// First sequence that was not read. Written by the consuming thread.
-    next: AtomicU64,
-    /// Missed samples that were not reported with a sample yet. The consuming thread's.
-    pub(crate) missed_pending: AtomicU64,
-    /// What a gateway has said to be lost on the way to this host, with the sample taken last, plus one. 0: it has said nothing yet.
-    /// The consuming thread's.
-    lost_before: AtomicU64,
-    /// The publisher of another host whose samples a gateway brings here, as the first of them said. 0: it has said nothing. The consuming thread's.
-    afar: AtomicU64,
+    /// Shared with the copy that replaces this edge when its publisher ends.
+    pub(crate) progress: Arc<Progress>,
     /// The publisher is gone.
     pub(crate) ended: AtomicBool,
     /// The subscription's.
     pub(crate) room: Arc<RoomWatch>,
+}
+
+/// How far one publisher was read, and what became of its samples.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// First sequence that was not read. Written by the consuming thread.
+    next: AtomicU64,
+    /// Missed samples that were not reported with a sample yet. The consuming thread's.
+    pub(crate) missed_pending: AtomicU64,
+    /// Number lost on the way to this host, as its gateway reported with the sample taken last, plus one. 0: no report yet.
+    /// The consuming thread's.
+    lost_before: AtomicU64,
+    /// The publisher of another host whose samples a gateway brings here, as the first of them said. 0: no report yet.
+    /// The consuming thread's.
+    afar: AtomicU64,
     pub(crate) counters: EdgeCounters,
+}
+
+impl Progress {
+    fn starting_at(first: u64) -> Self {
+        Self {
+            next: AtomicU64::new(first),
+            missed_pending: AtomicU64::new(0),
+            lost_before: AtomicU64::new(0),
+            afar: AtomicU64::new(0),
+            counters: EdgeCounters::default(),
+        }
+    }
 }
 
 impl Edge {
@@ -112,8 +134,8 @@ impl Edge {
             book: Book::new(page.pins),
             page,
             armed_at: armed_at(accept.armed_apart),
-            wake,
-            socket,
+            wake: Arc::new(wake),
+            socket: Arc::new(socket),
             publisher: accept.publisher,
             node: accept.node.clone(),
             pid: accept.pid,
@@ -124,13 +146,38 @@ impl Edge {
             lifespan_ns: lifespan_ms.map(|ms| u64::from(ms) * 1_000_000),
             verify_checksum: asked.qos.checksum,
             first: accept.first,
-            next: AtomicU64::new(accept.first),
-            missed_pending: AtomicU64::new(0),
-            lost_before: AtomicU64::new(0),
-            afar: AtomicU64::new(0),
+            progress: Arc::new(Progress::starting_at(accept.first)),
             ended: AtomicBool::new(false),
             room: Arc::clone(&asked.room),
-            counters: EdgeCounters::default(),
+        })
+    }
+
+    /// Makes an edge with the same progress whose samples are a copy of those that can still be read, so that the segment of a
+    /// publisher that has ended can be unmapped. Allocates shared memory for these samples.
+    pub(crate) fn left_behind(&self) -> io::Result<Self> {
+        let newest = crate::protocol::reader::newest(&self.segment).0;
+        let (_page, page) = Page::create(self.page.pins)?;
+        Ok(Self {
+            // The newest one also where it was read: it says of which publisher of another host it was.
+            segment: self.segment.copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
+            book: Book::new(page.pins),
+            page,
+            armed_at: self.armed_at,
+            wake: Arc::clone(&self.wake),
+            socket: Arc::clone(&self.socket),
+            publisher: self.publisher,
+            node: self.node.clone(),
+            pid: self.pid,
+            depth: self.depth,
+            qos: self.qos.clone(),
+            schema: self.schema.clone(),
+            reliable: self.reliable,
+            lifespan_ns: self.lifespan_ns,
+            verify_checksum: self.verify_checksum,
+            first: self.first,
+            progress: Arc::clone(&self.progress),
+            ended: AtomicBool::new(true),
+            room: Arc::clone(&self.room),
         })
     }
 
@@ -145,7 +192,7 @@ impl Edge {
     /// All up to `sequence` is read or given up.
     pub(crate) fn advance(&self, sequence: u64) {
         // Release: a waiter on another thread that sees it sees that the reading is done; nothing else hangs on it.
-        self.next.store(sequence + 1, Release);
+        self.progress.next.store(sequence + 1, Release);
         let cursor = self.page.map.word(CURSOR_AT);
         if !self.reliable {
             cursor::tell(cursor, sequence);
@@ -160,7 +207,7 @@ impl Edge {
 
     /// The publisher of another host, and how far its samples were received or counted as missed, in its own numbers, if all before `next` here were.
     fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
-        let (publisher, lost) = (self.afar.load(Relaxed), self.lost_before.load(Relaxed).saturating_sub(1));
+        let (publisher, lost) = (self.progress.afar.load(Relaxed), self.progress.lost_before.load(Relaxed).saturating_sub(1));
         (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
     }
 
@@ -183,16 +230,24 @@ impl Edge {
 
     /// Whether nothing was taken yet that says what is lost on the way to this host.
     pub(crate) fn is_new_from_afar(&self) -> bool {
-        self.lost_before.load(Relaxed) == 0
+        self.progress.lost_before.load(Relaxed) == 0
     }
 
     /// How many samples were lost on the way to this host since the sample taken before, given what is lost in all. The first
     /// sample says where counting begins. What cannot be (losses do not become fewer) counts as none.
     pub(crate) fn lost_on_the_way(&self, in_all: Option<u64>) -> u64 {
         let Some(in_all) = in_all else { return 0 };
-        let before = self.lost_before.load(Relaxed);
-        self.lost_before.store(in_all.saturating_add(1), Relaxed);
+        let before = self.progress.lost_before.load(Relaxed);
+        self.progress.lost_before.store(in_all.saturating_add(1), Relaxed);
         if before == 0 { 0 } else { (in_all.saturating_add(1)).saturating_sub(before) }
+    }
+
+    /// Counts what is unread now. Any thread.
+    pub(crate) fn unread(&self) -> Unread {
+        let next = self.next();
+        let unread = (crate::protocol::reader::newest(&self.segment).0 + 1).saturating_sub(next);
+        let readable = unread.min(self.depth);
+        Unread { replaced: unread - readable, readable }
     }
 
     pub(crate) fn info(&self) -> EdgeInfo {
@@ -200,9 +255,9 @@ impl Edge {
             publisher: self.publisher,
             node: self.node.to_string(),
             pid: self.pid,
-            received: self.counters.received.load(Relaxed),
-            missed: self.counters.missed.load(Relaxed),
-            overruns: self.counters.overruns.load(Relaxed),
+            received: self.progress.counters.received.load(Relaxed),
+            missed: self.progress.counters.missed.load(Relaxed).saturating_add(self.unread().replaced),
+            overruns: self.progress.counters.overruns.load(Relaxed),
         }
     }
 }
@@ -238,7 +293,7 @@ impl Sleeper for Edge {
     #[inline]
     fn next(&self) -> u64 {
         // Acquire pairs with the Release in `advance`, where a waiter runs on another thread than the consumer.
-        self.next.load(Acquire)
+        self.progress.next.load(Acquire)
     }
 }
 
@@ -337,6 +392,31 @@ impl Inlet {
         self.notify();
     }
 
+    /// Replaces the edge of a publisher that has ended by a copy of its unread samples, so that its segment can be unmapped as
+    /// soon as no sample of it is held. Without memory for the copy the segment stays. Then gives up the oldest of those that
+    /// ended, with what is unread there, beyond [`MAX_ENDED`] publishers or [`MAX_LEFT_BYTES`]; the newest always stays.
+    pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
+        let copy = ended.left_behind().ok().map(Arc::new);
+        self.change(|edges| {
+            if let (Some(copy), Some(at)) = (copy, edges.iter().position(|e| Arc::ptr_eq(e, ended))) {
+                edges[at] = copy;
+            }
+            let (mut count, mut bytes) = (0, 0);
+            for at in (0..edges.len()).rev() {
+                let e = &edges[at];
+                if !e.ended.load(Relaxed) {
+                    continue;
+                }
+                bytes += e.segment.layout.len();
+                count += 1;
+                if count > MAX_ENDED || (count > 1 && bytes > MAX_LEFT_BYTES) {
+                    self.settle(e);
+                    edges.remove(at);
+                }
+            }
+        });
+    }
+
     /// Gives up what is left of edges whose publisher is gone and that are read to the end, or that are too many.
     pub(crate) fn forget_ended(&self, mut keep: impl FnMut(&Edge) -> bool) {
         self.change(|edges| {
@@ -354,7 +434,8 @@ impl Inlet {
         let mut gone = lock(&self.gone);
         add_edge(&mut gone, e);
         let next = (crate::protocol::reader::newest(&e.segment).0 + 1).max(e.next());
-        gone.missed = gone.missed.saturating_add(next.saturating_sub(e.next()));
+        // Nothing of it can be read any more.
+        gone.missed = gone.missed.saturating_add(std::mem::take(&mut gone.not_read));
         drop(gone);
         let mut afar = lock(&self.afar);
         let kept = |publisher: u64| afar.iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
@@ -370,7 +451,7 @@ impl Inlet {
     /// How many samples of a publisher of another host are missing before the first that has come by `new`, which is its number `number` there. None: nothing
     /// of it was read before, by whatever gateway it came. What an edge before this one has left unread is among them, and is passed over.
     pub(crate) fn missing_from_afar(&self, new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> Option<u64> {
-        new.afar.store(publisher, Relaxed);
+        new.progress.afar.store(publisher, Relaxed);
         let mut furthest = lock(&self.afar).iter().find(|(p, _)| *p == publisher).map(|(_, furthest)| *furthest);
         let others = || edges.iter().filter(|e| !std::ptr::eq(&***e, new));
         let ended = |e: &Edge| e.ended.load(Relaxed);
@@ -407,10 +488,13 @@ impl Inlet {
     }
 
     pub(crate) fn stats(&self) -> SubscriptionStats {
+        // In this order, as where an edge moves from one to the other.
+        let edges = lock(&self.edges);
         let mut sum = lock(&self.gone).clone();
-        for e in lock(&self.edges).iter() {
+        for e in edges.iter() {
             add_edge(&mut sum, e);
         }
+        drop(edges);
         sum.deadlines_missed = self.deadlines_missed.load(Relaxed);
         sum.matched = self.matched.load(Relaxed);
         sum
@@ -448,10 +532,12 @@ impl Inlet {
 }
 
 fn add_edge(sum: &mut SubscriptionStats, e: &Edge) {
-    let c = &e.counters;
+    let c = &e.progress.counters;
     for (total, part) in [
         (&mut sum.received, &c.received),
         (&mut sum.missed, &c.missed),
+        (&mut sum.passed_over, &c.passed_over),
+        (&mut sum.lost_on_the_way, &c.lost_on_the_way),
         (&mut sum.overruns, &c.overruns),
         (&mut sum.expired, &c.expired),
         (&mut sum.corrupt_header, &c.corrupt_header),
@@ -460,6 +546,18 @@ fn add_edge(sum: &mut SubscriptionStats, e: &Edge) {
     ] {
         *total = total.saturating_add(part.load(Relaxed));
     }
+    let unread = e.unread();
+    sum.missed = sum.missed.saturating_add(unread.replaced);
+    sum.not_read = sum.not_read.saturating_add(unread.readable);
+}
+
+/// Samples of one publisher that the consuming thread has neither taken nor passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unread {
+    /// Those that the history no longer covers.
+    pub(crate) replaced: u64,
+    /// Those that can be taken now.
+    pub(crate) readable: u64,
 }
 
 /// Whether an edge has something to read.

@@ -54,6 +54,8 @@ mod info;
 #[cfg(not(loom))]
 mod inlet;
 #[cfg(not(loom))]
+mod json;
+#[cfg(not(loom))]
 mod kick;
 #[cfg(not(loom))]
 mod layout;

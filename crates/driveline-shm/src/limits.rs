@@ -35,6 +35,8 @@ pub const MAX_ASKED_PER_USER: usize = 16;
 pub const MAX_FOREIGN_ASKED: usize = 64;
 /// Publishers that have gone but still have unread samples, per subscription.
 pub const MAX_ENDED: usize = 16;
+/// Bytes of such samples, per subscription; those of the publisher that has gone last are kept in any case.
+pub const MAX_LEFT_BYTES: usize = 64 * 1024 * 1024;
 /// Publishers of other hosts that are gone and of which it is kept how far they were read, per subscription.
 pub const MAX_KNOWN_AFAR: usize = 64;
 /// Samples that one take passes over (expired, damaged or vanished) before it returns to its caller.

@@ -41,6 +41,10 @@ impl Sample {
         self.missed = missed;
     }
 
+    pub(crate) fn edge(&self) -> &Edge {
+        &self.edge
+    }
+
     /// The bytes, aligned to 64.
     #[must_use]
     #[inline]

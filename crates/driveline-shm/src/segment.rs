@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A segment's words and payloads, from either side.
+#![allow(unsafe_code, reason = "payloads lie in a mapping")]
 
 use crate::layout::{
     CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD,
     VERSION_AT, WAITING_AT,
 };
 use crate::protocol;
+use crate::protocol::pack::{pack, unpack};
 use crate::sys::errands::Foreign;
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use driveline_types::header::{HEADER_WORDS, HeaderError, SampleHeader};
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
 
 /// A mapped segment.
 #[derive(Debug)]
@@ -41,6 +43,47 @@ impl Segment {
             return Err(bad(format!("the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, version {version})")));
         }
         Ok(Self { map, layout, places: layout.places() })
+    }
+
+    /// A segment of this process's own with copies of the `count` newest samples up to `newest`, for a publisher that writes no
+    /// more. A sample that is not where its index says is left out: its reader finds it missing here as it would there.
+    pub(crate) fn copy_of_newest(&self, newest: u64, count: u64) -> io::Result<Self> {
+        use protocol::Segment as _;
+        let mut samples = Vec::new();
+        for sequence in (newest + 1).saturating_sub(count)..=newest {
+            let word = self.ring((sequence % self.ring_len() as u64) as usize).load(Relaxed);
+            // Pairs with the Release of the ring entry.
+            fence(Acquire);
+            let (found, slot) = unpack(word);
+            let mut header = SampleHeader::default();
+            let whole = found == sequence
+                && slot < self.slots()
+                && self.seqw(slot).load(Relaxed) == sequence
+                && self.read_header(slot, sequence, &mut header).is_ok()
+                && header.payload_len <= self.layout.max_payload;
+            samples.push((sequence, whole.then_some((slot, header))));
+        }
+        let longest = samples.iter().filter_map(|(_, s)| s.as_ref()).map(|(_, h)| h.payload_len).max();
+        let slots = u32::try_from(samples.len().max(1)).unwrap_or(u32::MAX);
+        let layout = Layout { slots, max_payload: longest.unwrap_or(0), ..self.layout };
+        layout.check().map_err(|text| io::Error::new(io::ErrorKind::InvalidData, text))?;
+        let (_fd, copy) = Self::create("driveline-left", layout)?;
+        for (to, (sequence, found)) in (0u16..).zip(&samples) {
+            let slot = usize::from(to);
+            if let Some((from, header)) = found {
+                let len = header.payload_len as usize;
+                // SAFETY: the publisher has ended, so nothing honest writes to its payloads any more; both ranges are checked.
+                let payload = unsafe { self.map.bytes(self.payload_at(*from), len) };
+                // SAFETY: the copy is this function's alone, and nothing else refers to its payloads.
+                unsafe { copy.map.bytes_mut(copy.payload_at(slot), len) }.copy_from_slice(payload);
+                copy.write_header(slot, *sequence, header);
+                copy.seqw(slot).store(*sequence, Release);
+            }
+            let index = (*sequence % copy.ring_len() as u64) as usize;
+            copy.ring(index).store(pack(*sequence, to), Release);
+            copy.latest().store(pack(*sequence, to), Release);
+        }
+        Ok(copy)
     }
 
     pub(crate) fn heartbeat(&self) -> &AtomicU64 {

@@ -152,7 +152,7 @@ impl Subscription {
 
     fn attempt(&self, edge: &Arc<Edge>, want: Want, max_len: Option<usize>) -> Result<Attempt, TakeError> {
         use crate::protocol::sleep::Sleeper as _;
-        let counters = &edge.counters;
+        let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only make more.
         // Acquire pairs with the Release of the unpin: whoever held the cell's entry in the book is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
@@ -164,7 +164,8 @@ impl Subscription {
         let skip = |to: u64| {
             let passed = to.saturating_sub(next);
             add(&counters.missed, passed);
-            add(&edge.missed_pending, passed.saturating_add(1));
+            add(&counters.passed_over, readable_before(edge, want, passed));
+            add(&edge.progress.missed_pending, passed.saturating_add(1));
             edge.advance(to);
         };
         let (sequence, slot) = match reader::borrow(&edge.segment, &edge.cells()[cell], want, next, edge.depth) {
@@ -199,18 +200,25 @@ impl Subscription {
             skip(sequence);
             return Ok(Attempt::Skipped);
         }
-        if edge.verify_checksum && sample.header().checksum.is_some_and(|sum| sum != XxHash3_64::oneshot(sample.payload())) {
-            add(&counters.corrupt_checksum, 1);
-            drop(sample);
-            skip(sequence);
-            return Ok(Attempt::FailedChecksum);
+        if edge.verify_checksum {
+            // A publisher that has matched has promised one. That it is missing is seen without reading the payload.
+            let refused = match sample.header().checksum {
+                None => Some(Attempt::Skipped),
+                Some(sum) => (sum != XxHash3_64::oneshot(sample.payload())).then_some(Attempt::FailedChecksum),
+            };
+            if let Some(refused) = refused {
+                add(&counters.corrupt_checksum, 1);
+                drop(sample);
+                skip(sequence);
+                return Ok(refused);
+            }
         }
         let needed = sample.payload().len();
         if let Some(len) = max_len.filter(|len| *len < needed) {
             return Err(TakeError::BufferTooShort { needed, len });
         }
         let passed = sequence - next;
-        let pending = edge.missed_pending.load(Relaxed);
+        let pending = edge.progress.missed_pending.load(Relaxed);
         let remote = sample.header().remote;
         // Its publisher may have been read before, when another gateway process brought its samples.
         let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
@@ -219,11 +227,12 @@ impl Subscription {
         });
         let lost = edge.lost_on_the_way(remote.map(|r| r.lost)).max(again.unwrap_or(0));
         if lost != 0 {
-            add(&counters.missed, lost);
+            add(&counters.lost_on_the_way, lost);
         }
         if passed != 0 || pending != 0 {
             add(&counters.missed, passed);
-            edge.missed_pending.store(0, Relaxed);
+            add(&counters.passed_over, readable_before(edge, want, passed));
+            edge.progress.missed_pending.store(0, Relaxed);
         }
         sample.set_missed(pending.saturating_add(passed).saturating_add(lost));
         add(&counters.received, 1);
@@ -242,11 +251,18 @@ impl Subscription {
             let (newest, _) = reader::newest(&e.segment);
             if i != taken && newest >= e.next() && peek_time(e, Want::Latest) <= published.0 {
                 let passed = newest + 1 - e.next();
-                add(&e.counters.missed, passed);
-                add(&e.missed_pending, passed);
+                add(&e.progress.counters.missed, passed);
+                add(&e.progress.counters.passed_over, passed.min(e.depth));
+                add(&e.progress.missed_pending, passed);
                 e.advance(newest);
             }
         }
+    }
+
+    /// Gives back a sample that the caller has passed over in favour of a newer one: the next sample of its publisher reports it
+    /// as missed. The counters go on counting it as received.
+    pub fn pass_over(&mut self, sample: Sample) {
+        add(&sample.edge().progress.missed_pending, sample.missed().saturating_add(1));
     }
 
     /// Takes over the present list of publishers if it has changed. Never waits: while the control thread is just changing
@@ -377,6 +393,11 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.inlet.closed.store(true, Relaxed);
     }
+}
+
+/// How many of `passed` samples before the one taken could still be read.
+fn readable_before(edge: &Edge, want: Want, passed: u64) -> u64 {
+    if want == Want::Latest { passed.min(edge.depth - 1) } else { 0 }
 }
 
 /// Publish time of the sample that an edge would give: unchecked, good enough to choose by.

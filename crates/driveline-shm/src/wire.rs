@@ -9,6 +9,7 @@
 
 use crate::event::RefusalCode;
 use crate::info::hex_id;
+use crate::json;
 use crate::layout::{Layout, OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
 use crate::limits::{MAX_MESSAGE_LEN, MAX_SEQUENCE};
 use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
@@ -40,7 +41,9 @@ pub(crate) struct Hello {
     pub(crate) topic: TopicName,
     pub(crate) node: NodeName,
     /// `None` accepts any.
+    #[serde(default, deserialize_with = "json::object_or_null")]
     pub(crate) schema: Option<Schema>,
+    #[serde(deserialize_with = "json::object")]
     pub(crate) qos: Qos,
     /// What a publisher must offer exactly; others are passed over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,8 +73,11 @@ pub(crate) struct Accept {
     pub(crate) publisher: EndpointId,
     pub(crate) node: NodeName,
     pub(crate) pid: u32,
+    #[serde(deserialize_with = "json::object")]
     pub(crate) schema: Schema,
+    #[serde(deserialize_with = "json::object")]
     pub(crate) qos: Qos,
+    #[serde(deserialize_with = "json::object")]
     pub(crate) layout: Layout,
     /// First sequence that the subscription shall read.
     pub(crate) first: u64,
@@ -181,7 +187,7 @@ fn is_spoken(version: u16) -> bool {
 }
 
 fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
-    serde_json::from_slice(body).map_err(|e| WireError::Body(e.to_string()))
+    json::read(body).map_err(WireError::Body)
 }
 
 fn check_schema(s: &Schema) -> Result<(), WireError> {
@@ -272,3 +278,7 @@ pub fn fuzz_control_frame(packet: &[u8]) {
 #[cfg(test)]
 #[path = "wire_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "wire_page_tests.rs"]
+mod page_tests;

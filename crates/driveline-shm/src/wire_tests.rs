@@ -139,7 +139,81 @@ fn the_ends_agree_on_the_newest_version_that_both_speak() {
     assert_eq!(e.code(), RefusalCode::Version);
 }
 
+#[test]
+fn a_key_that_is_there_twice_is_refused() {
+    let body = br#"{"code": "qos", "text": "a", "code": "qos"}"#;
+    let mut packet = Message::Refuse(Refuse::new(RefusalCode::Qos, "a")).encode().unwrap()[..8].to_vec();
+    packet.extend((body.len() as u32).to_le_bytes());
+    packet.extend(body);
+    let e = Message::decode(&packet).unwrap_err();
+    assert!(e.code() == RefusalCode::Protocol && e.to_string().contains("duplicate field `code`"), "{e}");
+}
+
+/// Paths of all keys, those of inner objects included.
+fn paths(value: &serde_json::Value) -> Vec<Vec<String>> {
+    let below = |(key, inner): (&String, &serde_json::Value)| {
+        let inner = paths(inner).into_iter().map(|path| [vec![key.clone()], path].concat());
+        [vec![key.clone()]].into_iter().chain(inner).collect::<Vec<_>>()
+    };
+    value.as_object().into_iter().flatten().flat_map(below).collect()
+}
+
+/// Removes a key, or gives it another value.
+fn change(body: &mut serde_json::Value, path: &[String], value: Option<serde_json::Value>) {
+    let (key, outer) = path.split_last().unwrap();
+    let object = outer.iter().fold(body, |v, key| &mut v[key.as_str()]).as_object_mut().unwrap();
+    match value {
+        Some(value) => _ = object.insert(key.clone(), value),
+        None => _ = object.remove(key),
+    }
+}
+
+fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::json;
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(|v| json!(v)),
+        any::<i64>().prop_map(|v| json!(v)),
+        any::<u64>().prop_map(|v| json!(v)),
+        (0u64..70_000).prop_map(|v| json!(v)),
+        any::<f64>().prop_map(|v| json!(v)),
+        "[a-z0-9_/\"\\\\{},: ]{0,40}".prop_map(|v| json!(v)),
+        "[0-9a-f]{32}".prop_map(|v| json!(v)),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|v| json!(v)),
+            prop::collection::btree_map("[a-z_]{1,8}", inner, 0..4).prop_map(|v| json!(v)),
+        ]
+    })
+}
+
 proptest! {
+    #[test]
+    fn one_key_removed_or_retyped_gives_a_message_or_an_error_that_names_it(at: prop::sample::Index, value in prop::option::of(any_json())) {
+        let offering = Some((Reliability::Reliable, Durability::Volatile));
+        for m in [Message::Hello(Box::new(Hello { offering, ..hello() })), Message::Accept(Box::new(accept()))] {
+            let mut path = Vec::new();
+            let decoded = with(m, |body| {
+                path = at.get(&paths(body)).clone();
+                change(body, &path, value.clone());
+            });
+            match decoded {
+                Ok(m) => prop_assert_eq!(Message::decode(&m.encode().unwrap()).unwrap(), m),
+                Err(e) => {
+                    let (text, key) = (e.to_string(), path.last().unwrap());
+                    let is_version = key == "version" && e.code() == RefusalCode::Version;
+                    prop_assert!(e.code() == RefusalCode::Protocol || is_version, "{text}");
+                    // Ranges are refused in words: "a ring of 1 entries" for `ring_len`.
+                    prop_assert!(key.split('_').any(|word| text.contains(word)), "{path:?} is not named: {text}");
+                    if let Some((place, _)) = text.split_once("malformed: key '").and_then(|(_, rest)| rest.split_once("': ")) {
+                        prop_assert!(place == path.join(".") || path[..path.len() - 1].join(".") == place, "{path:?} has another name: {text}");
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn any_bytes_give_a_message_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
         let _ = Message::decode(&bytes);

@@ -249,6 +249,38 @@ fn a_dead_publishers_last_samples_can_still_be_read() {
     assert_eq!((s.stats().received, s.stats().missed), (3, 0), "the counters of a publisher that is gone are kept");
 }
 
+/// Mappings of publishers' segments in this process with payloads of about `len` bytes.
+fn mapped_segments(len: usize) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let size = |line: &str| {
+        let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+        Some(usize::from_str_radix(to, 16).ok()? - usize::from_str_radix(from, 16).ok()?)
+    };
+    maps.lines().filter(|l| l.contains("driveline-segment") && size(l).is_some_and(|s| s >= len)).count()
+}
+
+#[test]
+fn an_idle_reader_keeps_the_samples_of_the_dead_but_not_their_segments() {
+    // No other test of this program has segments as long.
+    let len = 12 << 20;
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut s = subscription(&b, |_| {});
+    for i in 0..20 {
+        let mut p = publisher(&a, |c| c.max_payload = 4 << 20);
+        eventually(|| p.matched() == 1 && s.matched() == 1);
+        say(&mut p, &i.to_string());
+        drop(p);
+        eventually(|| s.matched() == 0 && mapped_segments(len) == 0);
+    }
+    let stats = s.stats();
+    assert_eq!((stats.received, stats.missed, stats.not_read), (0, 4, 16), "without a read");
+    let held: Vec<_> = std::iter::from_fn(|| s.take_next().unwrap()).collect();
+    assert_eq!(held.iter().map(text).collect::<Vec<_>>(), (4..20).map(|i| i.to_string()).collect::<Vec<_>>());
+    let stats = s.stats();
+    assert_eq!((stats.received, stats.missed, stats.not_read), (16, 4, 0));
+}
+
 #[test]
 fn mismatches_are_refused_at_both_ends_with_the_same_words() {
     let d = Domain::new();
@@ -345,6 +377,43 @@ fn own_publishers_can_be_left_out() {
     eventually(|| s.matched() == 1);
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(s.matched(), 1);
+}
+
+#[test]
+fn a_subscription_that_asks_for_checksums_matches_only_publishers_that_offer_them() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let mut without = publisher(&a, |_| {});
+    let mut s = subscription(&b, |c| c.qos.checksum = true);
+    let (mut told, mut said) = (None, None);
+    eventually(|| {
+        if let Some(PublisherEvent::Refused { code, text }) = without.poll_event() {
+            told = Some((code, text));
+        }
+        if let Some(SubscriptionEvent::Refused { code, text }) = s.poll_event() {
+            said = Some((code, text));
+        }
+        told.is_some() && said.is_some()
+    });
+    assert_eq!(told, said, "both ends read the same reason");
+    let (code, text) = said.unwrap();
+    assert_eq!(code, RefusalCode::Qos);
+    for part in ["topic 't'", "'CHECKSUM'", "offers none", "requests XXH3-64", "set `qos.checksum: true` at the publisher"] {
+        assert!(text.contains(part), "{part} is missing: {text}");
+    }
+    assert_eq!((without.matched(), s.matched(), without.stats().refused_qos), (0, 0, 1));
+    let mut with = publisher(&a, |c| c.qos.checksum = true);
+    eventually(|| with.matched() == 1 && s.matched() == 1);
+    say(&mut without, "unverified");
+    say(&mut with, "verified");
+    assert_eq!(text_of_next(&mut s).as_deref(), Some("verified"));
+    assert_eq!(text_of_next(&mut s), None);
+    let plain = subscription(&b, |_| {});
+    eventually(|| plain.matched() == 2);
+}
+
+fn text_of_next(s: &mut Subscription) -> Option<String> {
+    s.take_next().unwrap().map(|x| text(&x).to_owned())
 }
 
 #[test]

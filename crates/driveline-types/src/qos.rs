@@ -66,7 +66,8 @@ pub struct Qos {
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
     #[schemars(range(min = 1))]
     pub lease_ms: Option<u32>,
-    /// The publisher puts an XXH3-64 of the payload into each header; readers can verify it.
+    /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only publishers that do, and verify
+    /// it. Inside a process a pointer is passed: there the rule of matching is the same, and no checksum is computed.
     pub checksum: bool,
 }
 
@@ -92,7 +93,7 @@ impl Default for Qos {
 pub struct QosMismatch {
     /// The topic.
     pub topic: String,
-    /// The policy, by its DDS name.
+    /// The policy, by its DDS name; `CHECKSUM`, which DDS does not have.
     pub policy: &'static str,
     /// What the publisher offers.
     pub offered: String,
@@ -106,8 +107,8 @@ impl Qos {
     /// Greatest history depth that a publisher may declare.
     pub const MAX_DEPTH: u32 = 1024;
 
-    /// DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`). Depth, lifespan, history and
-    /// checksum do not matter.
+    /// DDS's compatibility rule for a publisher (`self`) and a subscription (`requested`), and the same rule for checksums.
+    /// Depth, lifespan and history do not matter.
     ///
     /// # Errors
     /// [`QosMismatch`] with the first policy that does not match.
@@ -157,6 +158,14 @@ impl Qos {
                 "let the publisher promise a lease that is no longer than the requested one",
             );
         }
+        if requested.checksum && !self.checksum {
+            return refuse(
+                "CHECKSUM",
+                "none".into(),
+                "XXH3-64".into(),
+                "set `qos.checksum: true` at the publisher or `qos.checksum: false` at the subscription",
+            );
+        }
         Ok(())
     }
 }
@@ -172,12 +181,13 @@ mod tests {
     #[test]
     fn every_policy_matches_one_way_and_not_the_other() {
         let d = Qos::default;
-        let cases: [(Qos, &str); 5] = [
+        let cases: [(Qos, &str); 6] = [
             (Qos { reliability: Reliability::Reliable, ..d() }, "RELIABILITY"),
             (Qos { durability: Durability::TransientLocal, ..d() }, "DURABILITY"),
             (Qos { deadline_ms: Some(10), ..d() }, "DEADLINE"),
             (Qos { liveliness: Liveliness::ManualByTopic, ..d() }, "LIVELINESS"),
             (Qos { lease_ms: Some(10), ..d() }, "LIVELINESS lease"),
+            (Qos { checksum: true, ..d() }, "CHECKSUM"),
         ];
         for (stronger, policy) in cases {
             assert_eq!(verdict(stronger.clone(), d()), None, "{policy}: a stronger offer is fine");
@@ -185,6 +195,14 @@ mod tests {
             assert_eq!(verdict(stronger.clone(), stronger), None);
         }
         assert_eq!(verdict(Qos { deadline_ms: Some(20), ..d() }, Qos { deadline_ms: Some(10), ..d() }), Some("DEADLINE"));
+    }
+
+    #[test]
+    fn a_refused_checksum_names_topic_both_sides_and_remedy() {
+        let text = Qos::default().satisfies(&Qos { checksum: true, ..Qos::default() }, "camera/image").unwrap_err().to_string();
+        for part in ["'camera/image'", "offers none", "requests XXH3-64", "`qos.checksum: true` at the publisher"] {
+            assert!(text.contains(part), "{part} is missing: {text}");
+        }
     }
 
     #[test]

@@ -406,6 +406,28 @@ conformance! {
         assert!(texts.iter().all(|t| t.contains("RELIABILITY")), "{texts:?}");
     }
 
+    fn a_publisher_without_checksums_is_refused_at_both_ends_where_they_are_asked_for(r: &Rig) {
+        let asks = Qos { checksum: true, ..depth(1) };
+        let mut p = r.publisher(depth(1));
+        let mut s = r.subscription(asks.clone());
+        let mut texts = Vec::new();
+        until("refused at both ends", || {
+            let events = [p.poll_event(), s.poll_event()];
+            texts.extend(events.into_iter().flatten().filter_map(|e| if let EndpointEvent::Refused { text } = e { Some(text) } else { None }));
+            texts.len() >= 2
+        });
+        for part in ["'topic'", "CHECKSUM", "offers none", "requests XXH3-64", "`qos.checksum: true` at the publisher"] {
+            assert!(texts.iter().all(|t| t.contains(part)), "{part} is missing: {texts:?}");
+        }
+        assert_eq!((p.matched(), s.matched()), (0, 0));
+        drop((p, s));
+        let (mut p, mut s) = rig(r.reach).pair(asks.clone(), asks);
+        send(&mut p, 4);
+        let sample = s.take().unwrap().unwrap();
+        assert_eq!(sample.payload().unwrap(), [4; 3]);
+        assert_eq!(sample.header().checksum.is_some(), r.reach == Reach::Host, "no bytes travel inside a process");
+    }
+
     fn matches_come_and_go_with_events(r: &Rig) {
         let (mut p, mut s) = r.pair(depth(1), depth(1));
         until("told to the subscription", || s.poll_event() == Some(EndpointEvent::Matched { peer: "sender".into() }));

@@ -2,7 +2,7 @@
 use super::scale::duration;
 use super::*;
 use crate::{Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
-use driveline_runtime::account::{CallbackCounters, Record};
+use driveline_runtime::account::{CallbackCounters, InputCounters, Record};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName};
 
@@ -237,7 +237,7 @@ fn nobody_claims_that_every_sample_was_worked_on_where_a_process_was_killed() {
     let camera = StageFacts { name: "camera".into(), inputs: vec![], outputs: vec![topic.clone()] };
     let mut run = Collector::new(RunFacts { stages: vec![camera, lane], ..RunFacts::default() });
     run.set_published("camera", "image", topic.id(), 200);
-    run.set_subscription("lane", "image", topic.id(), 5, 0);
+    run.set_subscription("lane", "image", topic.id(), InputCounters { received: 5, missed: 0, ..Default::default() });
     let every = "Every sample that was to be worked on was worked on.";
     assert!(render(&run, &run.summary()).contains(every));
     let mut summary = run.summary();

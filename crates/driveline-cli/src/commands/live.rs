@@ -211,8 +211,18 @@ mod tests {
         for stage in names {
             run.add(&StageRecord { stage, start, end, inputs: &[input], ..StageRecord::default() });
             run.add(&StageRecord { stage, start: end, end, failed: true, ..StageRecord::default() });
-            run.set_subscription(stage, "image", image.id(), 123_456, 12_345);
-            run.set_subscription(stage, "read", image.id(), 123_456, 98_765);
+            run.set_subscription(
+                stage,
+                "image",
+                image.id(),
+                driveline_runtime::account::InputCounters { received: 123_456, missed: 12_345, ..Default::default() },
+            );
+            run.set_subscription(
+                stage,
+                "read",
+                image.id(),
+                driveline_runtime::account::InputCounters { received: 123_456, missed: 98_765, ..Default::default() },
+            );
         }
         run.summary()
     }

@@ -342,16 +342,41 @@ pub struct CallbackCounters {
     pub overruns: u64,
 }
 
-/// Counters of an input.
+/// Counters of an input. Published after the match is the sum of all, whenever they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
     /// Samples taken.
     pub received: u64,
-    /// Samples that were published and not taken: newer ones took their place.
+    /// Samples that newer ones replaced before they were taken.
     pub missed: u64,
+    /// The same on an input that does not trigger, of which only the newest sample is wanted.
+    pub superseded: u64,
     /// Samples dropped for their age (lifespan).
     pub expired: u64,
+    /// Samples whose header, checksum or index made no sense.
+    pub corrupt: u64,
+    /// Samples that lacked what their publisher had promised.
+    pub refused: u64,
+    /// Samples of other hosts that did not reach this one.
+    pub lost_on_the_way: u64,
+    /// Samples that can be taken now.
+    pub not_read: u64,
+}
+
+impl InputCounters {
+    /// Samples that were replaced by newer ones, whatever the input wanted them for.
+    #[must_use]
+    pub fn replaced(&self) -> u64 {
+        self.missed.saturating_add(self.superseded)
+    }
+
+    /// Samples of which it is known what became of them.
+    #[must_use]
+    pub fn accounted(&self) -> u64 {
+        let parts = [self.received, self.replaced(), self.expired, self.corrupt, self.refused, self.lost_on_the_way, self.not_read];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
 }
 
 /// Which end of a service a component is.
@@ -421,7 +446,16 @@ impl From<&ServiceCalls> for CallCounters {
 
 impl From<SubscriptionStats> for InputCounters {
     fn from(s: SubscriptionStats) -> Self {
-        Self { received: s.received, missed: s.missed, expired: s.expired }
+        Self {
+            received: s.received,
+            missed: s.missed,
+            superseded: s.superseded,
+            expired: s.expired,
+            corrupt: s.corrupt,
+            refused: s.refused,
+            lost_on_the_way: s.lost_on_the_way,
+            not_read: s.not_read,
+        }
     }
 }
 

@@ -331,7 +331,7 @@ pub struct QosChange {
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
     #[schemars(range(min = 1))]
     pub lease_ms: Option<u32>,
-    /// Put a checksum into each header (publisher), verify it (subscription).
+    /// Put a checksum into each header (publisher), require and verify it (subscription).
     pub checksum: Option<bool>,
 }
 

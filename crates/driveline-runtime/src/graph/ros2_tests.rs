@@ -275,6 +275,16 @@ fn rules_that_carry_nothing_that_the_graph_needs_are_remarked_on() {
 }
 
 #[test]
+fn an_input_that_requests_checksums_of_ros_2_is_remarked_on() {
+    let with = |qos: &str| graph(&BOTH_WAYS.replacen("{image: road/image}", &format!("{{image: {{topic: road/image, {qos}}}}}"), 1));
+    sound(with("qos: {checksum: false}"));
+    finds(
+        &with("qos: {checksum: true}"),
+        &[(11, "requests checksums of the topic `road/image`, and samples from ROS 2 have none", "`qos.checksum: false` at the input")],
+    );
+}
+
+#[test]
 fn a_misspelt_type_of_a_topic_from_ros_is_remarked_on() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("road_msgs/msg")).unwrap();

@@ -425,6 +425,10 @@ fn the_ends_of_a_topic_must_agree() {
             &[("qos: {depth: 4}", "qos: {reliability: reliable}")],
             &[(24, "QoS RELIABILITY: best_effort is offered, reliable requested", "make the publisher")],
         ),
+        (
+            &[("qos: {depth: 4}", "qos: {checksum: true}")],
+            &[(24, "QoS CHECKSUM: none is offered, XXH3-64 requested", "set `qos.checksum: true` at the publisher")],
+        ),
         (&[("qos: {depth: 4}", "qos: {depth: 2000}")], &[(24, "`depth` is out of range: 2000", "between 1 and 1024")]),
         (&[("max_payload: 2 MiB", "max_payload: 100 GiB")], &[(5, "`max_payload` of the topic `camera/image` is out of range", "at most")]),
         (&[("external: true", "external: false")], &[(25, "nobody listens to the topic `lanes`", "external: true")]),

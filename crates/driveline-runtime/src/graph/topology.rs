@@ -411,6 +411,24 @@ impl<'a> Topic<'a> {
                 }
             }
         }
+        self.checksums_from_ros();
+    }
+
+    /// The gateway's publishers of samples from ROS 2 offer no checksums.
+    fn checksums_from_ros(&mut self) {
+        let from_ros = self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, true).is_some());
+        if !from_ros || self.spec.reach != Reach::Host || self.publishers().next().is_some() {
+            return;
+        }
+        for sub in self.subscriptions().filter(|s| s.qos.checksum) {
+            let message = format!(
+                "`{}` requests checksums of the topic `{}`, and samples from ROS 2 have none: it does not receive them",
+                sub.name(),
+                self.name
+            );
+            let d = Diagnostic::warning(message).help("set `qos.checksum: false` at the input");
+            self.report(d, sub.place.clone());
+        }
     }
 
     fn reach(&mut self) {

@@ -9,7 +9,7 @@ use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::fault;
 use crate::inlet::{Edge, Inlet, Page};
 use crate::layout::{OLDEST_PROTOCOL_VERSION, PROTOCOL_VERSION};
-use crate::limits::{HANDSHAKE_MS, MAX_ENDED, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
+use crate::limits::{HANDSHAKE_MS, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
 use crate::queue::lock;
 use crate::sys::directory::{Kind, Name};
 use crate::sys::errands::Foreign;
@@ -60,7 +60,7 @@ impl Dial {
     fn dialled(&self, key: u64) -> Dialled {
         let (socket, matched, silent) = match &self.state {
             DialState::Asked { socket, complain_at, .. } => (socket, false, complain_at.is_none()),
-            DialState::Matched { edge, .. } => (&edge.socket, true, false),
+            DialState::Matched { edge, .. } => (&*edge.socket, true, false),
         };
         Dialled { key, user: socket.user(), matched, silent }
     }
@@ -331,13 +331,7 @@ impl Control {
         edge.ended.store(true, Relaxed);
         state.watch.remove(&edge);
         state.inlet.events.push(SubscriptionEvent::Unmatched { publisher: edge.publisher, node: edge.node.to_string() });
-        // What it published last stays readable, within bounds: the latest few publishers that died unread.
-        let mut surplus = state.inlet.edges().iter().filter(|e| e.ended.load(Relaxed)).count().saturating_sub(MAX_ENDED);
-        state.inlet.forget_ended(|_| {
-            let keep = surplus == 0;
-            surplus = surplus.saturating_sub(1);
-            keep
-        });
+        state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();
     }

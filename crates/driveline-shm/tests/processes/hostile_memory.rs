@@ -165,7 +165,7 @@ fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
 fn beside_a_liar(options: &str, layout: Layout, qos: &Qos) -> (Domain, Peer, Peer, Area, OwnedFd, Listener) {
     let d = Domain::new();
     let mut writer = d.peer("honest writer");
-    writer.ask("publisher p");
+    writer.ask(if qos.checksum { "publisher p checksum" } else { "publisher p" });
     let listener = Listener::new(d.path(), "t", 1);
     let (segment, wake) = (layout.segment(), Area::new(PAGE));
     let mut v = d.peer("victim");
@@ -207,25 +207,58 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
 /// Payloads that are never what their checksum says are expensive to refuse: one take refuses a few.
 #[test]
 fn one_take_reads_few_damaged_payloads() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4 checksum", LAYOUT, &qos());
-    let publish = |from: u64| {
-        for n in from..from + u64::from(DEPTH) {
-            let (meta, slot) = (LAYOUT.meta(n as usize % LAYOUT.slots), n % LAYOUT.slots as u64);
-            // Version 1 with a checksum; see `sample-header.md`.
-            for (word, value) in [(0, 1 | 1 << 32), (2, 1), (5, LAYOUT.payload as u64), (7, 12345)] {
-                segment.word(meta + word * 8).store(value, Relaxed);
-            }
-            segment.word(meta + 8).store(n, Release);
-            segment.word(RING + (n % LAYOUT.ring as u64) as usize * 8).store(n << 16 | slot, Release);
-            segment.word(LATEST).store(n << 16 | slot, Release);
-        }
-    };
+    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
-    publish(1);
+    // Version 1 with a checksum; see `sample-header.md`.
+    publish_a_depth(&segment, &[(0, 1 | 1 << 32), (2, 1), (5, LAYOUT.payload as u64), (7, 12345)]);
     assert_eq!(v.ask("take s"), "none");
     let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
     assert_eq!(stats.corrupt_checksum, 4, "{stats:?}");
     assert_eq!(v.ask("take s"), "1 0", "what is good comes with the next");
+}
+
+/// A publisher that promised checksums at the match leaves them out: no such sample is delivered, each is counted.
+#[test]
+fn samples_without_the_promised_checksum_are_refused_and_counted() {
+    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+    writer.ask("say p 1 100");
+    publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64), (7, 0)]);
+    assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
+    let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
+    assert_eq!((stats.corrupt_checksum, stats.received), (u64::from(DEPTH), 1), "{stats:?}");
+}
+
+/// An ACCEPT that offers no checksum to a subscription that asks for them is refused by the subscription itself.
+#[test]
+fn an_accept_without_the_requested_checksum_is_refused() {
+    let d = Domain::new();
+    let listener = Listener::new(d.path(), "t", 1);
+    let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
+    let mut v = d.peer("victim");
+    v.ask("subscription s depth=4 checksum");
+    let (s, asked) = listener.accept();
+    assert_eq!(asked["qos"]["checksum"].as_bool(), Some(true));
+    let accept = packet(ACCEPT, LAYOUT.accept(&qos()).to_string().as_bytes());
+    assert!(send_with(&s, &accept, &borrow(&[&segment.fd, &wake.fd])));
+    v.until("events s", |t| t.contains("CHECKSUM"));
+    assert_eq!(v.number("matched s"), 0);
+}
+
+fn promises_checksums() -> Qos {
+    Qos { checksum: true, ..qos() }
+}
+
+/// Publishes the first samples, as many as are kept, each with these words in its header.
+fn publish_a_depth(segment: &Area, words: &[(usize, u64)]) {
+    for n in 1..=u64::from(DEPTH) {
+        let (meta, slot) = (LAYOUT.meta(n as usize % LAYOUT.slots), n % LAYOUT.slots as u64);
+        for (word, value) in words {
+            segment.word(meta + word * 8).store(*value, Relaxed);
+        }
+        segment.word(meta + 8).store(n, Release);
+        segment.word(RING + (n % LAYOUT.ring as u64) as usize * 8).store(n << 16 | slot, Release);
+        segment.word(LATEST).store(n << 16 | slot, Release);
+    }
 }
 
 /// The mirror image: a subscription that lies in its page.

@@ -223,7 +223,7 @@ impl Graph {
             .handles
             .iter()
             .flat_map(|(c, h)| h.inputs().into_iter().filter(|i| is_hot_edge(c.node, &i.input)))
-            .map(|i| i.stats.missed)
+            .map(|i| i.stats.missed + i.stats.superseded)
             .sum();
         missed + self.hot_replaced.load(Relaxed)
     }
@@ -233,7 +233,7 @@ impl Graph {
         self.probes.latency.finish(HOT_PATH, Quantity::Latency, o);
         self.probes.deviation.finish(PLANNER, Quantity::PeriodDeviation, o);
         let mut count = |name: &str, n: u64| *o.counters.entry(name.to_owned()).or_default() += n;
-        let (mut sent, mut received, mut missed, mut overwritten, mut failed, mut edges) = (0, 0, 0, 0, 0, 0);
+        let (mut sent, mut received, mut replaced, mut failed, mut edges) = (0, 0, 0, 0, 0);
         for (callback, handle) in &self.handles {
             let stats = handle.stats();
             failed += stats.failed + stats.take_errors;
@@ -243,12 +243,10 @@ impl Graph {
                 edges += 1;
                 sent += self.outputs.get(input.input.as_str()).map_or(0, |out| out.published.get());
                 received += input.stats.received;
-                missed += input.stats.missed;
-                overwritten += input.stats.overwritten;
+                replaced += input.stats.missed + input.stats.superseded;
             }
         }
         // What triggers is taken as it comes; the planner's inputs are read at its own times and not part of this.
-        let replaced = if self.reach == Reach::Process { overwritten } else { missed };
         count("sent to triggers", sent);
         count("received by triggers", received);
         count("replaced before triggers", replaced);

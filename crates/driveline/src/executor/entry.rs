@@ -242,7 +242,7 @@ impl Entry {
         name: &str,
         group: CallbackGroup,
         trigger: Trigger,
-        ports: Vec<InputPort>,
+        mut ports: Vec<InputPort>,
         callback: Callback,
         attention: Option<Arc<dyn Attention>>,
     ) -> Result<Self, String> {
@@ -255,6 +255,9 @@ impl Entry {
         let watches_silence = ports.iter().any(|p| p.subscription.has_deadline());
         let max_age = trigger.max_age();
         let trigger = TriggerState::new(trigger, ports.len())?;
+        for (_, port) in ports.iter_mut().enumerate().filter(|(i, _)| !trigger.wakes(*i)) {
+            port.subscription.read_newest_only();
+        }
         Ok(Self {
             name: name.into(),
             group,

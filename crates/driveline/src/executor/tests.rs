@@ -451,8 +451,8 @@ fn a_sample_is_fresh_in_one_call_only_and_inputs_count_what_no_call_saw() {
     assert_eq!(r.executor.run_ready(), 1);
     let calls = log.0.lock().unwrap();
     assert_eq!(*calls, [vec![(2, true), (3, true)], vec![(3, true), (3, false)], vec![(4, true), (4, true)]]);
-    let counted: Vec<_> = handle.inputs().into_iter().map(|i| (i.input, i.stats.received, i.stats.missed)).collect();
-    assert_eq!(counted, [("lanes".to_owned(), 4, 0), ("boxes".to_owned(), 2, 2)]);
+    let counted: Vec<_> = handle.inputs().into_iter().map(|i| (i.input, i.stats.received, i.stats.missed, i.stats.superseded)).collect();
+    assert_eq!(counted, [("lanes".to_owned(), 4, 0, 0), ("boxes".to_owned(), 2, 0, 2)], "of boxes only the newest is wanted");
 }
 
 #[test]

@@ -53,7 +53,8 @@ impl Drop for LocalLoan {
 pub(crate) struct LocalPublisher {
     topic: Arc<LocalTopic>,
     pub(crate) end: Arc<LocalEnd>,
-    readers: Vec<Arc<Reader>>,
+    /// With the last sequence that is not to be delivered to each.
+    readers: Vec<(Arc<Reader>, u64)>,
     seen_generation: u64,
     pool: Vec<Arc<LocalSample>>,
     returned: Arc<ArrayQueue<Arc<LocalSample>>>,
@@ -114,7 +115,7 @@ impl LocalPublisher {
         }
         self.seen_generation = generation;
         self.readers = self.topic.readers_of(&self.end);
-        let held: usize = self.readers.iter().map(|r| r.keeps).sum();
+        let held: usize = self.readers.iter().map(|(r, _)| r.keeps).sum();
         let wanted = self.loans as usize + self.kept() + held + 1;
         self.capacity = self.capacity.max(wanted);
         for buffer in self.end.take_spare() {
@@ -181,7 +182,7 @@ impl LocalPublisher {
         self.refresh();
         let wait = (self.end.qos.reliability == driveline_types::Reliability::Reliable)
             .then(|| MonotonicNs::real_now() + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
-        for reader in &self.readers {
+        for (reader, _) in self.readers.iter().filter(|(_, until)| sample.header.sequence > *until) {
             let evicted = reader.queue.push(sample.clone(), wait);
             delivery.overwritten += u64::from(evicted.is_some());
             delivery.displace(evicted);

@@ -105,13 +105,17 @@ impl LocalQueue {
         self.ring.is_empty()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.reliable
+    }
+
     /// Whether a sample can come without another's giving way.
     pub(crate) fn has_room(&self) -> bool {
         !self.ring.is_full()
-    }
-
-    pub(crate) fn depth(&self) -> usize {
-        self.ring.capacity()
     }
 
     /// Samples that gave way to newer ones before they were read.

@@ -11,10 +11,25 @@ use std::time::Duration;
 /// Most publishers whose sequence is remembered; beyond it the one not heard from for longest is forgotten.
 const MAX_PUBLISHERS: usize = 256;
 
-/// A sample that is next in line, with how many were missed before it.
-pub(crate) struct Next {
-    pub(crate) sample: Arc<LocalSample>,
-    pub(crate) missed: u64,
+/// How far one publisher was read.
+struct Progress {
+    publisher: u64,
+    /// Last sequence that came out of the queue.
+    popped: u64,
+    /// Last sequence that a reader got, or that is from before the match.
+    returned: u64,
+}
+
+/// What became of the samples that publishers inside the process delivered. Delivered = taken + these.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LocalLedger {
+    /// Gave way to newer ones in the queue.
+    pub(crate) overwritten: u64,
+    /// Could still be read when a newer one was taken instead.
+    pub(crate) passed_over: u64,
+    pub(crate) expired: u64,
+    /// Can be read now.
+    pub(crate) not_read: u64,
 }
 
 pub(crate) struct LocalReader {
@@ -22,10 +37,13 @@ pub(crate) struct LocalReader {
     pub(crate) end: Arc<LocalEnd>,
     pub(crate) queue: Arc<LocalQueue>,
     held: HeldCounters,
-    /// (publisher, its last sequence read), the most recently heard last.
-    last: Vec<(u64, u64)>,
-    head: Option<Next>,
-    pub(crate) expired: u64,
+    /// By publisher, the most recently heard last.
+    progress: Vec<Progress>,
+    /// The oldest unread sample, out of the queue: one of the depth that may wait.
+    head: Option<Arc<LocalSample>>,
+    head_overwritten: u64,
+    passed_over: u64,
+    expired: u64,
 }
 
 impl LocalReader {
@@ -36,7 +54,9 @@ impl LocalReader {
         let keeps = (of_one + max_held) as usize;
         topic.bring_buffers(&end, keeps);
         topic.add_reader(end.clone(), queue.clone(), keeps);
-        Self { topic, end, queue, held: HeldCounters::new(max_held), last: Vec::with_capacity(8), head: None, expired: 0 }
+        let held = HeldCounters::new(max_held);
+        let progress = Vec::with_capacity(8);
+        Self { topic, end, queue, held, progress, head: None, head_overwritten: 0, passed_over: 0, expired: 0 }
     }
 
     pub(crate) fn has_unread(&self) -> bool {
@@ -44,37 +64,49 @@ impl LocalReader {
     }
 
     /// The oldest unread sample, left in place.
-    pub(crate) fn peek(&mut self) -> Option<&Next> {
+    pub(crate) fn peek(&mut self) -> Option<&Arc<LocalSample>> {
+        if self.head_is_replaced() {
+            self.head = None;
+            self.head_overwritten += 1;
+        }
         while self.head.is_none() {
             let sample = self.queue.pop()?;
-            self.head = self.account(sample);
+            self.head = self.admit(sample);
         }
         self.head.as_ref()
     }
 
-    /// Skips to the newest unread sample; what it skips counts as missed.
+    /// Whether as many newer samples wait as the depth allows. A reliable publisher has waited for the head's place instead.
+    fn head_is_replaced(&self) -> bool {
+        self.head.is_some() && !self.queue.is_reliable() && !self.queue.has_room()
+    }
+
+    /// Skips to the newest unread sample; what it skips counts as missed, however old it is.
     pub(crate) fn skip_to_newest(&mut self) {
-        let mut missed = 0;
-        while let Some(n) = self.peek() {
-            let skipped = n.missed + 1;
-            if self.queue.is_empty() {
-                break;
+        while !self.queue.is_empty() {
+            if self.head_is_replaced() {
+                self.head = None;
+                self.head_overwritten += 1;
             }
-            self.head = None;
-            missed += skipped;
-        }
-        if let Some(head) = &mut self.head {
-            head.missed += missed;
+            self.pass_over();
+            let Some(sample) = self.queue.pop() else { break };
+            self.head = if self.queue.is_empty() { self.admit(sample) } else { self.is_new(&sample).then_some(sample) };
         }
     }
 
-    /// Takes the sample that [`Self::peek`] shows. `Err` with the limit if no more may be held; nothing is lost then.
-    pub(crate) fn take(&mut self) -> Result<Option<(Next, HeldToken)>, u32> {
-        if self.peek().is_none() {
-            return Ok(None);
-        }
-        let token = self.held.acquire().ok_or_else(|| self.held.limit())?;
-        Ok(self.head.take().map(|n| (n, token)))
+    /// Reserves the right to hold one sample more. `Err` with the limit if no more may be held; nothing is lost then.
+    pub(crate) fn acquire(&mut self) -> Result<HeldToken, u32> {
+        self.held.acquire().ok_or_else(|| self.held.limit())
+    }
+
+    /// Takes the sample that [`Self::peek`] shows, with how many of its publisher were missed since the last one taken.
+    pub(crate) fn take(&mut self) -> Option<(Arc<LocalSample>, u64)> {
+        self.peek()?;
+        let sample = self.head.take()?;
+        let sequence = sample.header.sequence;
+        let before = self.progress.iter_mut().find(|p| p.publisher == sample.publisher);
+        let before = before.map_or(sequence, |p| std::mem::replace(&mut p.returned, sequence));
+        Some((sample, sequence.saturating_sub(before).saturating_sub(1)))
     }
 
     /// Kicks when a sample is given back after a take that failed for too many held ones.
@@ -82,25 +114,45 @@ impl LocalReader {
         self.held.room().set_kicker(kicker);
     }
 
-    /// Drops the sample that [`Self::peek`] shows, and says how many are lost by that.
-    pub(crate) fn discard(&mut self) -> u64 {
-        self.head.take().map_or(0, |n| n.missed + 1)
+    /// Drops the sample that [`Self::peek`] shows in favour of a newer one.
+    pub(crate) fn pass_over(&mut self) {
+        if self.head.take().is_some() {
+            self.passed_over += 1;
+        }
     }
 
-    fn account(&mut self, sample: Arc<LocalSample>) -> Option<Next> {
+    /// Counters until now, of what no read has noticed as well.
+    pub(crate) fn ledger(&self) -> LocalLedger {
+        let replaced = self.head_is_replaced();
+        LocalLedger {
+            overwritten: self.queue.overwritten() + self.head_overwritten + u64::from(replaced),
+            passed_over: self.passed_over,
+            expired: self.expired,
+            not_read: self.queue.len() as u64 + u64::from(self.head.is_some() && !replaced),
+        }
+    }
+
+    /// Notes that a sample came out of the queue, and whether it is the first time.
+    fn is_new(&mut self, sample: &LocalSample) -> bool {
         let (publisher, sequence) = (sample.publisher, sample.header.sequence);
-        let before = match self.last.iter().position(|(p, _)| *p == publisher) {
-            Some(i) => self.last.remove(i).1,
+        let mut progress = match self.progress.iter().position(|p| p.publisher == publisher) {
+            Some(i) => self.progress.remove(i),
             None => {
-                if self.last.len() == MAX_PUBLISHERS {
-                    self.last.remove(0);
+                if self.progress.len() == MAX_PUBLISHERS {
+                    self.progress.remove(0);
                 }
-                self.end.baseline(publisher).unwrap_or(sequence - 1)
+                let before = self.end.baseline(publisher).unwrap_or(sequence - 1);
+                Progress { publisher, popped: before, returned: before }
             }
         };
-        self.last.push((publisher, before.max(sequence)));
-        // A sample that came as history and again as delivery.
-        if sequence <= before {
+        let new = sequence > progress.popped;
+        progress.popped = progress.popped.max(sequence);
+        self.progress.push(progress);
+        new
+    }
+
+    fn admit(&mut self, sample: Arc<LocalSample>) -> Option<Arc<LocalSample>> {
+        if !self.is_new(&sample) {
             return None;
         }
         let age = MonotonicNs::now().since(sample.header.publish_time);
@@ -108,7 +160,7 @@ impl LocalReader {
             self.expired += 1;
             return None;
         }
-        Some(Next { missed: sequence - before - 1, sample })
+        Some(sample)
     }
 
     /// Writers inside the process that have to give signs of life themselves.

@@ -61,7 +61,7 @@ pub(crate) struct LocalEnd {
     /// Writers only: last sequence published.
     pub(super) published: AtomicU64,
     /// Readers only: (writer, its last sequence before this reader came).
-    baselines: Mutex<Vec<(u64, u64)>>,
+    baselines: Mutex<Vec<Baseline>>,
     /// Readers only, if they tell: (writer, its last sequence that was taken).
     taken: Mutex<Vec<(u64, u64)>>,
     /// Who is kicked when ends of the topic have come or gone.
@@ -172,7 +172,7 @@ impl LocalEnd {
     pub(crate) fn note_taken(&self, writer: u64, sequence: u64) {
         // Held until it is noted, so that whoever forgets the writer finds it.
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-        if !baselines.iter().any(|(w, _)| *w == writer) {
+        if !baselines.iter().any(|b| b.writer == writer && !b.gone) {
             return;
         }
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,18 +188,34 @@ impl LocalEnd {
         taken.iter().find(|(w, _)| *w == writer).map_or(0, |(_, sequence)| *sequence)
     }
 
-    /// Last sequence of a writer that this reader cannot have missed.
+    /// Last sequence of a writer that this reader cannot have missed. Of a writer that is gone as well, as long as samples of
+    /// it may wait.
     pub(super) fn baseline(&self, writer: u64) -> Option<u64> {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-        baselines.iter().find(|(w, _)| *w == writer).map(|(_, sequence)| *sequence)
+        baselines.iter().find(|b| b.writer == writer).map(|b| b.before)
     }
 
-    fn set_baseline(&self, writer: u64, sequence: u64) {
-        self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push((writer, sequence));
+    /// Last sequence of a writer that its history brought to this reader, or that is from before the match.
+    fn history_until(&self, writer: u64) -> u64 {
+        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        baselines.iter().find(|b| b.writer == writer).map_or(0, |b| b.history_until)
+    }
+
+    fn set_baseline(&self, writer: u64, before: u64, history_until: u64) {
+        let baseline = Baseline { writer, before, history_until, gone: false };
+        self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push(baseline);
     }
 
     fn forget(&self, writer: u64) {
-        self.baselines.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
+        {
+            let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+            baselines.iter_mut().filter(|b| b.writer == writer).for_each(|b| b.gone = true);
+            if baselines.iter().filter(|b| b.gone).count() > MAX_GONE_WRITERS
+                && let Some(oldest) = baselines.iter().position(|b| b.gone)
+            {
+                baselines.remove(oldest);
+            }
+        }
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
     }
 
@@ -213,6 +229,19 @@ impl LocalEnd {
             count => Some(EndpointEvent::EventsLost { count }),
         }
     }
+}
+
+/// Writers that are gone whose first sequence a reader still knows, for samples of theirs that wait in its queue.
+const MAX_GONE_WRITERS: usize = 256;
+
+/// Where a reader's match with one writer begins.
+struct Baseline {
+    writer: u64,
+    /// Last sequence that the reader cannot have missed.
+    before: u64,
+    /// Last sequence that is not delivered to it any more: from before the match, or part of the history that it got.
+    history_until: u64,
+    gone: bool,
 }
 
 pub(super) struct Reader {
@@ -255,9 +284,11 @@ impl LocalTopic {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The readers that match a writer.
-    pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<Arc<Reader>> {
-        self.ends().readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok()).cloned().collect()
+    /// The readers that match a writer, each with the last sequence that is not to be delivered to it.
+    pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<(Arc<Reader>, u64)> {
+        let ends = self.ends();
+        let matching = ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok());
+        matching.map(|r| (r.clone(), r.end.history_until(writer.id))).collect()
     }
 
     /// Writers of a reader that have to give signs of life themselves.
@@ -280,7 +311,7 @@ impl LocalTopic {
             has_room: r.queue.has_room(),
             end: r.end.clone(),
         };
-        self.readers_of(writer).into_iter().map(of).collect()
+        self.readers_of(writer).into_iter().map(|(reader, _)| of(reader)).collect()
     }
 
     /// Writers that match a reader. Allocates.
@@ -330,7 +361,7 @@ impl LocalTopic {
         let mut ends = self.ends();
         for r in &ends.readers {
             if self.announce(&writer.end, &r.end) {
-                r.end.set_baseline(writer.end.id, 0);
+                r.end.set_baseline(writer.end.id, 0, 0);
             }
         }
         ends.writers.push(writer);
@@ -372,17 +403,21 @@ impl LocalTopic {
                 continue;
             }
             let mut before = w.end.published.load(Ordering::Acquire);
+            let mut history_until = before;
             if end.qos.durability == Durability::TransientLocal {
-                let late = w.retained.len().saturating_sub(queue.depth());
+                let late = w.retained.len().saturating_sub(end.qos.depth.max(1) as usize);
                 let kept = w.retained.iter().skip(late);
-                before = kept.clone().next().map_or(before, |s| s.header.sequence - 1);
+                if let (Some(first), Some(last)) = (kept.clone().next(), w.retained.back()) {
+                    // A sample that is being published and is not retained yet is delivered as any other.
+                    (before, history_until) = (first.header.sequence - 1, last.header.sequence);
+                }
                 history.extend(kept.cloned());
             }
-            end.set_baseline(w.end.id, before);
+            end.set_baseline(w.end.id, before, history_until);
         }
         history.sort_by_key(|s| s.header.publish_time);
-        let surplus = history.len().saturating_sub(queue.depth());
-        for sample in history.iter().skip(surplus) {
+        // What does not fit gives way and is counted like any other sample.
+        for sample in &history {
             queue.push(sample.clone(), None);
         }
         ends.readers.push(Arc::new(Reader { end, queue, keeps }));

@@ -23,19 +23,14 @@ enum Source {
 }
 
 impl RawSample {
-    /// `missed_before`: on top of what the sample itself tells.
     #[inline]
-    pub(crate) fn host(sample: driveline_shm::Sample, missed_before: u64) -> Self {
-        let missed = sample.missed().saturating_add(missed_before);
+    pub(crate) fn host(sample: driveline_shm::Sample) -> Self {
+        let missed = sample.missed();
         Self { source: Source::Host(sample), missed }
     }
 
     pub(crate) fn local(sample: Arc<LocalSample>, missed: u64, held: HeldToken) -> Self {
         Self { source: Source::Local { sample, _held: held }, missed }
-    }
-
-    pub(crate) fn add_missed(&mut self, more: u64) {
-        self.missed = self.missed.saturating_add(more);
     }
 
     /// The header as the publisher wrote it.

@@ -27,12 +27,13 @@ pub struct RawSubscription {
     host: Option<driveline_shm::Subscription>,
     /// The next sample of the host transport, while one of the local transport may be older.
     host_head: Option<driveline_shm::Sample>,
+    /// Samples that were `host_head` when a newer one was taken instead.
+    heads_passed_over: u64,
     own_wait: Option<WaitSet>,
     notifier: Option<Notifier>,
     received: u64,
-    missed: u64,
-    /// Passed over, and not yet told to anybody.
-    missed_pending: u64,
+    /// Only the newest sample is ever read.
+    newest_only: bool,
     last_arrival: MonotonicNs,
     deadline: Option<Duration>,
     deadline_reported: bool,
@@ -43,16 +44,29 @@ pub struct RawSubscription {
     context: Context,
 }
 
-/// Counters of a subscription since its creation.
+/// Counters of a subscription since its creation, at every reach.
+///
+/// Published after the match = received + missed + superseded + expired + corrupt + refused + lost on the way + not read,
+/// whenever it is asked for; no sample is in two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
     /// Samples read.
     pub received: u64,
-    /// Samples published after the match that this reader did not get because newer ones replaced them.
+    /// Samples that newer ones replaced before they were read.
     pub missed: u64,
-    /// Samples older than the lifespan when they were looked at.
+    /// The same on an input of a callback that does not trigger, of which only the newest sample is wanted.
+    pub superseded: u64,
+    /// Samples older than the lifespan when a read came to them.
     pub expired: u64,
-    /// Samples that gave way to newer ones in the queue inside the process; part of `missed` once noticed.
+    /// Samples whose header, checksum or index made no sense.
+    pub corrupt: u64,
+    /// Samples that lacked what their publisher had promised.
+    pub refused: u64,
+    /// Samples of other hosts that did not reach this one, as their gateway reports with those that did.
+    pub lost_on_the_way: u64,
+    /// Samples that can be read now.
+    pub not_read: u64,
+    /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
     pub overwritten: u64,
 }
 
@@ -108,11 +122,11 @@ impl RawSubscription {
             local,
             host,
             host_head: None,
+            heads_passed_over: 0,
             own_wait: None,
             notifier: None,
             received: 0,
-            missed: 0,
-            missed_pending: 0,
+            newest_only: false,
             last_arrival: MonotonicNs::now(),
             deadline,
             deadline_reported: false,
@@ -181,10 +195,8 @@ impl RawSubscription {
             }
         }
         let sample = taken?;
-        if let Some(s) = &sample {
+        if sample.is_some() {
             self.received += 1;
-            // What another host says that it has lost may be any number.
-            self.missed = self.missed.saturating_add(s.missed());
             if self.deadline.is_some() {
                 self.last_arrival = MonotonicNs::now();
                 self.deadline_reported = false;
@@ -203,8 +215,7 @@ impl RawSubscription {
             let taken = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
             // In this order: of two samples that one thread has published, the one from inside the process is seen if the other is.
             if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
-                let missed_before = if taken.is_some() { std::mem::take(&mut self.missed_pending) } else { 0 };
-                return Ok(taken.map(|s| RawSample::host(s, missed_before)));
+                return Ok(taken.map(RawSample::host));
             }
             self.host_head = taken;
         }
@@ -214,6 +225,12 @@ impl RawSubscription {
     /// Where samples may wait from inside the process and from outside.
     #[inline(never)]
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
+        let held_limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
+        let mut token = None;
+        if let Some(local) = self.local.as_mut().filter(|l| l.has_unread() && (order == Order::Newest || self.host_head.is_none())) {
+            // First: nothing is passed over in favour of a sample that may not be held.
+            token = Some(local.acquire().map_err(held_limit)?);
+        }
         if order == Order::Newest {
             if let Some(local) = self.local.as_mut().filter(|l| l.has_unread()) {
                 local.skip_to_newest();
@@ -222,13 +239,15 @@ impl RawSubscription {
                 && host.has_unread()
             {
                 // The head goes first: it may be all that may be held.
-                let skipped = self.host_head.take().map_or(0, |old| old.missed().saturating_add(1));
-                self.missed_pending = self.missed_pending.saturating_add(skipped);
+                if let Some(old) = self.host_head.take() {
+                    self.heads_passed_over += 1;
+                    host.pass_over(old);
+                }
                 self.host_head = host.take_latest().map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
             }
         }
         // Looking first is cheaper: an empty pop ends in a full fence.
-        let local_time = self.local.as_mut().filter(|l| l.has_unread()).and_then(LocalReader::peek).map(|n| n.sample.header.publish_time);
+        let local_time = self.local.as_mut().filter(|l| l.has_unread()).and_then(LocalReader::peek).map(|s| s.header.publish_time);
         let host_time = self.host_head.as_ref().map(|s| s.header().publish_time);
         let host_first = match (local_time, host_time) {
             (None, None) => return Ok(None),
@@ -237,27 +256,30 @@ impl RawSubscription {
             (Some(l), Some(h)) if order == Order::Newest => {
                 let host_wins = h > l;
                 // The loser is older than what is returned: it is skipped like any other.
-                let skipped = if host_wins {
-                    self.local.as_mut().map_or(0, LocalReader::discard)
-                } else {
-                    self.host_head.take().map_or(0, |s| s.missed().saturating_add(1))
-                };
-                self.missed_pending = self.missed_pending.saturating_add(skipped);
+                if let (true, Some(local)) = (host_wins, &mut self.local) {
+                    local.pass_over();
+                } else if let (Some(host), Some(old)) = (&mut self.host, self.host_head.take_if(|_| !host_wins)) {
+                    self.heads_passed_over += 1;
+                    host.pass_over(old);
+                }
                 host_wins
             }
             (Some(l), Some(h)) => h < l,
         };
-        let mut sample = if host_first {
-            self.host_head.take().map(|s| RawSample::host(s, 0))
-        } else {
-            let taken = self.local.as_mut().map_or(Ok(None), LocalReader::take);
-            let taken = taken.map_err(|held| TakeError::HeldLimit { topic: self.topic.to_string(), held })?;
-            taken.map(|(next, token)| RawSample::local(next.sample, next.missed, token))
-        };
-        if let Some(s) = &mut sample {
-            s.add_missed(std::mem::take(&mut self.missed_pending));
+        if host_first {
+            return Ok(self.host_head.take().map(RawSample::host));
         }
-        Ok(sample)
+        let Some(local) = &mut self.local else { return Ok(None) };
+        let token = match token {
+            Some(token) => token,
+            None => local.acquire().map_err(held_limit)?,
+        };
+        Ok(local.take().map(|(sample, missed)| RawSample::local(sample, missed, token)))
+    }
+
+    /// Says that only the newest sample is ever read: what it replaces counts as superseded, not as missed.
+    pub(crate) fn read_newest_only(&mut self) {
+        self.newest_only = true;
     }
 
     /// Whether a sample can be taken.
@@ -450,15 +472,25 @@ impl RawSubscription {
         Some(EndpointEvent::DeadlineMissed { text: format!("topic '{}': no sample for more than {} ms", self.topic, deadline.as_millis()) })
     }
 
-    /// Counters since creation.
+    /// Counters since creation. At host reach it locks, for as long as a list of publishers is copied.
     #[must_use]
     pub fn stats(&self) -> SubscriptionStats {
-        let local = self.local.as_ref();
+        let local = self.local.as_ref().map(LocalReader::ledger).unwrap_or_default();
+        let host = self.host.as_ref().map(driveline_shm::Subscription::stats).unwrap_or_default();
+        let overwritten = local.overwritten.saturating_add(host.missed.saturating_sub(host.passed_over));
+        let passed_over = local.passed_over.saturating_add(self.heads_passed_over);
+        let replaced = local.overwritten.saturating_add(passed_over).saturating_add(host.missed);
+        let (missed, superseded) = if self.newest_only { (0, replaced) } else { (replaced, 0) };
         SubscriptionStats {
             received: self.received,
-            missed: self.missed,
-            expired: local.map_or(0, |l| l.expired),
-            overwritten: local.map_or(0, |l| l.queue.overwritten()),
+            missed,
+            superseded,
+            expired: local.expired.saturating_add(host.expired),
+            corrupt: host.corrupt_header.saturating_add(host.corrupt_checksum).saturating_add(host.corrupt_index),
+            refused: 0,
+            lost_on_the_way: host.lost_on_the_way,
+            not_read: local.not_read.saturating_add(host.not_read).saturating_add(u64::from(self.host_head.is_some())),
+            overwritten,
         }
     }
 

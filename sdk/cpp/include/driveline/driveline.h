@@ -266,7 +266,8 @@ typedef struct {
   uint32_t liveliness;
   // Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
   uint32_t lease_ms;
-  // 1: the publisher puts an XXH3-64 of the payload into each header.
+  // 1: a publisher puts an XXH3-64 of the payload into each header; a subscription matches only
+  // such publishers, and verifies it.
   uint32_t checksum;
   // Zero. Room for what later releases add: this struct is a part of others and cannot become longer.
   uint32_t reserved[7];
@@ -481,18 +482,29 @@ typedef struct {
   dl_qos qos;
 } dl_subscription_options;
 
-// Counters of a subscription since its creation.
+// Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
+// corrupt + refused + lost_on_the_way + not_read.
 typedef struct {
   // `sizeof(dl_subscription_stats)`, set by the caller.
   size_t size;
   // Samples read.
   uint64_t received;
-  // Samples that were replaced by newer ones before they were read.
+  // Samples that newer ones replaced before they were read.
   uint64_t missed;
-  // Samples that were older than the lifespan.
+  // Samples older than the lifespan when a read came to them.
   uint64_t expired;
-  // Samples that gave way in the queue inside the process; part of `missed` once noticed.
+  // Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
   uint64_t overwritten;
+  // As `missed`, on an input of a component that does not trigger, of which only the newest sample is wanted.
+  uint64_t superseded;
+  // Samples whose header, checksum or index made no sense.
+  uint64_t corrupt;
+  // Samples that lacked what their publisher had promised.
+  uint64_t refused;
+  // Samples of other hosts that did not reach this one.
+  uint64_t lost_on_the_way;
+  // Samples that can be read now.
+  uint64_t not_read;
 } dl_subscription_stats;
 
 // A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an

@@ -69,7 +69,8 @@ struct Qos {
     Liveliness liveliness = Liveliness::automatic;
     /// Time without a sign of life from which a publisher counts as not alive, in milliseconds; 0: none.
     std::uint32_t lease_ms = 0;
-    /// The publisher puts an XXH3-64 of the payload into each header.
+    /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only
+    /// publishers that do, and verify it.
     bool checksum = false;
 };
 

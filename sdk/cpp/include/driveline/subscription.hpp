@@ -58,18 +58,29 @@ public:
     struct Stats {
         /// Samples read.
         std::uint64_t received = 0;
-        /// Samples that were replaced by newer ones before they were read.
+        /// Samples that newer ones replaced before they were read.
         std::uint64_t missed = 0;
-        /// Samples that were older than the lifespan.
+        /// Samples older than the lifespan when a read came to them.
         std::uint64_t expired = 0;
-        /// Samples that gave way in the queue inside the process; part of `missed` once noticed.
+        /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
         std::uint64_t overwritten = 0;
+        /// As `missed`, on an input of a component that does not trigger, of which only the newest sample is wanted.
+        std::uint64_t superseded = 0;
+        /// Samples whose header, checksum or index made no sense.
+        std::uint64_t corrupt = 0;
+        /// Samples that lacked what their publisher had promised.
+        std::uint64_t refused = 0;
+        /// Samples of other hosts that did not reach this one.
+        std::uint64_t lost_on_the_way = 0;
+        /// Samples that can be read now.
+        std::uint64_t not_read = 0;
     };
-    /// Counters since creation.
+    /// Counters since creation. Published after the match = received + missed + superseded + expired + corrupt + refused +
+    /// lost_on_the_way + not_read.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_subscription_stats>();
         if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};
-        return {c.received, c.missed, c.expired, c.overwritten};
+        return {c.received, c.missed, c.expired, c.overwritten, c.superseded, c.corrupt, c.refused, c.lost_on_the_way, c.not_read};
     }
 
     /// The next event, if any.

@@ -244,6 +244,7 @@ impl Machine {
         c.qos.depth = o.number("depth", 1)?;
         c.pins = o.number("pins", 8)?;
         c.loans = o.number("loans", 2)?;
+        c.qos.checksum = o.has("checksum");
         if o.has("reliable") {
             (c.qos.reliability, c.qos.max_blocking_ms) = (Reliability::Reliable, o.number("reliable", 0)?);
         }
