@@ -42,8 +42,14 @@ impl CallbackGroup {
         Self { kind, gate: Arc::default() }
     }
 
-    fn enter(&self) -> bool {
-        self.kind == GroupKind::Reentrant || self.gate.enter()
+    /// The gate that its callbacks share, if they exclude each other.
+    pub(super) fn gate(&self) -> Option<Arc<Gate>> {
+        (self.kind == GroupKind::MutuallyExclusive).then(|| self.gate.clone())
+    }
+
+    /// Whether callbacks of the two groups exclude each other.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        self.kind == GroupKind::MutuallyExclusive && Arc::ptr_eq(&self.gate, &other.gate)
     }
 
     /// `true`: the waiting thread has left the group out and must be kicked.
@@ -218,16 +224,6 @@ pub(super) struct Entry {
     overruns: AtomicU64,
 }
 
-/// What a look at an entry gave.
-#[allow(clippy::large_enum_variant, reason = "it is taken apart at once; a box would allocate on the data path")]
-pub(super) enum Poll<'a> {
-    Due(Job<'a>),
-    Nothing {
-        /// The waiting thread left the group out while it was entered for the look, and must be kicked.
-        kick: bool,
-    },
-}
-
 /// A call that is due. Its group is entered.
 pub(super) struct Job<'a> {
     entry: &'a Entry,
@@ -357,22 +353,13 @@ impl Entry {
         self.starved.load(Ordering::Acquire)
     }
 
-    /// Finds out whether a call is due, and claims it. Waits at most while another thread looks at the same inputs.
-    pub(super) fn poll(&self, now: MonotonicNs) -> Poll<'_> {
-        if !self.group.enter() {
-            return Poll::Nothing { kick: false };
-        }
-        match self.claim(now) {
-            Some(job) => Poll::Due(job),
-            None => Poll::Nothing { kick: self.group.leave() },
-        }
-    }
-
-    fn claim(&self, now: MonotonicNs) -> Option<Job<'_>> {
+    /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
+    pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {
+            let now = now();
             if now < clock.next {
                 return None;
             }
@@ -386,7 +373,7 @@ impl Entry {
             return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
         }
         let mut polled = trigger.poll(ports, &self.skips);
-        if !matches!(polled, Polled::Run { .. }) && self.attention.as_ref().is_some_and(|a| a.is_due(now)) {
+        if !matches!(polled, Polled::Run { .. }) && self.attention.as_ref().is_some_and(|a| a.is_due(now())) {
             // Once more: what came before it fell due goes first.
             polled = trigger.poll(ports, &self.skips);
             if !matches!(polled, Polled::Run { .. }) {

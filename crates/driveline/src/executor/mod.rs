@@ -4,11 +4,13 @@
 //! One thread at a time, the leader, waits in the kernel for everything at once: samples of every topic, the nearest
 //! timer, and being kicked. When it finds work it hands the lead to an idle thread and runs the callback. A call is
 //! claimed under its group's rule; entries whose group is busy are left out of the wait, and whoever ends that call
-//! looks again. An executor with one thread has no hand-over at all.
+//! looks again. An executor with one thread has no hand-over at all. Which of several due calls is made first is a matter
+//! of turns (`fairness`).
 
 mod attention;
 mod current;
 mod entry;
+mod fairness;
 mod gate;
 mod record;
 mod schedule;
