@@ -40,6 +40,8 @@ mod control;
 #[cfg(not(loom))]
 mod crash;
 #[cfg(not(loom))]
+mod deadline;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod event;
@@ -115,6 +117,7 @@ pub mod fuzzing {
 pub use self::{
     config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},
     crash::{Crash, report_crashes, reserve_signal_stack},
+    deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed},
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},

@@ -50,7 +50,7 @@ pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
     WaitError,
 };
-pub use event::{EndpointEvent, Severity};
+pub use event::{DeadlineLines, EndpointEvent, Severity};
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
     InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,

@@ -4,7 +4,7 @@
 use super::attention::Attention;
 use super::gate::Gate;
 use super::record::{CallbackRecord, InputRecord, Observer};
-use crate::event::{EndpointEvent, Severity};
+use crate::event::{DeadlineLines, EndpointEvent, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{Fresh, InputPort, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale};
@@ -211,8 +211,10 @@ pub(super) struct Entry {
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
     input_names: Vec<String>,
-    /// An input has a deadline that this entry has to watch itself.
+    /// An input has a deadline or a lease.
     watches_silence: bool,
+    /// By input.
+    deadline_lines: Mutex<Vec<DeadlineLines>>,
     /// When it has to be looked at even if no sample comes; nanoseconds.
     deadline: AtomicU64,
     /// An input has to wait until one of its samples is given back, which kicks.
@@ -247,7 +249,7 @@ impl Entry {
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
-        let input_names = ports.iter().map(|p| p.name.clone()).collect();
+        let input_names: Vec<String> = ports.iter().map(|p| p.name.clone()).collect();
         let watches_silence = ports.iter().any(|p| p.subscription.has_deadline());
         let max_age = trigger.max_age();
         let trigger = TriggerState::new(trigger, ports.len())?;
@@ -262,6 +264,7 @@ impl Entry {
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
             max_age,
+            deadline_lines: Mutex::new(vec![DeadlineLines::default(); input_names.len()]),
             input_names,
             watches_silence,
             deadline: AtomicU64::new(NEVER),
@@ -278,8 +281,7 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When an input whose deadline nobody else watches will have been silent for too long. Looks at the inputs only if
-    /// there is such a one.
+    /// When the silence of an input is an event. Looks at the inputs only if one has a deadline or a lease.
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
         if !self.watches_silence {
             return None;
@@ -301,6 +303,9 @@ impl Entry {
             if let Some(observer) = observer {
                 observer.event(callback, input, &event);
             }
+            let mut lines = self.deadline_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(event) = lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now())) else { continue };
+            drop(lines);
             match event.severity() {
                 Severity::Error => tracing::error!(callback, input, "{event}"),
                 Severity::Warning => tracing::warn!(callback, input, "{event}"),

@@ -80,3 +80,89 @@ fn events_are_polled_although_work_never_ends() {
     let refusals = refusals.0.lock().unwrap();
     assert!(refusals.len() == 1 && refusals[0].starts_with("callback camera: topic 'camera'"), "{refusals:?}");
 }
+
+/// Missed deadlines of inputs: since the event before, and in all.
+#[derive(Default)]
+struct Deadlines(Mutex<Vec<(u64, u64)>>);
+
+impl Observer for Deadlines {
+    fn callback(&self, _: &CallbackRecord<'_>) {}
+
+    fn event(&self, _: &str, _: &str, event: &crate::EndpointEvent) {
+        if let crate::EndpointEvent::DeadlineMissed { missed, total, .. } = event {
+            self.0.lock().unwrap().push((*missed, *total));
+        }
+    }
+}
+
+/// A publisher that keeps 20 ms where both ends have agreed on 5 ms, and a reader that works 110 ms on a sample.
+#[test]
+fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
+    let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
+    let _entered = clock.enter();
+    let r = rig(1);
+    let seen = Arc::new(Deadlines::default());
+    r.executor.set_observer(seen.clone());
+    let qos = Qos { deadline_ms: Some(5), ..Qos::default() };
+    let mut publisher = r.node.bytes_publisher("tick", "raw", PublisherOptions { qos: qos.clone(), ..Default::default() }).unwrap();
+    let counter = publisher.published_counter();
+    let input = r.node.bytes_subscription("tick", "raw", SubscriptionOptions { qos, ..Default::default() }).unwrap();
+    while publisher.poll_event().is_some() {}
+    clock.advance(Duration::from_secs(1));
+    assert_eq!((publisher.poll_event(), counter.deadlines_missed()), (None, 0), "the first deadline begins with the first sample");
+    send(&mut publisher, 0, 1);
+    let (time, ends) = (clock.clone(), Mutex::new((publisher, Vec::new())));
+    let ends = Arc::new(ends);
+    let work = ends.clone();
+    let handle = r.callback(Trigger::any(), vec![("tick".into(), input)], move |_| {
+        let (publisher, events) = &mut *work.lock().unwrap();
+        for _ in 0..6 {
+            time.advance(Duration::from_millis(20));
+            send(publisher, 0, 1);
+        }
+        events.extend(std::iter::from_fn(|| publisher.poll_event()));
+    });
+    assert_eq!(r.executor.run_ready(), 64);
+    // 20 ms less 1 ns have three whole periods: a sample at the end of the fourth is in time.
+    let expected = 3 * 64 * 6;
+    assert_eq!((counter.deadlines_missed(), handle.inputs()[0].stats.deadlines_missed), (expected, expected));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(counter.deadlines_missed(), expected + 199, "silence counts as well");
+    let seen = seen.0.lock().unwrap();
+    assert_eq!(seen.iter().map(|(missed, _)| missed).sum::<u64>(), seen.last().unwrap().1);
+    assert!(seen.len() >= 60 && seen[0].0 > 0 && seen.last().unwrap().1 >= expected - 3 * 12, "{seen:?}");
+    let (publisher, events) = &mut *ends.lock().unwrap();
+    events.extend(std::iter::from_fn(|| publisher.poll_event()));
+    let missed = |e: &crate::EndpointEvent| if let crate::EndpointEvent::DeadlineMissed { missed, .. } = e { *missed } else { 0 };
+    assert_eq!(events.iter().map(missed).sum::<u64>(), expected + 199, "{events:?}");
+    // At the end of the 64th call one sample waits.
+    let stats = handle.inputs()[0].stats;
+    assert_eq!(counter.get(), stats.received + stats.missed + stats.not_read);
+}
+
+/// Publishers come and go; each begins to count with its first sample, and ends with its end.
+#[test]
+fn a_deadline_is_each_publishers_own() {
+    let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
+    let _entered = clock.enter();
+    let r = rig(1);
+    let qos = Qos { deadline_ms: Some(10), ..Qos::default() };
+    let publisher = || r.node.bytes_publisher("tick", "raw", PublisherOptions { qos: qos.clone(), ..Default::default() }).unwrap();
+    let mut early = publisher();
+    send(&mut early, 0, 1);
+    clock.advance(Duration::from_millis(95));
+    let subscription = r.node.bytes_subscription("tick", "raw", SubscriptionOptions { qos: qos.clone(), ..Default::default() }).unwrap();
+    clock.advance(Duration::from_millis(100));
+    assert_eq!((early.stats().deadlines_missed, subscription.stats().deadlines_missed), (19, 0), "nothing has come since the match");
+    let mut other = publisher();
+    send(&mut other, 0, 1);
+    clock.advance(Duration::from_millis(35));
+    send(&mut early, 0, 1);
+    assert_eq!(subscription.stats().deadlines_missed, 3);
+    clock.advance(Duration::from_millis(15));
+    assert_eq!(subscription.stats().deadlines_missed, 4 + 1);
+    let count = other.published_counter();
+    drop(other);
+    clock.advance(Duration::from_millis(100));
+    assert_eq!((count.deadlines_missed(), subscription.stats().deadlines_missed), (4, 4 + 11));
+}
