@@ -24,6 +24,7 @@
 
 mod account;
 mod collector;
+mod deadlines;
 mod escape;
 mod machine;
 mod output;
@@ -36,6 +37,7 @@ mod w9;
 mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
+pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};
 pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};

@@ -3,6 +3,7 @@
 
 use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
+use crate::deadlines::DeadlineSummary;
 use crate::machine::MachineFacts;
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
@@ -49,6 +50,8 @@ pub struct Summary {
     pub superseded: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
+    /// Inputs and outputs that missed deadlines of their topics.
+    pub deadlines: Vec<DeadlineSummary>,
     /// Every service that a component calls or serves.
     pub services: Vec<ServiceSummary>,
     /// Every component.
@@ -268,6 +271,7 @@ impl Summary {
             unread_by_triggers: unread,
             superseded: missed(false),
             subscriptions,
+            deadlines: crate::deadlines::summaries(run),
             services: services(run),
             stages,
             end_to_end: ages(&sinks),

@@ -106,6 +106,9 @@ pub enum Record {
         topic: TopicId,
         /// Samples published.
         published: u64,
+        /// Deadlines missed.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        deadlines_missed: u64,
     },
     /// Calls of one service that a component makes or answers, once a second if they changed, and at the end. From the start of the process.
     Service {
@@ -342,7 +345,7 @@ pub struct CallbackCounters {
     pub overruns: u64,
 }
 
-/// Counters of an input. Published after the match is the sum of all, whenever they are read.
+/// Counters of an input. Published after the match is the sum of those of samples, whenever they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -362,6 +365,9 @@ pub struct InputCounters {
     pub lost_on_the_way: u64,
     /// Samples that can be taken now.
     pub not_read: u64,
+    /// Deadlines missed. Not a number of samples.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub deadlines_missed: u64,
 }
 
 impl InputCounters {
@@ -455,6 +461,7 @@ impl From<SubscriptionStats> for InputCounters {
             refused: s.refused,
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
+            deadlines_missed: s.deadlines_missed,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, Node, PublishedCounter, PublisherEvents,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, Executor, GroupKind, Node, PublishedCounter, PublisherEvents,
     PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
@@ -29,13 +29,14 @@ pub(super) struct Instance {
     reported_calls: Vec<ServiceCalls>,
 }
 
-/// What an output has published, and how much of that was reported.
+/// What an output has published and missed, and how much of that was reported.
 struct Output {
     port: String,
     topic: TopicId,
     published: PublishedCounter,
-    reported: u64,
+    reported: (u64, u64),
     events: PublisherEvents,
+    deadline_lines: DeadlineLines,
 }
 
 /// What a component is brought up with.
@@ -70,7 +71,14 @@ impl Instance {
             let publisher = node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
             let published = publisher.published_counter();
             let events = publisher.events();
-            counted.push(Output { port: output.port.clone(), topic: output.topic.id(), published, reported: 0, events });
+            counted.push(Output {
+                port: output.port.clone(),
+                topic: output.topic.id(),
+                published,
+                reported: (0, 0),
+                events,
+                deadline_lines: DeadlineLines::default(),
+            });
             outputs.push(publisher);
         }
         let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
@@ -127,10 +135,10 @@ impl Instance {
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in &mut self.outputs {
-            let published = output.published.get();
-            if std::mem::replace(&mut output.reported, published) != published {
+            let (published, deadlines_missed) = (output.published.get(), output.published.deadlines_missed());
+            if std::mem::replace(&mut output.reported, (published, deadlines_missed)) != (published, deadlines_missed) {
                 let (component, output, topic) = (self.name.clone(), output.port.clone(), output.topic);
-                changed.push(Record::Output { component, output, topic, published });
+                changed.push(Record::Output { component, output, topic, published, deadlines_missed });
             }
         }
         let services = self.node.calls();
@@ -159,13 +167,14 @@ impl Instance {
     }
 
     /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
-    pub(super) fn log_events(&self, account: Option<&Writer>) {
-        for output in &self.outputs {
+    pub(super) fn log_events(&mut self, account: Option<&Writer>) {
+        for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
-                let (component, output) = (self.name.as_str(), output.port.as_str());
+                let (component, output, lines) = (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
+                let Some(event) = lines.admit(event, MonotonicNs::now()) else { continue };
                 match event.severity() {
                     Severity::Error => tracing::error!(component, output, "{event}"),
                     Severity::Warning => tracing::warn!(component, output, "{event}"),
