@@ -212,6 +212,8 @@ pub struct dl_subscription_stats {
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
+    /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+    pub deadlines_missed: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -241,6 +243,7 @@ pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subsc
             refused: s.refused,
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
+            deadlines_missed: s.deadlines_missed,
         };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }

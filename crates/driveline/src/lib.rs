@@ -52,8 +52,8 @@ pub use error::{
 };
 pub use event::{DeadlineLines, EndpointEvent, Severity};
 pub use executor::{
-    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
-    InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
+    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender, Executor, ExecutorOptions, GroupKind,
+    InputRecord, InputStats, Invocation, Observer, PortEvent, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -180,6 +180,8 @@ pub enum Call {
     Timer,
     /// Its shutdown.
     Shutdown,
+    /// Its callback for events of its ports.
+    OnEvent,
 }
 
 impl Call {
@@ -192,6 +194,7 @@ impl Call {
             Self::OnTrigger => "on_trigger",
             Self::Timer => "timer",
             Self::Shutdown => "shutdown",
+            Self::OnEvent => "on_event",
         }
     }
 }

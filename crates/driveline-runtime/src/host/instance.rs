@@ -10,8 +10,8 @@ use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, Executor, GroupKind, Node, PublishedCounter, PublisherEvents,
-    PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor, GroupKind, Invocation, Node, PortEvent,
+    PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(super) struct Instance {
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
     timers: Timers,
+    /// What calls `on_event`.
+    events: (CallbackHandle, EventSender),
     outputs: Vec<Output>,
     node: Node,
     reported: CallbackCounters,
@@ -37,6 +39,8 @@ struct Output {
     reported: (u64, u64),
     events: PublisherEvents,
     deadline_lines: DeadlineLines,
+    /// It has a deadline or a lease.
+    promises: bool,
 }
 
 /// What a component is brought up with.
@@ -71,6 +75,7 @@ impl Instance {
             let publisher = node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
             let published = publisher.published_counter();
             let events = publisher.events();
+            let promises = output.qos.deadline_ms.is_some() || output.qos.lease_ms.is_some();
             counted.push(Output {
                 port: output.port.clone(),
                 topic: output.topic.id(),
@@ -78,6 +83,7 @@ impl Instance {
                 reported: (0, 0),
                 events,
                 deadline_lines: DeadlineLines::default(),
+                promises,
             });
             outputs.push(publisher);
         }
@@ -113,7 +119,17 @@ impl Instance {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             component.init(io).map_err(|e| fail(e.text))?;
         }
+        let events = {
+            let (component, failures) = (component.clone(), failures.clone());
+            let call = move |invocation: &Invocation<'_>, event: &PortEvent| {
+                failures.watch(invocation, Call::OnEvent, || component.on_event(event));
+            };
+            with.executor.add_event_callback(name, group.clone(), call).map_err(|e| fail(e.to_string()))?
+        };
         let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
+        if let Some(callback) = &callback {
+            callback.send_events_to(events.1.clone());
+        }
         if let (Some(callback), ResolvedTrigger::Timer { .. }) = (&callback, &spec.trigger) {
             with.stop.ends(callback.timer_end());
         }
@@ -123,6 +139,7 @@ impl Instance {
             component,
             callback,
             timers,
+            events,
             outputs: counted,
             node,
             reported: CallbackCounters::default(),
@@ -148,7 +165,9 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        let stats = calls.iter().chain(&self.callback).fold(CallbackCounters::default(), |sum, c| sum.and(c.stats().into()));
+        // Failures alone: a call with an event is no run, since it works on no data.
+        let failed = CallbackCounters { failed: self.events.0.stats().failed, ..CallbackCounters::default() };
+        let stats = calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
@@ -166,6 +185,11 @@ impl Instance {
         changed
     }
 
+    /// Whether an output has a deadline or a lease, so that its events shall come soon.
+    pub(super) fn promises(&self) -> bool {
+        self.outputs.iter().any(|o| o.promises)
+    }
+
     /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
     pub(super) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {
@@ -174,6 +198,7 @@ impl Instance {
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
+                self.events.1.send(output, true, &event);
                 let Some(event) = lines.admit(event, MonotonicNs::now()) else { continue };
                 match event.severity() {
                     Severity::Error => tracing::error!(component, output, "{event}"),

@@ -24,6 +24,8 @@ use thiserror::Error;
 
 /// How often counters are sent while they change, and events of outputs are logged.
 const COUNTERS: Duration = Duration::from_secs(1);
+/// How often events of outputs are polled where one has a deadline or a lease.
+const EVENTS: Duration = Duration::from_millis(100);
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -309,14 +311,15 @@ impl Running<'_> {
             }
         }
         self.send(Record::Started { threads });
-        let mut counters_at = Instant::now() + COUNTERS;
+        let watched = self.instances.iter().any(Instance::promises);
+        let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
                 return Ok(());
             }
-            let next = end.map_or(counters_at, |end| end.min(counters_at));
+            let next = [end, watched.then_some(events_at)].into_iter().flatten().fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => return Ok(()),
                 Woken::Finished(components) => {
@@ -326,6 +329,10 @@ impl Running<'_> {
                     }
                 }
                 Woken::Word => {}
+                Woken::Time if watched && Instant::now() >= events_at && Instant::now() < counters_at => {
+                    self.instances.iter_mut().for_each(|i| i.log_events(self.account));
+                    events_at = Instant::now() + EVENTS;
+                }
                 Woken::Time if Instant::now() >= counters_at => {
                     for i in 0..self.instances.len() {
                         self.instances[i].log_events(self.account);

@@ -2,6 +2,7 @@
 //! One callback or timer in an executor.
 
 use super::attention::Attention;
+use super::events::{EventSender, Inbox};
 use super::gate::Gate;
 use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{DeadlineLines, EndpointEvent, Severity};
@@ -14,7 +15,7 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// No deadline.
@@ -207,6 +208,10 @@ pub(super) struct Entry {
     pub(super) group: CallbackGroup,
     callback: Callback,
     attention: Option<Arc<dyn Attention>>,
+    /// Of a callback that is called with events.
+    inbox: Option<Arc<Inbox>>,
+    /// Where events of its inputs go.
+    events: OnceLock<EventSender>,
     state: Mutex<State>,
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
@@ -261,6 +266,8 @@ impl Entry {
             group,
             callback,
             attention,
+            inbox: None,
+            events: OnceLock::new(),
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
             max_age,
@@ -275,6 +282,14 @@ impl Entry {
             failed: AtomicU64::new(0),
             overruns: AtomicU64::new(0),
         })
+    }
+
+    pub(super) fn with_inbox(self, inbox: Arc<Inbox>) -> Self {
+        Self { inbox: Some(inbox), ..self }
+    }
+
+    pub(super) fn send_events_to(&self, sender: EventSender) {
+        let _ = self.events.set(sender);
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -302,6 +317,9 @@ impl Entry {
             let (callback, input) = (&*self.name, self.input_names.get(i).map_or("", String::as_str));
             if let Some(observer) = observer {
                 observer.event(callback, input, &event);
+            }
+            if let Some(sender) = self.events.get() {
+                sender.send(input, false, &event);
             }
             let mut lines = self.deadline_lines.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(event) = lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now())) else { continue };
@@ -360,6 +378,10 @@ impl Entry {
 
     /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
+        if let Some(inbox) = &self.inbox {
+            let job = Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
+            return inbox.is_due().then_some(job);
+        }
         // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
@@ -464,7 +486,7 @@ impl Job<'_> {
         let failed = panicked || invocation.failed.get();
         entry.invocations.fetch_add(1, Ordering::Relaxed);
         entry.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-        if let Some(observer) = observer {
+        if let Some(observer) = observer.filter(|_| entry.inbox.is_none()) {
             invocation.observe(observer, conversions, failed);
         }
         drop(invocation);

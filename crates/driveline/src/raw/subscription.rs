@@ -406,7 +406,7 @@ impl RawSubscription {
     /// When silence of a publisher is an event that can be polled.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let now = MonotonicNs::now();
-        let deadline = self.deadlines(now).map(|(total, next)| self.deadline_reports.due(total, next, now));
+        let deadline = self.deadlines(now).map(|(total, next)| self.deadline_reports.due(total, next));
         self.next_lease_look().into_iter().chain(deadline).min()
     }
 

@@ -74,13 +74,16 @@ public:
         std::uint64_t lost_on_the_way = 0;
         /// Samples that can be read now.
         std::uint64_t not_read = 0;
+        /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+        std::uint64_t deadlines_missed = 0;
     };
     /// Counters since creation. Published after the match = received + missed + superseded + expired + corrupt + refused +
     /// lost_on_the_way + not_read.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_subscription_stats>();
         if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};
-        return {c.received, c.missed, c.expired, c.overwritten, c.superseded, c.corrupt, c.refused, c.lost_on_the_way, c.not_read};
+        return {c.received, c.missed,          c.expired,  c.overwritten,     c.superseded, c.corrupt,
+                c.refused,  c.lost_on_the_way, c.not_read, c.deadlines_missed};
     }
 
     /// The next event, if any.

@@ -166,3 +166,42 @@ fn a_deadline_is_each_publishers_own() {
     clock.advance(Duration::from_millis(100));
     assert_eq!((count.deadlines_missed(), subscription.stats().deadlines_missed), (4, 4 + 11));
 }
+
+/// Events come as calls, one each, although samples never end; never next to another call of the group.
+#[test]
+fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
+    let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
+    let _entered = clock.enter();
+    let r = Arc::new(rig(2));
+    let group = r.executor.group(GroupKind::MutuallyExclusive);
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (events, weak) = (seen.clone(), Arc::downgrade(&r));
+    let called = move |_: &Invocation<'_>, event: &PortEvent| {
+        events.lock().unwrap().push(format!("{}: {}", event.port, event.event));
+        assert_eq!(weak.upgrade().unwrap().executor.run_ready(), 0, "the group is busy");
+    };
+    let (handle, sender) = r.executor.add_event_callback("component", group.clone(), called).unwrap();
+    let feed = Mutex::new(r.publisher("feed"));
+    let inputs = vec![r.input("feed", 1), r.input("camera", 1)];
+    let options = CallbackOptions { name: "component".into(), group, trigger: Trigger::any(), inputs };
+    let time = clock.clone();
+    let work = r.executor.add_callback(options, move |_| {
+        time.advance(Duration::from_millis(50));
+        send(&mut feed.lock().unwrap(), 0, 1);
+    });
+    work.unwrap().send_events_to(sender.clone());
+    send(&mut r.publisher("feed"), 0, 1);
+    let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
+    assert_eq!(r.executor.run_ready(), 128);
+    let refused = |events: &[String]| events.iter().filter(|e| e.starts_with("camera: topic 'camera'")).count();
+    assert_eq!(refused(&seen.lock().unwrap()), 1, "{:?}", seen.lock().unwrap());
+    let before = seen.lock().unwrap().len();
+    for i in 0..70 {
+        sender.send("out", true, &crate::EndpointEvent::Matched { peer: i.to_string() });
+    }
+    assert_eq!(r.executor.run_ready(), 128);
+    let seen = seen.lock().unwrap();
+    assert_eq!(seen[before], ": 6 events were lost because nobody asked for them");
+    assert_eq!((seen.len() - before, seen.last().unwrap().as_str()), (65 - 1, "out: matched with 68"), "of 128 calls each second one");
+    assert_eq!(handle.stats().invocations, seen.len() as u64);
+}
