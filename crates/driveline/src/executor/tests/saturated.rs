@@ -205,3 +205,33 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     assert_eq!((seen.len() - before, seen.last().unwrap().as_str()), (65 - 1, "out: matched with 68"), "of 128 calls each second one");
     assert_eq!(handle.stats().invocations, seen.len() as u64);
 }
+
+/// Nothing else wakes it.
+#[test]
+fn an_executor_that_sleeps_wakes_for_a_missed_deadline_at_every_reach() {
+    for reach in [crate::Reach::Process, crate::Reach::Host] {
+        let r = rig(1);
+        let seen = Arc::new(Deadlines::default());
+        r.executor.set_observer(seen.clone());
+        let qos = Qos { deadline_ms: Some(200), ..Qos::default() };
+        let o = PublisherOptions { qos: qos.clone(), reach, ..Default::default() };
+        let mut publisher = r.node.bytes_publisher("tick", "raw", o).unwrap();
+        let input = r.node.bytes_subscription("tick", "raw", SubscriptionOptions { qos, reach, ..Default::default() }).unwrap();
+        while publisher.matched() == 0 || input.matched() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (called, calls) = mpsc::channel();
+        r.callback(Trigger::any(), vec![("tick".into(), input)], move |_| called.send(()).unwrap());
+        r.executor.start().unwrap();
+        send(&mut publisher, 0, 1);
+        calls.recv_timeout(PATIENCE).unwrap();
+        let end = std::time::Instant::now() + PATIENCE;
+        while seen.0.lock().unwrap().len() < 2 {
+            assert!(std::time::Instant::now() < end, "{reach:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        r.executor.stop();
+        let seen = seen.0.lock().unwrap();
+        assert!(seen[0].0 == seen[0].1 && seen[1].1 == seen[0].1 + seen[1].0, "{seen:?}");
+    }
+}
