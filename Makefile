@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways demo bench peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways measure mutants steady demo bench peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -14,7 +14,7 @@ CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
-	@echo "  variables             VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench)"
+	@echo "  variables             VIDEO= MODEL= SPEED_KMH= (demo)  ONLY='step step' (test, measure, steady)  SECONDS= (fuzz)  PREFIX= (install)  ARGS= (bench, steady)"
 
 setup: ## install what building and testing need (Debian 12, Ubuntu 24.04 or newer)
 	@tools/setup.sh test
@@ -24,14 +24,25 @@ build: ## the core, the C++ SDK, the tools and the examples, optimised
 	cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DDRIVELINE_CARGO_PROFILE=release --log-level=NOTICE
 	cmake --build build -j $(JOBS)
 
-test: ## style, layers, licences, Rust, C++, models, sanitizers; not what needs other middleware: test-gateways, peers-test
+test: ## style, layers, licences, Rust, C++, models, sanitizers; not what needs other middleware: test-gateways, measure
 	@tools/setup.sh test
 	@python3 tools/run_tests.py $(ONLY)
 
-test-gateways: ## what talks to the world outside: other hosts, ROS 2, peers; builds Zenoh and CycloneDDS, installs Python packages into build/python
+test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Zenoh and CycloneDDS, installs Python packages into build/python
+	@tools/setup.sh gateways
+	@python3 tools/run_tests.py --gateways $(ONLY)
+
+measure: ## what takes long and judges durations: outages, slow links, other middleware; ROUNDS=3; a release needs it, a landing does not
 	@tools/setup.sh gateways
 	@tools/setup.sh peers
-	@python3 tools/run_tests.py --gateways $(ONLY)
+	@python3 tools/run_tests.py --measured --rounds $(or $(ROUNDS),3) $(ONLY)
+	@echo "results: \`tools/measured.py\` prints them, with --write they go into docs/reliability.md"
+
+mutants: ## break ten promises in the source, one at a time: tests notice each; ONLY= some of them (tools/mutants.py --list)
+	@python3 tools/mutants.py $(ONLY)
+
+steady: ## run each test program 30 times in random order beside a CPU load, for hours; goes on where it ended; ARGS="--shard 1/4 --minutes 20"
+	@python3 tools/steady.py $(ARGS) $(ONLY)
 
 demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own
 	@tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs everything that `make test` promises, step by step, and ends with what has failed, a line for each, and one line:
-"N passed, M failed".
+"""Runs everything that `make test` promises, step by step. The output ends with the slowest tests and steps, one line for
+each failure, and the line "N passed, M failed".
 
 A failed step does not stop the ones after it, nor a failed command those after it in its step, unless they are built by it. A
 step that should run tests and runs none has failed.
 Usage: run_tests.py [STEP...]               without names, all steps of `make test`; `--list` names them
        run_tests.py --gateways [STEP...]    without names, all steps of `make test-gateways`
+       run_tests.py --measured [--rounds N] [STEP...]
+                                            without names, all steps of `make measure`, N times (3 if not said), one round
+                                            after the other; results are added to build/measured (measured.py)
 """
 
 import os
@@ -20,13 +23,15 @@ import time
 from dataclasses import dataclass
 
 import leftovers
+import measured
 from failures import Failures
+from slowest import Timed, table
 from test_steps import ROOT, STEPS, Step
 
 # Failures whose reasons are told again at the end.
 MOST_REASONS = 30
 # What each suite builds, from nothing, in GiB: told before the first step, not by the linker in the middle of the last one.
-ROOM = {"test": 8, "gateways": 12}
+ROOM = {"test": 8, "gateways": 12, "measured": 20}
 
 
 @dataclass
@@ -76,9 +81,15 @@ def skipped(line, command):
     return line if line.startswith("SKIPPED: ") else None
 
 
-def run_command(command, environment, failures, write):
+# What tests say that they have measured.
+MEASURED = []
+# Seconds of tests and test programs, and of steps, as (name, seconds).
+TESTS, STEP_SECONDS = [], []
+
+
+def run_command(command, environment, failures, write, step):
     """Runs one command; its output goes to `write`, a line at a time, and is read by `failures`. Returns (exit status, tally)."""
-    tally = Tally()
+    tally, timed, started = Tally(), Timed(command), time.monotonic()
     try:
         process = subprocess.Popen(
             command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
@@ -94,7 +105,11 @@ def run_command(command, environment, failures, write):
             line = raw.decode(errors="replace").rstrip("\r\n")
             tally += count(line)
             failures.feed(line)
+            timed.feed(line)
             SKIPPED.extend(filter(None, [skipped(line, command)]))
+            MEASURED.extend(filter(None, [measured.read(line)]))
+    timed.end(time.monotonic() - started)
+    TESTS.extend((f"{step}: {name}", seconds) for name, seconds in timed.seconds)
     return process.returncode, tally
 
 
@@ -103,13 +118,14 @@ def pass_through(raw):
     sys.stdout.flush()
 
 
-def run_commands(commands, environment):
-    """Runs commands at the same time. Returns for each (exit status, tally, failures)."""
+def run_commands(step, commands):
+    """Runs commands of a step at the same time. Returns for each (exit status, tally, failures)."""
     outputs, results = [[] for _ in commands], [None] * len(commands)
 
     def run(i):
         failures = Failures()
-        results[i] = (*run_command(commands[i], environment, failures, outputs[i].append if i else pass_through), failures)
+        write = outputs[i].append if i else pass_through
+        results[i] = (*run_command(commands[i], step.environment, failures, write, step.name), failures)
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(1, len(commands))]
     for thread in threads:
@@ -129,7 +145,7 @@ def run_step(step, said=None):
         return Tally(0, 0, 1)
     started, worked, tally, status, named, unnamed = time.monotonic(), processor_seconds(), Tally(), 0, {}, []
     for commands in step.rounds():
-        for ended, counted, failures in run_commands(commands, step.environment):
+        for ended, counted, failures in run_commands(step, commands):
             tally += counted
             if ended != 0:
                 status = status or ended
@@ -137,7 +153,9 @@ def run_step(step, said=None):
                 unnamed += failures.unnamed()
         if status and step.builds:
             break
-    tally = finish(step, status, tally, time.monotonic() - started, processor_seconds() - worked)
+    seconds = time.monotonic() - started
+    STEP_SECONDS.append((step.name, seconds))
+    tally = finish(step, status, tally, seconds, processor_seconds() - worked)
     if said is not None and tally.failed:
         said += [(f"{step.name}: {name}", lines) for name, lines in named.items()] or [(step.name, unnamed)]
     return tally
@@ -176,6 +194,13 @@ def print_failures(said):
         print(f"FAILED {name}")
 
 
+def print_slowest():
+    """Prints the slowest tests and test programs, and the slowest steps."""
+    for title, seconds in (("tests and test programs", TESTS), ("steps", STEP_SECONDS)):
+        if seconds:
+            print(f"\n=== slowest {title}\n" + "\n".join(table(seconds)), flush=True)
+
+
 def want_of_room(suite, free):
     """What to tell of a disk with `free` bytes, if a whole suite may not fit there."""
     if free >= ROOM[suite] << 30:
@@ -183,13 +208,45 @@ def want_of_room(suite, free):
     return f"{ROOT} has {free / (1 << 30):.1f} GiB free, and a build from nothing takes up to {ROOM[suite]}: make room, or build elsewhere with CARGO_TARGET_DIR"
 
 
+def rounds_of(arguments):
+    """How many rounds of a measurement are asked for, and the other arguments. Raises ValueError for what is no number of rounds."""
+    if "--rounds" not in arguments:
+        return 3, arguments
+    at = arguments.index("--rounds")
+    number = arguments[at + 1] if at + 1 < len(arguments) else ""
+    if not number.isdecimal() or int(number) == 0:
+        raise ValueError(f"--rounds needs a number from 1 on, and this is '{number}'")
+    return int(number), arguments[:at] + arguments[at + 2 :]
+
+
+def run_round(steps, number, said, record):
+    """Runs steps one after the other. Returns the sum of their tallies, and the names of those that failed."""
+    total, failed = Tally(), []
+    for step in steps:
+        MEASURED.clear()
+        started = time.monotonic()
+        tally = run_step(step, said)
+        total += tally
+        if tally.failed:
+            failed.append(step.name)
+        if record and tally.passed + tally.failed:
+            measured.record(step.name, number, tally, time.monotonic() - started, list(MEASURED))
+    return total, failed
+
+
 def main(arguments):
     if arguments == ["--list"]:
+        made_by = {"test": "", "gateways": " (make test-gateways)", "measured": " (make measure: {})"}
         for step in STEPS:
-            print(f"{step.name:11} {step.title}" + {"test": "", "gateways": " (make test-gateways)"}.get(step.suite, f" ({step.suite})"))
+            print(f"{step.name:12} {step.title}" + made_by[step.suite].format(step.why))
         return 0
-    suite = "gateways" if "--gateways" in arguments else "test"
-    arguments = [a for a in arguments if a != "--gateways"]
+    try:
+        rounds, arguments = rounds_of(arguments)
+    except ValueError as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+    suite = next((name for name in ("gateways", "measured") if f"--{name}" in arguments), "test")
+    arguments = [a for a in arguments if a != f"--{suite}"]
     chosen = [s for s in STEPS if (s.name in arguments if arguments else s.suite == suite)]
     unknown = set(arguments) - {s.name for s in STEPS}
     if unknown:
@@ -201,11 +258,12 @@ def main(arguments):
         print(f"warning: {trouble}", file=sys.stderr, flush=True)
     started, total, failed, said = time.monotonic(), Tally(), [], []
     before = leftovers.snapshot()
-    for step in chosen:
-        tally = run_step(step, said)
+    for number in range(1, (rounds if suite == "measured" else 1) + 1):
+        if suite == "measured":
+            print(f"\n=== round {number} of {rounds}", flush=True)
+        tally, names = run_round(chosen, number, said, suite == "measured")
         total += tally
-        if tally.failed:
-            failed.append(step.name)
+        failed += [name for name in names if name not in failed]
     print("\n=== leftovers: Nothing of the tests is still running or lies in shared memory", flush=True)
     found = leftovers.since(before)
     for line in found:
@@ -214,6 +272,7 @@ def main(arguments):
     if found:
         failed.append("leftovers")
         said += [(f"leftovers: {line}", []) for line in found]
+    print_slowest()
     print_failures(said)
     seconds = time.monotonic() - started
     for line in dict.fromkeys(SKIPPED):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make test` and `make test-gateways` promise: the steps that `run_tests.py` runs, each with its commands."""
+"""The steps of `make test`, `make test-gateways` and `make measure`, each with its commands; `run_tests.py` runs them.
+
+A landing needs the steps of the suites "test" and "gateways": their verdict does not depend on how fast the machine is. Steps of
+the suite "measured" are run on purpose, in several rounds, before a release: each says in `why` what makes it a measurement.
+"""
 
 import os
 from dataclasses import dataclass, field
@@ -38,7 +42,8 @@ class Step:
     counts: str = "check"  # "check": the step itself is the one test; "tests": counted from its output
     environment: dict = field(default_factory=dict)
     as_root: bool = False  # can only be run by root; for others it counts as ignored
-    suite: str = "test"  # which of make's targets runs it: "test", "gateways" for test-gateways, or "by name" for none
+    suite: str = "test"  # which of make's targets runs it: "test", "gateways" for test-gateways, "measured" for measure
+    why: str = ""  # of a measured one: why no landing waits for it
     builds: bool = False  # each command makes what the next one needs: a failed one is the last
 
     def rounds(self):
@@ -61,16 +66,42 @@ def ctest(build):
     return ["ctest", "--test-dir", build, "--output-on-failure", "--no-tests=error", "-j", JOBS]
 
 
-# What waits for links that are away and hosts that are not found, minutes of it. The rig tells waiting for a processor from other waiting.
-WAITING = ("found", "outages", "slow_links")
+# Waits for hosts that are not found, minutes of it.
+WAITING = ("found",)
+# Test programs of the gateways in which each test measures: for how long a topic is silent after a link was away, or next to
+# a host that stands still.
+MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
+MEASURED_ROS2 = ("lost_links",)
+# Of another one, a test that makes 10 000 endpoints.
+MEASURED_TEST = "ten_thousand_publishers_that_come_and_go_leave_nothing_behind"
 # What needs middleware of others.
 VENDORS = ("ros2_client", "ros2_client_services", "vendors")
+PEERS_TESTS = ("chain", "conformance")
 
 
 def test_programs(crate, but=()):
     """Arguments that choose the tests of a crate by their files."""
     return [word for path in sorted((ROOT / "crates" / crate / "tests").glob("*.rs")) if path.stem not in but for word in ("--test", path.stem)]
 
+
+def test_options(programs):
+    """Arguments of cargo test that choose these test programs."""
+    return [word for program in programs for word in ("--test", program)]
+
+
+def measured_files():
+    """The files of test programs that only `make measure` runs."""
+    measured = {
+        "driveline-gateway-zenoh": MEASURED_HOSTS,
+        "driveline-gateway-ros2": (*MEASURED_ROS2, *VENDORS),
+        "driveline-bench": PEERS_TESTS,
+    }
+    return {Path("crates") / crate / "tests" / f"{name}.rs" for crate, names in measured.items() for name in names}
+
+
+# One experiment of each kind: what it runs (a ping-pong, an open loop, several links, a chain, each workload), how it is
+# answered, and what it sets on processors. The others are the same with other numbers.
+EXPERIMENTS = ["B1", "B2", "B3", "F", "K1", "K3", "S5", "S6", "W2", "W5", "W6", "W7", "W12", "W13", "refsys"]
 
 # Features of a dependency depend on what is built beside it, and with other features all that needs it is compiled once more. Commands that
 # share a build directory therefore name the same packages, and choose by targets.
@@ -97,11 +128,30 @@ def ros2_client(release):
     ]
 
 
+def experiments(*ids):
+    """Builds the stages of chains, and runs experiments with the product that was built: these, or all."""
+    build = ["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF"]
+    return [
+        # The build of the product has made the library.
+        [*build, f"-DPEERS_DIR={STAGES / 'peers'}", f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}"],
+        ["cmake", "--build", str(STAGES), "-j", JOBS],
+        ["python3", "tools/check_experiments.py", "build/bin/driveline", *ids],
+    ]
+
+
 STEPS = [
     Step("tools", "Tests of the checks themselves", [["python3", "-m", "unittest", "discover", "-s", "tools/tests"]], "tests"),
     Step("source", "Layers, unsafe quarantine, source rules, links in documentation", [["python3", "tools/check_source.py"], ["python3", "tools/check_docs.py"]]),
     Step("licences", "Licences of all packages", [["python3", "tools/check_licences.py"]]),
-    Step("format", "Formatting", [["cargo", "fmt", "--all", "--check"], ["cargo", "fmt", "--manifest-path", "peers/rust/Cargo.toml", "--all", "--check"]]),
+    Step(
+        "format",
+        "Formatting",
+        [
+            ["cargo", "fmt", "--all", "--check"],
+            ["cargo", "fmt", "--manifest-path", "peers/rust/Cargo.toml", "--all", "--check"],
+            ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
+        ],
+    ),
     Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
     Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
     Step("product", "Build of the core, the SDK and the examples", cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), builds=True),
@@ -133,16 +183,8 @@ STEPS = [
     ),
     Step(
         "experiments",
-        "Every experiment of the evaluation lab, quickly, for function",
-        [
-            [
-                *["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF", f"-DPEERS_DIR={STAGES / 'peers'}"],
-                # The build of the product has made it.
-                f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}",
-            ],
-            ["cmake", "--build", str(STAGES), "-j", JOBS],
-            ["python3", "tools/check_experiments.py", "build/bin/driveline"],
-        ],
+        "An experiment of each kind of the evaluation lab, quickly, for function",
+        experiments(*EXPERIMENTS),
         "tests",
         {"DRIVELINE_PEERS": str(STAGES / "peers")},
         builds=True,
@@ -167,8 +209,9 @@ STEPS = [
             cargo("test", *GATEWAYS, "--no-run"),
             Together(
                 [
-                    cargo("test", *GATEWAYS, "--no-fail-fast", "--lib", "--bins", *test_programs("driveline-gateway-zenoh", but=WAITING)),
-                    cargo("test", *GATEWAYS, "--no-fail-fast", *(word for program in WAITING for word in ("--test", program))),
+                    cargo("test", *GATEWAYS, "--no-fail-fast", "--lib", "--bins", *test_programs("driveline-gateway-zenoh", but=(*WAITING, *MEASURED_HOSTS)))
+                    + ["--", "--skip", MEASURED_TEST],
+                    cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(WAITING)),
                 ]
             ),
         ],
@@ -195,31 +238,10 @@ STEPS = [
         "ROS 2 topics: nodes on Debian's CycloneDDS, nodes and a router of the tests' own as rmw_zenoh has them, and both together",
         [
             cargo("test", *GATEWAYS, "--no-run"),
-            # The second is a minute of links that are silent, in namespaces of its own.
-            Together(
-                [
-                    cargo("test", *GATEWAYS, "--no-fail-fast", *test_programs("driveline-gateway-ros2", but=(*VENDORS, "lost_links"))),
-                    cargo("test", *GATEWAYS, "--test", "lost_links"),
-                ]
-            ),
+            cargo("test", *GATEWAYS, "--no-fail-fast", *test_programs("driveline-gateway-ros2", but=(*VENDORS, *MEASURED_ROS2))),
         ],
         "tests",
         suite="gateways",
-    ),
-    Step(
-        "ros2-vendors",
-        "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
-        [
-            ["python3", "tools/python_packages.py"],
-            ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
-            # Beside the gateways: Zenoh is nearly the same.
-            *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
-            cargo("test", *GATEWAYS, "--features", "driveline-gateway-ros2/vendors-test", "--no-fail-fast", *(word for program in VENDORS for word in ("--test", program))),
-        ],
-        "tests",
-        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
-        suite="gateways",
-        builds=True,
     ),
     Step(
         "ros2-bridge",
@@ -236,13 +258,6 @@ STEPS = [
         builds=True,
     ),
     Step(
-        "hosts-long",
-        "Outages of about a lease and about a minute, and many restarts, between hosts, for some ten minutes",
-        [cargo("test", *GATEWAYS, "--test", "outages", "--test", "faults") + ["--", "--ignored", "--nocapture", "--test-threads=1"]],
-        "tests",
-        suite="by name",
-    ),
-    Step(
         "two-hosts",
         "The commands of examples/two_hosts, in network namespaces",
         [
@@ -254,6 +269,79 @@ STEPS = [
         {"DRIVELINE_GATEWAY": str(DEBUG / "driveline-gateway-zenoh")},
         as_root=True,
         suite="gateways",
+        builds=True,
+    ),
+    Step(
+        "lints",
+        "API documentation of the gateways' engines, which `docs` does not build",
+        [cargo("doc", *GATEWAYS, "--no-deps")],
+        environment={"RUSTDOCFLAGS": "-D warnings"},
+        suite="gateways",
+    ),
+    Step(
+        "ros2-types",
+        "Types and samples of ROS 2 against the Python package rosbags",
+        [["python3", "tools/python_packages.py"], cargo("test", "--workspace", "--features", "driveline-rosidl/rosbags-test", "--test", "rosbags")],
+        "tests",
+        {"DRIVELINE_ROSBAGS_PYTHON": str(ROOT / "build/python/bin/python")},
+        suite="gateways",
+        builds=True,
+    ),
+    # Measured: `make measure`.
+    Step(
+        "hosts-links",
+        "Topics between hosts after links were away, next to hosts that stand still, through routers, and on slow links",
+        [
+            cargo("test", *GATEWAYS, "--no-run", *test_options(MEASURED_HOSTS)),
+            cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(MEASURED_HOSTS)),
+        ],
+        "tests",
+        suite="measured",
+        why="recoveries within 2 s, gaps next to a silent host, ages on slow links: durations on real sockets",
+    ),
+    Step(
+        "hosts-long",
+        "Outages of about a lease and about a minute, many restarts, and 10 000 endpoints, between hosts, for some ten minutes",
+        [
+            cargo("test", *GATEWAYS, "--test", "outages") + ["--", "--ignored", "--nocapture", "--test-threads=1"],
+            cargo("test", *GATEWAYS, "--test", "faults") + ["--", "--include-ignored", "--nocapture", "--test-threads=1"],
+        ],
+        "tests",
+        suite="measured",
+        why="minutes of outages and of endpoints that come and go, judged by seconds and by bytes",
+    ),
+    Step(
+        "hosts-many",
+        "Eight hosts with 1000 topics, a host that is stopped, and a camera over a link that is too slow for it",
+        [
+            cargo("bench", "-p", "driveline-gateway-zenoh", "--features", "engine", "--bench", name)
+            for name in ("many_hosts", "stalled_host", "slow_link")
+        ],
+        as_root=True,
+        suite="measured",
+        why="times until all have met, percentiles of ages, shares of a processor",
+    ),
+    Step(
+        "ros2-links",
+        "Topics to nodes on rmw_zenoh after links were silent for up to a minute",
+        [cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(MEASURED_ROS2))],
+        "tests",
+        suite="measured",
+        why="recoveries after outages of up to a minute: durations on real sockets",
+    ),
+    Step(
+        "ros2-vendors",
+        "ROS 2 topics and services with nodes on Fast DDS in C++, on CycloneDDS in Python, and on ros2-client in Rust, which is RustDDS and rmw_zenoh written anew",
+        [
+            ["python3", "tools/python_packages.py"],
+            # Beside the gateways: Zenoh is nearly the same.
+            *(command for release in ("humble", "jazzy") for command in ros2_client(release)),
+            cargo("test", *GATEWAYS, "--features", "driveline-gateway-ros2/vendors-test", "--no-fail-fast", *test_options(VENDORS)),
+        ],
+        "tests",
+        {"DRIVELINE_ROS2_PYTHON": str(ROOT / "build/python/bin/python"), "DRIVELINE_ROS2_CLIENT": str(ROOT / "build/ros2-client")},
+        suite="measured",
+        why="middleware of others, on timers of its own: nothing here decides how long it takes",
         builds=True,
     ),
     Step(
@@ -269,34 +357,36 @@ STEPS = [
             # Beside the gateways: Zenoh is the same, and need not be built twice.
             cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
-            cargo("test", "--workspace", "--features", "driveline-bench/peers-test", "--no-fail-fast", "--test", "conformance", "--test", "chain"),
+            cargo("test", "--workspace", "--features", "driveline-bench/peers-test", "--no-fail-fast", *test_options(PEERS_TESTS)),
             cargo("test", "--workspace", "--test", "lab", "torn"),
+            # Where they were built, so that what they need at build time is there.
+            cargo("clippy", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
             # On edges of other middleware, and S7, which takes PCL.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
         ],
         "tests",
         {"DRIVELINE_PEERS": str(PEERS / "peers"), "PEERS_TEST_CHECK": "ping-pong", "PEERS_TEST_USUAL": "1"},
-        suite="gateways",
+        suite="measured",
+        why="middleware of others, whose losses and delays are its own, and minutes of compiling it",
         builds=True,
     ),
     Step(
-        "lints",
-        "Lints of the peers in Rust, and API documentation of the gateways' engines: what `clippy` and `docs` do not build",
-        [
-            # Where they were built, so that what they need at build time is there.
-            cargo("clippy", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
-            cargo("doc", *GATEWAYS, "--no-deps"),
-        ],
-        environment={"RUSTDOCFLAGS": "-D warnings"},
-        suite="gateways",
-    ),
-    Step(
-        "ros2-types",
-        "Types and samples of ROS 2 against the Python package rosbags",
-        [["python3", "tools/python_packages.py"], cargo("test", "--workspace", "--features", "driveline-rosidl/rosbags-test", "--test", "rosbags")],
+        "experiments-all",
+        "Every experiment of the evaluation lab, quickly, for function",
+        [*cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), *experiments()],
         "tests",
-        {"DRIVELINE_ROSBAGS_PYTHON": str(ROOT / "build/python/bin/python")},
-        suite="gateways",
+        {"DRIVELINE_PEERS": str(STAGES / "peers")},
+        suite="measured",
+        why="the kinds of `make test` with all their numbers",
         builds=True,
+    ),
+    Step(
+        "soak",
+        "Hostile memory and sockets, stopped processes and torn samples of the host transport, for a minute each",
+        [cargo("test", "--workspace", "--test", "processes") + ["--", "hostile_", "stopped::", "torn::"]],
+        "tests",
+        {"DRIVELINE_SOAK": "60"},
+        suite="measured",
+        why="the same as in `make test`, where each takes seconds: the longer, the rarer what is found",
     ),
 ]

@@ -149,6 +149,17 @@ class Tree(unittest.TestCase):
         ):
             self.assertIn(expected, output)
 
+    def test_a_gating_test_that_depends_on_time_fails_and_a_listed_one_passes(self):
+        test = {"crates/driveline-types/tests/x.rs": SPDX_RS + "fn f() { std::thread::sleep(PACE); }\n"}
+        status, output = self.run_on(self.crate("driveline-types") | test)
+        self.assertEqual(status, 1)
+        self.assertIn("crates/driveline-types/tests/x.rs:2: a sleep in a gating test", output)
+        listed = {"tools/time_in_tests.txt": "1 crates/driveline-types/tests/x.rs\n"}
+        self.assertEqual(self.run_on(self.crate("driveline-types") | test | listed)[0], 0)
+        status, output = self.run_on(self.crate("driveline-types") | listed)
+        self.assertEqual(status, 1)
+        self.assertIn("--lower", output)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import leftovers  # noqa: E402
 from run_tests import ROOM, STEPS, Step, Tally, count, main, run_step, skipped, want_of_room  # noqa: E402
-from test_steps import Together  # noqa: E402
+from test_steps import EXPERIMENTS, ROOT, Together, measured_files  # noqa: E402
 
 
 def shell(script, counts="tests"):
@@ -68,15 +69,60 @@ class Steps(unittest.TestCase):
         self.assertEqual([line for line in lines if re.match("[ab] ", line)], ["a 1", "a 2", "b 1", "b 2"])
 
     def test_no_test_of_the_gateways_is_left_out(self):
-        commands = [command for step in STEPS if step.suite == "gateways" for together in step.rounds() for command in together]
-        of_gateways = [command for command in commands if command[:2] == ["cargo", "test"] and "driveline-gateway-zenoh" in command and "--no-run" not in command]
+        commands = {suite: [c for step in STEPS if step.suite == suite for commands in step.rounds() for c in commands] for suite in ("gateways", "measured")}
+        of = {suite: [c for c in commands[suite] if c[:2] == ["cargo", "test"] and "driveline-gateway-zenoh" in c and "--no-run" not in c] for suite in commands}
         # One without any would run all of them.
-        self.assertTrue(all("--test" in command for command in of_gateways))
-        chosen = [words for command in of_gateways for words in zip(command, [*command[1:], ""])]
+        self.assertTrue(all("--test" in command for suite in of for command in of[suite]))
+        usual = [c for suite in of for c in of[suite] if not {"--ignored", "--include-ignored"} & set(c)]
+        chosen = [words for command in usual for words in zip(command, [*command[1:], ""])]
         for crate in ("driveline-gateway-zenoh", "driveline-gateway-ros2"):
             for path in (Path(__file__).resolve().parents[2] / "crates" / crate / "tests").glob("*.rs"):
                 self.assertEqual(chosen.count(("--test", path.stem)), 1, path)
         self.assertEqual([sum(word == kind for word, _ in chosen) for kind in ("--lib", "--bins")], [1, 1])
+        # What is ignored or skipped in a landing is measured.
+        ignored = [path for path in (Path(__file__).resolve().parents[2] / "crates/driveline-gateway-zenoh/tests").glob("*.rs") if "ONLY=hosts-long" in path.read_text()]
+        longer = [words for c in of["measured"] if {"--ignored", "--include-ignored"} & set(c) for words in zip(c, c[1:])]
+        for path in ignored:
+            self.assertIn(("--test", path.stem), longer)
+        for command in usual:
+            for skipped_test in (after for word, after in zip(command, command[1:]) if word == "--skip"):
+                (path,) = [p for p in ROOT.glob("crates/driveline-gateway-*/tests/*.rs") if f"fn {skipped_test}()" in p.read_text()]
+                self.assertIn(path, ignored)
+
+    def test_measured_steps_say_why_and_no_other_does(self):
+        for step in STEPS:
+            self.assertIn(step.suite, ROOM)
+            self.assertEqual(bool(step.why), step.suite == "measured", step.name)
+        self.assertTrue(all((ROOT / path).is_file() for path in measured_files()))
+
+    def test_a_landing_runs_no_measured_program(self):
+        for step in STEPS:
+            if step.suite == "measured":
+                continue
+            for command in (c for commands in step.rounds() for c in commands if c[:2] == ["cargo", "test"]):
+                chosen = [after for word, after in zip(command, command[1:]) if word == "--test"]
+                if any("driveline-gateway" in word or "peers-test" in word for word in command):
+                    self.assertEqual(set(chosen) & {path.stem for path in measured_files()}, set(), step.name)
+
+    def test_measured_rounds_are_all_made_and_recorded(self):
+        step = Step("a", "a", [["sh", "-c", "echo 'MEASURED: x: after 1.50s (2s promised; y)'; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'"]], "tests", suite="measured", why="y")
+        other = Step("b", "b", [["false"]])
+        with tempfile.TemporaryDirectory() as directory, mock.patch("run_tests.STEPS", [step, other]):
+            kept = Path(directory) / "results.jsonl"
+            with mock.patch("measured.RESULTS", kept), mock.patch("leftovers.since", return_value=[]), mock.patch("measured.commit", return_value="c1"):
+                with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
+                    self.assertEqual(main(["--measured", "--rounds", "2"]), 0)
+                    said = output.buffer.getvalue().decode()
+            entries = [json.loads(line) for line in kept.read_text().splitlines()]
+        self.assertIn("=== round 2 of 2", said)
+        self.assertEqual([(e["step"], e["round"], e["passed"], e["failed"], e["commit"]) for e in entries], [("a", 1, 2, 0, "c1"), ("a", 2, 2, 0, "c1")])
+        self.assertEqual([e["times"] for e in entries], [[{"what": "x", "took_s": 1.5, "promised_s": 2.0}]] * 2)
+
+    def test_a_number_of_rounds_that_is_none_is_refused(self):
+        for wrong in ([], ["0"], ["x"], ["hosts-long"]):
+            with contextlib.redirect_stderr(io.StringIO()) as output:
+                self.assertEqual(main(["--measured", "--rounds", *wrong]), 2)
+            self.assertIn("--rounds", output.getvalue())
 
     def test_a_missing_program_is_a_failure(self):
         with mock.patch("sys.stdout", io.TextIOWrapper(io.BytesIO(), write_through=True)) as output:
@@ -96,19 +142,20 @@ class Steps(unittest.TestCase):
         self.assertIn("lomo", output.getvalue())
 
     def test_each_target_of_make_runs_its_own_steps_and_names_reach_all(self):
-        steps = [Step("a", "a", []), Step("b", "b", [], suite="gateways")]
-        for arguments, expected in (([], ["a"]), (["--gateways"], ["b"]), (["b"], ["b"]), (["--gateways", "a"], ["a"])):
+        steps = [Step("a", "a", []), Step("b", "b", [], suite="gateways"), Step("c", "c", [], suite="measured")]
+        one = ["--measured", "--rounds", "1"]
+        for arguments, expected in (([], ["a"]), (["--gateways"], ["b"]), (["b"], ["b"]), (["--gateways", "a"], ["a"]), (one, ["c"]), (["c"], ["c"])):
             ran = []
             with mock.patch("run_tests.STEPS", steps), mock.patch("run_tests.run_step", lambda s, _: ran.append(s.name) or Tally(1)):
-                with mock.patch("leftovers.since", return_value=[]), contextlib.redirect_stdout(io.StringIO()):
+                with mock.patch("leftovers.since", return_value=[]), mock.patch("measured.record"), contextlib.redirect_stdout(io.StringIO()):
                     self.assertEqual(main(arguments), 0)
             self.assertEqual(ran, expected)
 
-    def test_what_make_test_may_skip_is_named_by_a_step_of_the_gateways(self):
+    def test_what_make_test_may_skip_is_named_by_a_step_of_another_suite(self):
         named = set()
         for step in STEPS:
             for command in (c for commands in step.rounds() for c in commands):
-                if step.suite == "gateways" and "tools/check_experiments.py" in command:
+                if step.suite != "test" and "tools/check_experiments.py" in command:
                     named |= set(command[command.index("tools/check_experiments.py") + 2 :])
         scenarios = Path(__file__).resolve().parents[2] / "crates/driveline-lab/scenarios"
         # Chains run in programs of `make peers`, links between hosts take the gateway and root.
@@ -116,6 +163,20 @@ class Steps(unittest.TestCase):
         skipped = {path.stem for path in scenarios.glob("*.yaml") if elsewhere.search(path.read_text())}
         self.assertGreaterEqual(len(skipped), 4)
         self.assertEqual(skipped - named, set())
+
+    def test_every_kind_of_experiment_is_in_a_landing(self):
+        def kinds(text):
+            # Not what is published or noted about it.
+            text = re.sub(r"^(?:published|notes|title|source|question):.*?(?=^\w|\Z)", "", text, flags=re.M | re.S)
+            marked = re.findall(r"^answer: \w+|^own_tools: true|\bworkload: {name: \w+|\b(?:quota_percent|cpus|hogs|links|favour|processing_us):|^chain:", text, re.M)
+            return set(marked) or {"a link"}
+
+        scenarios = {path.stem: path.read_text() for path in (ROOT / "crates/driveline-lab/scenarios").glob("*.yaml")}
+        self.assertLessEqual(set(EXPERIMENTS), set(scenarios))
+        landing = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
+        # A link without any of that is what the others are made of.
+        self.assertEqual(set().union(*map(kinds, scenarios.values())) - landing, {"a link"})
+        self.assertGreaterEqual(len(landing), 17)
 
     def test_a_disk_without_room_is_told_with_the_remedy(self):
         for suite, room in ROOM.items():

@@ -3,7 +3,7 @@
 
 use crate::collector::{Collector, StageInput, StageRecord};
 use crate::deadlines::{Deadlines, PortEnd};
-use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, Record};
+use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 use std::collections::BTreeMap;
 
@@ -12,6 +12,9 @@ const MAX_FAILURES: usize = 20;
 
 /// Most connections that were refused whose text is kept.
 const MAX_REFUSED: usize = 20;
+
+/// Most inputs of which it is kept that their samples were.
+const MAX_KEPT: usize = 1_000;
 
 /// Most facts that are kept.
 const MAX_FACTS: usize = 100;
@@ -22,10 +25,12 @@ const MAX_SERVICES: usize = 4_000;
 /// What is known besides the callbacks themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
-    /// Callbacks that never arrived, by module.
-    lost: BTreeMap<String, u64>,
+    /// Callbacks and other records that never arrived, by module.
+    lost: BTreeMap<String, (u64, u64)>,
     /// Counters of each component; each set replaces the one before.
-    pub(crate) counters: BTreeMap<String, CallbackCounters>,
+    counters: BTreeMap<String, CallbackCounters>,
+    /// The same of earlier processes of restarted modules.
+    before_restart: BTreeMap<String, CallbackCounters>,
     /// Calls, by component, service and end.
     pub(crate) services: BTreeMap<(String, String, CallEnd), CallSeries>,
     /// What components say a reader of the figures must know: by component and name, the text.
@@ -34,8 +39,21 @@ pub(crate) struct Accounts {
     pub(crate) refused: Vec<(String, String, String)>,
     /// Deadlines that ports missed.
     pub(crate) deadlines: Deadlines,
+    /// Inputs whose component kept as many samples as it may hold, by component and input.
+    pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
     /// The first failures, told for people.
     pub(crate) failures: Vec<String>,
+}
+
+/// How often a component kept as many samples of an input as it may hold.
+#[derive(Debug)]
+pub(crate) struct KeptSeries {
+    pub(crate) topic: String,
+    pub(crate) held: u32,
+    pub(crate) triggers: bool,
+    pub(crate) times: u64,
+    /// The end of the last time; none while it lasts.
+    pub(crate) last_end: Option<HeldEnd>,
 }
 
 /// What an end of a service counts; a restarted one begins anew.
@@ -59,8 +77,26 @@ impl CallSeries {
 }
 
 impl Accounts {
+    /// Counters of a component over all its processes, if it gave any.
+    pub(crate) fn counters(&self, component: &str) -> Option<CallbackCounters> {
+        let parts = [self.before_restart.get(component), self.counters.get(component)];
+        parts.into_iter().flatten().copied().reduce(CallbackCounters::and)
+    }
+
+    /// The process of a component has ended; its successor counts from 0.
+    pub(crate) fn bank(&mut self, component: &str) {
+        if let Some(counters) = self.counters.remove(component) {
+            let before = self.before_restart.entry(component.to_owned()).or_default();
+            *before = before.and(counters);
+        }
+    }
+
     pub(crate) fn lost(&self) -> u64 {
-        self.lost.values().fold(0, |sum, &n| sum.saturating_add(n))
+        self.lost.values().fold(0, |sum, &(callbacks, _)| sum.saturating_add(callbacks))
+    }
+
+    pub(crate) fn lost_others(&self) -> u64 {
+        self.lost.values().fold(0, |sum, &(_, others)| sum.saturating_add(others))
     }
 }
 
@@ -85,6 +121,15 @@ impl Collector {
             {
                 self.accounts.refused.push((component.clone(), port.clone(), text.clone()));
             }
+            Record::Held { component, input, topic, held, triggers, end } => {
+                let key = (component.clone(), input.clone());
+                if self.accounts.kept.len() < MAX_KEPT || self.accounts.kept.contains_key(&key) {
+                    let new = || KeptSeries { topic: topic.clone(), held: *held, triggers: *triggers, times: 0, last_end: None };
+                    let series = self.accounts.kept.entry(key).or_insert_with(new);
+                    (series.held, series.last_end) = (*held, *end);
+                    series.times = series.times.saturating_add(u64::from(end.is_none()));
+                }
+            }
             Record::Fact { component, name, text } if self.accounts.facts.len() < MAX_FACTS => {
                 self.accounts.facts.insert((component.clone(), name.clone()), text.clone());
             }
@@ -102,8 +147,8 @@ impl Collector {
                     self.accounts.services.entry(key).or_default().set(*calls);
                 }
             }
-            Record::Lost { callbacks, .. } => {
-                self.accounts.lost.insert(module.to_owned(), *callbacks);
+            Record::Lost { callbacks, others } => {
+                self.accounts.lost.insert(module.to_owned(), (*callbacks, *others));
             }
             _ => {}
         }
@@ -192,7 +237,7 @@ mod tests {
         run.take("perception", &Record::Callback(failed));
         for callbacks in [3, 5] {
             run.take("perception", &Record::Lost { callbacks, others: 0 });
-            run.take("sensing", &Record::Lost { callbacks: 1, others: 0 });
+            run.take("sensing", &Record::Lost { callbacks: 1, others: 2 });
         }
         let stats = CallbackCounters { invocations: 9, skipped_stale: 4, ..Default::default() };
         run.take("perception", &Record::Counters { component: "lane".into(), stats });
@@ -220,6 +265,7 @@ mod tests {
         assert_eq!((s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()), (1, "classical", "lane"));
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
+        assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")), "{:?}", s.notes);
     }
 

@@ -2,11 +2,13 @@
 //! Takes records in and keeps the raw samples, bounded.
 
 use crate::account::Accounts;
+use crate::faults::Faults;
 use crate::machine::MachineFacts;
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
+use driveline_runtime::launch::Unconnected;
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +45,12 @@ pub struct RunFacts {
     pub stages: Vec<StageFacts>,
     /// What it ran on.
     pub machine: MachineFacts,
+    /// Topics that the graph marks `external`: others may publish on them.
+    pub external: Vec<TopicName>,
+    /// Connections of the graph that never existed.
+    pub unconnected: Vec<Unconnected>,
+    /// Modules that were stopped (SIGSTOP) when the run ended.
+    pub stopped: Vec<String>,
 }
 
 impl RunFacts {
@@ -60,6 +68,7 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            external: graph.topics.iter().filter(|(_, t)| t.external).map(|(name, _)| name.clone()).collect(),
             ..Self::default()
         }
     }
@@ -146,6 +155,8 @@ pub struct Collector {
     pub(crate) cut_off: BTreeSet<String>,
     /// Callbacks with ages, or parts of them, below zero, and the least of these.
     pub(crate) below_zero: (u64, i64),
+    /// Modules that ended out of turn.
+    pub(crate) faults: Faults,
 }
 
 /// What is kept of one stage.
@@ -207,18 +218,27 @@ pub(crate) struct InputSeries {
     pub(crate) missed: u64,
     /// The transport's own counters, where they were given: they also know of samples that no callback saw.
     pub(crate) counted: Option<InputCounters>,
+    /// The same of earlier processes of a restarted module.
+    before_restart: InputCounters,
+    /// `received` and `missed` when those were added.
+    banked: (u64, u64),
+    /// Sequence number of the newest sample that a callback saw.
+    pub(crate) last_sequence: Option<u64>,
     /// When something was missed, and how much until then.
     pub(crate) misses: Vec<(MonotonicNs, u64)>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct TopicSeries {
-    /// The newest number that was heard of.
+    /// The newest number that was heard of, of the publisher's newest process.
     newest: u64,
+    /// When that process was started, if it is not the first.
+    restarted: MonotonicNs,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
-    /// Whether its samples are their own origin: a sensor's topic.
-    pub(crate) is_source: bool,
+    /// Whether samples that readers saw were their own origin, and whether some descended from others.
+    own_origin: bool,
+    descends: bool,
 }
 
 /// What a publisher counts; a restarted one begins anew.
@@ -244,6 +264,7 @@ impl Collector {
     pub fn add(&mut self, record: &StageRecord<'_>) {
         self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
         self.last = self.last.max(record.end);
+        self.faults.observe(record);
         if !self.stages.contains_key(record.stage) && self.stages.len() >= MAX_STAGES {
             self.not_kept += 1;
             return;
@@ -258,8 +279,14 @@ impl Collector {
             }
             self.clock_error_ns = self.clock_error_ns.max(input.header.clock_error_ns);
             let topic = self.topics.entry(input.topic).or_default();
-            topic.newest = topic.newest.max(input.header.sequence);
-            topic.is_source |= input.header.origins.as_slice().iter().any(|o| o.topic == input.topic);
+            if input.header.publish_time > topic.restarted {
+                topic.newest = topic.newest.max(input.header.sequence);
+            }
+            if input.header.origins.as_slice().iter().any(|o| o.topic == input.topic) {
+                topic.own_origin = true;
+            } else {
+                topic.descends = true;
+            }
             if stage.inputs.len() < MAX_INPUTS || stage.inputs.contains_key(input.input) {
                 stage.inputs.entry(input.input.to_owned()).or_default().count(input, record.start);
             }
@@ -299,17 +326,31 @@ impl Collector {
     /// component, and counts on top. Ignored for a stage or topic beyond the bounds.
     pub fn set_published(&mut self, stage: &str, output: &str, topic: TopicId, published: u64) {
         let bounded = self.topics.len() < MAX_TOPICS || self.topics.contains_key(&topic);
-        // What a component publishes without having got anything comes from a sensor.
-        let is_source = self.facts.stages.iter().any(|s| s.name == stage && s.inputs.is_empty());
         let Some(series) = bounded.then(|| self.topics.entry(topic).or_default()) else { return };
-        series.is_source |= is_source;
         let key = (stage.to_owned(), output.to_owned());
         if series.publishers.len() < MAX_STAGES || series.publishers.contains_key(&key) {
             let publisher = series.publishers.entry(key).or_default();
-            if published < publisher.since {
+            let begins_anew = published < publisher.since;
+            if begins_anew {
                 publisher.before_restart = publisher.before_restart.saturating_add(publisher.since);
             }
             publisher.since = published;
+            if begins_anew && series.publishers.len() == 1 {
+                series.newest = 0;
+            }
+        }
+    }
+
+    /// A stage's process was started again at `now`: what it publishes counts on top of what its predecessor did.
+    pub(crate) fn publishers_restart(&mut self, stage: &str, now: MonotonicNs) {
+        for topic in self.topics.values_mut() {
+            let single = topic.publishers.len() == 1;
+            for (_, publisher) in topic.publishers.iter_mut().filter(|((of, _), _)| of == stage) {
+                // Its last counter is up to a second old; sequence numbers that were seen prove more.
+                let proven = if single { std::mem::take(&mut topic.newest) } else { 0 };
+                publisher.before_restart = publisher.before_restart.saturating_add(publisher.since.max(proven));
+                (publisher.since, topic.restarted) = (0, now);
+            }
         }
     }
 
@@ -353,12 +394,28 @@ impl Collector {
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
+    /// Why the number of samples that an input did not read cannot be known, if so.
+    pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
+        if !self.cut_off.contains(stage) {
+            return None;
+        }
+        let publishers = || self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == input.topic));
+        if publishers().next().is_none() || self.facts.external.iter().any(|t| t.id() == input.topic) {
+            return Some("the topic is published from outside of the run as well, by programs whose counts are not known here".to_owned());
+        }
+        let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
+        Some(format!(
+            "the process of {}, which publishes, was killed or ended out of turn too, up to a second after its last count",
+            also.name
+        ))
+    }
+
     /// Components that samples trigger and that were not called once, in the order of the graph, each with those of its topics that nothing came on; none, where something
     /// came on each.
     #[must_use]
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
-            let counted = self.accounts.counters.get(&s.name).is_some_and(|c| c.invocations > 0);
+            let counted = self.accounts.counters(&s.name).is_some_and(|c| c.invocations > 0);
             counted || self.stages.get(&s.name).is_some_and(|x| x.runs > 0)
         };
         let came =
@@ -396,11 +453,23 @@ impl Collector {
     /// publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
         if !topic.publishers.is_empty() {
-            let counted = topic.publishers.values().flat_map(|p| [p.before_restart, p.since]).fold(0, u64::saturating_add);
-            return counted.max(topic.newest);
+            let before = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.before_restart));
+            let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
+            // Several publishers have sequences of their own, of which the newest number says little.
+            let single = topic.publishers.len() == 1;
+            let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
+            return before.saturating_add(since).max(proven);
         }
         let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
+    }
+
+    /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples are their own origin. A timer
+    /// that publishes before it has read anything is no sensor.
+    pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
+        let mut publishers = self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
+        let inside = publishers.peek().is_some();
+        publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
 
     /// Whether what is missed on an input is work that was not done. Where the graph does not tell, it may be.
@@ -433,13 +502,27 @@ impl Collector {
 impl InputSeries {
     /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
     /// anew with the component, if that is more.
-    fn heard_of(&self) -> u64 {
-        self.counted.unwrap_or_default().accounted().max(self.received.saturating_add(self.missed))
+    pub(crate) fn heard_of(&self) -> u64 {
+        self.counters().accounted().max(self.received.saturating_add(self.missed))
+    }
+
+    /// The process that counted has ended: its successor begins anew. Its last counters are up to a second old, its callbacks
+    /// are not; what it had not read is found from what was published.
+    pub(crate) fn bank(&mut self) {
+        let Some(counted) = self.counted.take() else { return };
+        let (received, missed) = (self.received - self.banked.0, self.missed.saturating_sub(self.banked.1));
+        self.banked = (self.received, self.missed);
+        let missed = if counted.superseded > 0 { counted.missed } else { counted.missed.max(missed) };
+        let ended = InputCounters { received: counted.received.max(received), missed, not_read: 0, ..counted };
+        self.before_restart = self.before_restart.and(ended);
     }
 
     /// Counters of the transport, or what callbacks saw where it gave none.
     pub(crate) fn counters(&self) -> InputCounters {
-        self.counted.unwrap_or(InputCounters { received: self.received, missed: self.missed, ..InputCounters::default() })
+        if self.counted.is_none() && self.before_restart == InputCounters::default() {
+            return InputCounters { received: self.received, missed: self.missed, ..InputCounters::default() };
+        }
+        self.before_restart.and(self.counted.unwrap_or_default())
     }
 
     /// Counts a sample once, however often callbacks look at it again.
@@ -449,6 +532,7 @@ impl InputSeries {
             return;
         }
         self.received += 1;
+        self.last_sequence = Some(input.header.sequence);
         self.missed = self.missed.saturating_add(input.missed);
         if input.missed > 0 && self.misses.len() < MAX_SAMPLES {
             self.misses.push((now, self.missed));

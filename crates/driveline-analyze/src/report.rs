@@ -12,6 +12,7 @@ mod scale;
 use crate::collector::Collector;
 use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
+use crate::faults::Fault;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use crate::w9::W9;
@@ -62,6 +63,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     }
     if let Some(list) = failure_list(summary) {
         section(&mut page, "Failures", "What components reported, the first ones; the table above counts all.", Some(list), "");
+    }
+    if let Some(table) = fault_table(summary) {
+        section(&mut page, "Modules that ended", FAULTS_TEXT, Some(table), "");
     }
     if let Some(table) = counter_table(&summary.stages) {
         section(&mut page, "Calls not made, samples not used", COUNTERS_TEXT, Some(table), "");
@@ -170,6 +174,32 @@ const COUNTERS_TEXT: &str = "Each with its reason; components without any are le
      <b>Stale</b>: an input's sample was older than allowed. <b>Unmatched</b>: no partners of the same time. <b>Held</b>: an input \
      waited because the component holds as many samples as it may. <b>Unreadable</b>: a sample could not be read. <b>Overruns</b>: \
      ticks of a timer that passed while it was still busy.";
+
+const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready</b>: time from the end until the new process had initialised. \
+     <b>First sample</b>: until another component got its first new sample. <b>Not received</b>: samples that its inputs did not get in between; \
+     a dash where that is not known (no sample since, several publishers, or a publisher that was restarted too).";
+
+fn fault_table(s: &Summary) -> Option<String> {
+    let row = |f: &Fault| {
+        let ms = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)));
+        let missed = f.missed.iter().map(|m| {
+            let samples = m.samples.map_or_else(|| "–".to_owned(), |n| grouped(n as f64));
+            format!("{samples} of {} by {}", escape(&m.topic), escape(&m.stage))
+        });
+        let missed = missed.collect::<Vec<_>>().join("<br>");
+        let ready = if f.down { "stays down".to_owned() } else { ms(f.ready_after_ms) };
+        format!(
+            "<tr><th>{}<td>{} s<td class=l>{}<td>{ready}<td>{}<td class=l>{missed}</tr>",
+            escape(&f.module),
+            significant(f.at_s),
+            escape(&f.cause),
+            ms(f.first_sample_after_ms)
+        )
+    };
+    let rows: String = s.faults.iter().map(row).collect();
+    let head = "<th>module<th>at<th class=l>cause<th>ready<th>first sample<th class=l>not received";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
 
 fn failure_list(s: &Summary) -> Option<String> {
     let items: String = s.failures.iter().map(|f| format!("<li>{}</li>", sentence(f))).collect();
@@ -309,9 +339,14 @@ fn subscription_table(s: &Summary) -> Option<String> {
         let (received, missed) = (grouped(x.received as f64), grouped(x.missed as f64));
         let role = if x.triggers { "trigger" } else { "are read" };
         let lost = if x.triggers { format!("<td>{missed}</td><td></td>") } else { format!("<td></td><td>{missed}</td>") };
-        let others: String = [x.expired, x.corrupt, x.refused, x.lost_on_the_way, x.not_read]
+        let mut others: String = [x.expired, x.corrupt, x.refused, x.lost_on_the_way]
             .map(|n| if n == 0 { "<td></td>".to_owned() } else { format!("<td>{}</td>", grouped(n as f64)) })
             .concat();
+        others += &match (&x.unknown, x.not_read) {
+            (Some(why), n) => format!("<td title='{}'>{} + unknown</td>", escape(why), grouped(n as f64)),
+            (None, 0) => "<td></td>".to_owned(),
+            (None, n) => format!("<td>{}</td>", grouped(n as f64)),
+        };
         let _ = write!(
             t,
             "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}</tr>"

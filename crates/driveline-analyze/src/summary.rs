@@ -4,7 +4,9 @@
 use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::deadlines::DeadlineSummary;
+use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
+use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
 use crate::waits::{self, Wait};
@@ -31,6 +33,10 @@ pub struct Summary {
     pub notes: Vec<String>,
     /// The first failures of components, with topic and sequence number.
     pub failures: Vec<String>,
+    /// Modules that ended out of turn, in the order of their ends.
+    pub faults: Vec<Fault>,
+    /// Work of the graph that was not done although no call failed.
+    pub problems: Vec<Problem>,
     /// When the run started, in RFC 3339, where known.
     pub started: Option<String>,
     /// From the first callback's start to the last one's end, in seconds; where no callback was called, how long the modules ran.
@@ -46,6 +52,8 @@ pub struct Summary {
     pub missed_by_triggers: u64,
     /// Samples that were to trigger a component whose process was killed or ended out of turn, and that it had not told of by then: they are not among the missed.
     pub unread_by_triggers: u64,
+    /// Samples that were to trigger a component and could still be read at the end; `unread_by_triggers` included.
+    pub not_read_by_triggers: u64,
     /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
     pub superseded: u64,
     /// Every input of every component.
@@ -122,6 +130,8 @@ pub struct SubscriptionSummary {
     pub not_read: u64,
     /// Samples that were published and of which the component, whose process was killed or ended out of turn, told neither; 0 where the process ended by itself.
     pub unread: u64,
+    /// Why it is not known how many more were not read; none where all are counted.
+    pub unknown: Option<String>,
 }
 
 /// One end of a service.
@@ -248,7 +258,9 @@ impl Summary {
             let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
         };
-        let unread = subscriptions.iter().filter(|s| s.triggers).fold(0u64, |sum, s| sum.saturating_add(s.unread));
+        let triggers = || subscriptions.iter().filter(|s| s.triggers);
+        let unread = triggers().fold(0u64, |sum, s| sum.saturating_add(s.unread));
+        let not_read = triggers().fold(0u64, |sum, s| sum.saturating_add(s.not_read));
         let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
         Self {
             format: FORMAT,
@@ -258,17 +270,20 @@ impl Summary {
             facts: facts(run),
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
+            faults: run.faults.list(),
+            problems: problems::of(run),
             started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
             duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| run.last.since(first).as_secs_f64()),
             machine: run.facts.machine.clone(),
             frames_published: run
                 .topics
                 .iter()
-                .filter(|(_, t)| t.is_source)
+                .filter(|(id, t)| run.is_source(**id, t))
                 .fold(0, |sum, (&id, t)| sum.saturating_add(run.published(id, t))),
             published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
             missed_by_triggers: missed(true),
             unread_by_triggers: unread,
+            not_read_by_triggers: not_read,
             superseded: missed(false),
             subscriptions,
             deadlines: crate::deadlines::summaries(run),
@@ -347,8 +362,16 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             s.stage
         ));
     }
+    for s in subscriptions {
+        if let Some(why) = &s.unknown {
+            notes.push(format!("How many samples of '{}' were not read by {} is not known: {why}.", s.topic, s.stage));
+        }
+    }
     for (component, port, text) in &run.accounts.refused {
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
+    }
+    if run.faults.beyond() > 0 {
+        notes.push(format!("{} more faults are not listed: only the first {MAX_FAULTS} are kept.", run.faults.beyond()));
     }
     if run.not_kept > 0 {
         notes.push(format!(
@@ -359,6 +382,12 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     if run.accounts.lost() > 0 {
         notes
             .push(format!("{} callbacks are missing from all figures: they came faster than they could be recorded.", run.accounts.lost()));
+    }
+    if run.accounts.lost_others() > 0 {
+        notes.push(format!(
+            "{} other records of modules are missing: they came faster than they could be recorded. Counts and failures may be incomplete.",
+            run.accounts.lost_others()
+        ));
     }
     if run.contradictions > 0 {
         notes.push(format!(
@@ -400,6 +429,7 @@ fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSerie
             lost_on_the_way: c.lost_on_the_way,
             not_read: c.not_read.saturating_add(unread),
             unread,
+            unknown: run.unknown(name, series),
         }
     })
 }
@@ -409,7 +439,7 @@ fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSumma
     let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
     let (transmission_us, processing_us) = (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
     // The component's process has counted the calls whose records were lost, too.
-    let counters = run.accounts.counters.get(name).copied();
+    let counters = run.accounts.counters(name);
     StageSummary {
         stage: name.to_owned(),
         runs: counters.map_or(stage.runs, |c| c.invocations.max(stage.runs)),

@@ -146,8 +146,10 @@ fn what_a_process_had_not_read_when_it_was_killed_is_told() {
     assert_eq!(told, [("lane", "image", 4, 1, 195), ("fusion", "image", 0, 0, 200), ("fusion", "lanes", 0, 0, 0)]);
     // What is only read when something else triggers is no work.
     assert_eq!((s.unread_by_triggers, s.missed_by_triggers), (195, 1));
-    let [note] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
+    let [note, of_lane] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
     assert!(note.starts_with("195 of 200 samples of 'image' were not read by lane: its process was killed"), "{note}");
+    // What it published in its last second it has not counted.
+    assert!(of_lane.starts_with("How many samples of 'lanes' were not read by fusion is not known: the process of lane"), "{of_lane}");
 }
 
 #[test]
@@ -198,6 +200,29 @@ fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_e
     let s = run.summary();
     let x = &s.subscriptions[0];
     assert_eq!((s.published["image"], x.received, x.missed), (6, 3, 3));
+}
+
+#[test]
+fn plans_that_a_timer_made_before_it_had_read_anything_make_it_no_source() {
+    let stages =
+        vec![stage("source", &[], &["number"]), stage("planner", &[("in", "number")], &["plan"]), stage("sink", &[("in", "plan")], &[])];
+    let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
+    run.set_published("source", "out", topic("number").id(), 60);
+    run.set_published("planner", "plan", topic("plan").id(), 120);
+    let number = published("number", 1, &[], MS, 2 * MS);
+    for (at, inherits) in [(10, false), (20, true), (30, true)] {
+        let from: &[(&SampleHeader, Arrival)] = if inherits { &[(&number, Arrival::Read)] } else { &[] };
+        let plan = published("plan", at, from, at * MS, at * MS);
+        let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
+        let read = input("in", "plan", Arrival::Triggered, &plan, 0);
+        run.add(&StageRecord { stage: "sink", start, end, inputs: &[read], ..StageRecord::default() });
+    }
+    assert_eq!(run.summary().frames_published, 60);
+    // A camera with an input for its settings, which never come.
+    let mut run = Collector::new(RunFacts { stages: vec![stage("camera", &[("in", "exposure")], &["image"])], ..RunFacts::default() });
+    run.set_published("camera", "image", topic("image").id(), 5);
+    hears(&mut run, 1, 1, 0);
+    assert_eq!(run.summary().frames_published, 5);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every installed peer, each of its variants, through the harness protocol with few messages: what it does, never how
-//! fast. `make peers-test` runs it on the peers that `make peers` built; `make test-gateways ONLY=peers` a part of it.
+//! fast. `make peers-test` runs it on the peers that `make peers` built; `make measure ONLY=peers` a part of it.
 //!
 //! Parts: `PEERS_TEST_ONLY` names a peer or variant, `PEERS_TEST_CHECK` one of the checks, and with `PEERS_TEST_USUAL` variants for tuning are
 //! left out, whose small datagrams are lost on a machine that does other things as well.

@@ -18,7 +18,12 @@ Exit codes:
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
   5  the run ended, but a module had to be killed
-  6  the run ended as it should, but calls of components failed
+  6  the run ended as it should, but work was not done: calls of components
+     failed, a component kept so many samples that it got no others, two
+     components of a topic were never connected, a component that samples
+     trigger was never called, or a module was stopped (SIGSTOP) at the end.
+     Not for what only comes from outside (`external: true`), nor where
+     Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
 
 Environment:

@@ -23,7 +23,7 @@ mod exit {
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const MODULE: u8 = 4;
     pub(crate) const KILLED: u8 = 5;
-    pub(crate) const CALLS_FAILED: u8 = 6;
+    pub(crate) const WORK_NOT_DONE: u8 = 6;
 }
 
 fn main() -> ExitCode {

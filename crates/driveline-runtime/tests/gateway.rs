@@ -53,7 +53,7 @@ fn one_that_ends_is_started_again_and_the_graph_goes_on() {
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
     assert_eq!(seen.ended(), ["gateway", "two", "one", "gateway"]);
-    assert!(seen.events.contains(&Event::Restarts { module: "gateway".into(), after_s: 1 }));
+    assert!(seen.events.contains(&Event::Restarts { module: "gateway".into(), after_ms: 1000 }));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 mod support;
 
 use driveline_runtime::account::Record;
-use driveline_runtime::launch::{Death, End};
+use driveline_runtime::launch::{Death, End, Event};
 use std::time::Duration;
 use support::{Fixture, GRACE, Seen, graph, host, script};
 
@@ -262,4 +262,27 @@ fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
         let ticks = seen.records.iter().filter(|(_, r)| matches!(r, Record::Callback(c) if c.component == "counter")).count();
         assert_eq!(runs, ticks as u64, "calls with events are no runs");
     }
+}
+
+#[test]
+fn connections_that_never_existed_are_in_the_outcome_with_their_reason() {
+    let modules = "modules:\n  one:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 5}, outputs: {count: a}}\n  \
+        two:\n    environment: {DRIVELINE_DOMAIN_DIR: PRIVATE}\n    components:\n      other: {library: lib, class: Counter, parameters: {period_ms: 5}, outputs: {count: b}}\n      \
+        printer: {library: lib, class: Printer, inputs: {count: a}}\n      other_printer: {library: lib, class: Printer, inputs: {count: b}}\n";
+    let private = tempfile::tempdir().unwrap();
+    let modules = modules.replace("PRIVATE", &private.path().join("domain").display().to_string());
+    let mut f = Fixture::new(&format!(
+        "driveline: 1\nname: parted\ntopics:\n  a: {{reach: host, max_payload: 8}}\n  b: {{reach: host, max_payload: 8}}\n{modules}"
+    ));
+    f.options.matched_within = Duration::ZERO;
+    let mut seen = Seen::default();
+    let outcome = f.run(&mut seen);
+    assert!(matches!(outcome.end, End::Finished { .. }));
+    let [edge] = outcome.unconnected.as_slice() else { panic!("{outcome:?}") };
+    assert_eq!((&*edge.topic, &*edge.publisher, &*edge.subscription), ("a", "counter", "printer"));
+    assert!(edge.why.contains("is not seen in ") && edge.why.contains("another directory"), "{edge}");
+    assert!(!seen.printed("two").iter().any(|l| l.starts_with("printer got")));
+    // The launcher does not see the other directory, and the ends there report that they are connected.
+    let matched = Event::Matched { topic: "b".into(), publisher: "other".into(), subscription: "other_printer".into() };
+    assert!(seen.events.contains(&matched), "{:?}", seen.events);
 }

@@ -66,5 +66,5 @@ pub use service::{
     AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder, Service, ServiceCallback, ServiceCalls,
     ServiceEnd, ServiceError, ServiceOptions,
 };
-pub use trigger::{Trigger, synchronize};
+pub use trigger::{InputStall, StallEnd, Trigger, synchronize};
 pub use typed::{Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample, ValueSubscription};

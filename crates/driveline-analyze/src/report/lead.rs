@@ -7,15 +7,19 @@ use crate::quantiles::Quantiles;
 use crate::summary::{EndToEnd, Summary};
 use std::fmt::Write;
 
-/// That the run did not end as it should, or that calls failed; nothing after a good run.
+/// That the run did not end as it should, that calls failed or that work was not done; nothing after a good run.
 pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
+    let problems: String = s.problems.iter().map(|f| format!("<br>{}", sentence(&f.to_string()))).collect();
     match &s.ended {
         Some(e) if !e.ok => {
             let help = e.help.iter().map(|h| format!("<br><small>{}</small>", sentence(h))).collect::<String>();
-            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}</p>", sentence(&e.text))
+            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}{problems}</p>", sentence(&e.text))
         }
-        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}</p>"),
+        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}{problems}</p>"),
+        _ if !problems.is_empty() => {
+            format!("<p class='notice failed' role=alert><b>This run did not do all of its work.</b>{problems}</p>")
+        }
         _ => String::new(),
     }
 }
@@ -64,7 +68,14 @@ fn missed(s: &Summary) -> String {
     };
     let uncalled = s.uncalled().map(|text| format!(" {text}.")).unwrap_or_default();
     let missed = match most {
-        None if all == 0 || s.unread_by_triggers > 0 || !uncalled.is_empty() => String::new(),
+        None if all == 0
+            || s.not_read_by_triggers > 0
+            || s.subscriptions.iter().any(|x| x.unknown.is_some())
+            || !s.problems.is_empty()
+            || !uncalled.is_empty() =>
+        {
+            String::new()
+        }
         None => " Every sample that was to be worked on was worked on.".to_owned(),
         Some(most) => format!(
             " {} of {} samples that were to be worked on were not (newer ones had come, or they were lost on the way): {} of them at {}.",
@@ -74,7 +85,12 @@ fn missed(s: &Summary) -> String {
             escape(&most.stage)
         ),
     };
-    missed + &unread + &uncalled
+    let waiting = match s.not_read_by_triggers.saturating_sub(s.unread_by_triggers) {
+        0 => String::new(),
+        1 => " 1 sample that was to be worked on could still be read at the end, and was not.".to_owned(),
+        n => format!(" {} samples that were to be worked on could still be read at the end, and were not.", grouped(n as f64)),
+    };
+    missed + &unread + &waiting + &uncalled
 }
 
 /// Marks a 99th percentile of too few samples.
@@ -136,14 +152,18 @@ pub(super) fn cards(s: &Summary) -> String {
         "Published on the topics of all sources together.",
     );
     let received = s.subscriptions.iter().filter(|x| x.triggers).fold(0u64, |sum, x| sum.saturating_add(x.received));
-    let missed = s.missed_by_triggers.saturating_add(s.unread_by_triggers);
+    let missed = s.missed_by_triggers.saturating_add(s.not_read_by_triggers);
     card(
         grouped(missed as f64),
         "samples not worked on".to_owned(),
         format!(
             "{} of those that were to start a component; newer ones had come, or they were lost on the way{}",
             percent(missed as f64, missed.saturating_add(received) as f64),
-            if s.unread_by_triggers > 0 { ", or a process that was to read them had been killed" } else { "" }
+            match (s.unread_by_triggers, s.not_read_by_triggers) {
+                (0, 0) => "",
+                (0, _) => ", or the run ended before they were read",
+                _ => ", or a process that was to read them had been killed",
+            }
         ),
         "The newest sample wins: a component that is slower than its source skips what it has no time for. Samples of inputs that start nothing are not counted here; see Subscriptions.",
     );

@@ -20,10 +20,17 @@ type Row = Vec<String>;
 
 /// What the components do.
 pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
-    let wide = ["COMPONENT", "RUNS", "FAILED", "TRANSMISSION p50", "p99", "PROCESSING p50", "p99", "MISSED", "SUPERSEDED"];
-    let narrow = ["COMPONENT", "RUNS", "FAILED", "p50", "p99", "p50", "p99", "MISSED", "SUPERS."];
+    let mut wide = vec!["COMPONENT", "RUNS", "FAILED", "TRANSMISSION p50", "p99", "PROCESSING p50", "p99", "MISSED", "SUPERSEDED"];
+    let mut narrow = vec!["COMPONENT", "RUNS", "FAILED", "p50", "p99", "p50", "p99", "MISSED", "SUPERS."];
     let groups = [(3, 2, "TRANSMISSION"), (5, 2, "PROCESSING")];
-    table(&wide, &narrow, &groups, summary.stages.iter().map(|s| stage(s, summary)).collect(), columns)
+    let mut rows: Vec<Row> = summary.stages.iter().map(|s| stage(s, summary)).collect();
+    // While a run goes on, samples wait now and then.
+    if summary.ended.is_some() && summary.subscriptions.iter().any(|s| s.not_read > 0 || s.unknown.is_some()) {
+        wide.push("NOT READ");
+        narrow.push("UNREAD");
+        rows.iter_mut().zip(&summary.stages).for_each(|(row, s)| row.push(not_read(s, summary)));
+    }
+    table(&wide, &narrow, &groups, rows, columns)
 }
 
 /// What became of the sensors' data at the ends.
@@ -133,6 +140,12 @@ fn stage(s: &StageSummary, summary: &Summary) -> Row {
     let [t50, t99] = quantiles(&s.transmission_us);
     let [p50, p99] = quantiles(&s.processing_us);
     vec![s.stage.clone(), s.runs.to_string(), s.failed.to_string(), t50, t99, p50, p99, lost(true), lost(false)]
+}
+
+fn not_read(s: &StageSummary, summary: &Summary) -> String {
+    let inputs = || summary.subscriptions.iter().filter(|i| i.stage == s.stage);
+    let known = inputs().map(|i| i.not_read).fold(0, u64::saturating_add);
+    if inputs().any(|i| i.unknown.is_some()) { format!("{known} + ?") } else { known.to_string() }
 }
 
 fn end_to_end(e: &EndToEnd) -> Row {

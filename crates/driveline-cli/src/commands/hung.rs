@@ -20,7 +20,11 @@ pub(super) struct Hung {
     calls: BTreeMap<String, Long>,
     /// The last refusal of each component that has not been called since.
     refused: BTreeMap<String, String>,
+    /// What is kept of inputs that get no samples since then, by component and input.
+    kept: BTreeMap<(String, String), (String, Instant)>,
     stopped: BTreeMap<String, (u32, Instant)>,
+    /// Modules without a process, and what comes next.
+    away: BTreeMap<String, String>,
 }
 
 struct Long {
@@ -41,7 +45,9 @@ impl Hung {
             publishers,
             calls: BTreeMap::new(),
             refused: BTreeMap::new(),
+            kept: BTreeMap::new(),
             stopped: BTreeMap::new(),
+            away: BTreeMap::new(),
         }
     }
 
@@ -62,6 +68,14 @@ impl Hung {
                 self.refused.remove(&ended.component);
             }
             Record::Refused { component, text, .. } => drop(self.refused.insert(component.clone(), text.clone())),
+            Record::Held { component, input, end: Some(_), .. } => {
+                self.kept.remove(&(component.clone(), input.clone()));
+            }
+            Record::Held { component, input, topic, held, .. } => {
+                let text =
+                    format!("{component} keeps {held} samples of '{topic}', which is max_held of its input '{input}', and gets no others");
+                self.kept.insert((component.clone(), input.clone()), (text, Instant::now()));
+            }
             _ => {}
         }
     }
@@ -71,6 +85,9 @@ impl Hung {
             Event::Stopped { module, pid } => drop(self.stopped.insert(module.clone(), (*pid, Instant::now()))),
             Event::Continued { module } => drop(self.stopped.remove(module)),
             Event::Ended { death, .. } => drop(self.stopped.remove(&death.module)),
+            Event::Restarts { module, .. } => drop(self.away.insert(module.clone(), "is started again".into())),
+            Event::Recovered { module, .. } => drop(self.away.remove(module)),
+            Event::Down { module, why } => drop(self.away.insert(module.clone(), format!("is down: {why}"))),
             _ => {}
         }
     }
@@ -97,7 +114,12 @@ impl Hung {
             format!("no result from {component} for {s} s (in {}{})", long.place.inside(), self.newer(&long.place, summary))
         });
         let refused = self.refused.iter().map(|(component, text)| format!("{component} was refused a connection: {text}"));
-        stopped.chain(calls).chain(refused).collect()
+        let away = self.away.iter().map(|(module, what)| match self.modules.get(module) {
+            Some(components) => format!("no result from {} (module '{module}' {what})", components.join(", ")),
+            None => format!("nothing is carried (process '{module}' {what})"),
+        });
+        let kept = self.kept.values().map(|(text, since)| format!("{text} (for {} s)", (now - *since).as_secs()));
+        away.chain(stopped).chain(calls).chain(refused).chain(kept).collect()
     }
 
     /// How many samples were published since the one that the call is busy with.
@@ -116,8 +138,15 @@ mod tests {
     #[test]
     fn what_is_stopped_is_told_by_what_it_does_not_do() {
         let modules = BTreeMap::from([("perception".to_owned(), vec!["lane".to_owned(), "fusion".to_owned()])]);
-        let mut hung =
-            Hung { modules, publishers: BTreeMap::new(), calls: BTreeMap::new(), refused: BTreeMap::new(), stopped: BTreeMap::new() };
+        let mut hung = Hung {
+            modules,
+            publishers: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+            away: BTreeMap::new(),
+        };
         let stopped = |module: &str, pid| Event::Stopped { module: module.into(), pid };
         hung.event(&stopped("gateway", 41));
         hung.event(&stopped("perception", 42));

@@ -136,7 +136,9 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     let sources = count(summary.frames_published, "sample");
     let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
     let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
-    let unread = if summary.unread_by_triggers > 0 { format!(", {} not read", summary.unread_by_triggers) } else { String::new() };
+    // While a run goes on, samples wait now and then.
+    let unread = if summary.ended.is_some() { summary.not_read_by_triggers } else { summary.unread_by_triggers };
+    let unread = if unread > 0 { format!(", {unread} not read") } else { String::new() };
     let lost = format!("{missed} missed by triggers{unread}, {superseded} superseded");
     format!("{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}", summary.graph, summary.duration_s)
 }

@@ -10,16 +10,18 @@ use crate::exit;
 use crate::process;
 use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, RunFacts, Summary, W9Stage, prose, write_outputs};
+use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::{self, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream};
+use driveline_runtime::launch::{
+    self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, When,
+};
 use driveline_runtime::network::GatewayConfig;
 use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use driveline_shm::domain::DIRECTORY_VARIABLE;
-use driveline_types::TopicName;
+use driveline_types::{MonotonicNs, TopicName};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -29,6 +31,9 @@ const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
 /// Components of which it is told that they were never called.
 const MOST_WAITING: usize = 8;
+
+/// Problems of a run that are printed at its end; the report has all.
+const MAX_PROBLEMS: usize = 8;
 
 /// Explains the figures of what was not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
@@ -116,21 +121,39 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
     };
     let plain =
         |reason, ok, text: String| Ended { reason, ok, module: None, exit_code: None, signal: None, text: text + &killed, help: None };
-    match &outcome.end {
-        End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
-        End::Interrupted => {
-            let why = if read { "as asked" } else { "because nobody reads its output any more" };
-            plain("interrupted", outcome.killed.is_empty(), why.to_owned())
-        }
-        End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
-        End::Died(death) => Ended {
-            module: Some(death.module.clone()),
-            exit_code: death.exit_code,
-            signal: death.signal,
-            help: death.help.clone(),
-            ..plain("module_died", false, death.to_string())
+    let died = |death: &Death, text: String| Ended {
+        module: Some(death.module.clone()),
+        exit_code: death.exit_code,
+        signal: death.signal,
+        help: death.help.clone(),
+        ..plain("module_died", false, text)
+    };
+    let down = down(outcome).map(|text| match outcome.down.iter().find_map(|d| d.death.as_ref()) {
+        Some(death) => died(death, text),
+        None => plain("module_died", false, text),
+    });
+    match (&outcome.end, down) {
+        (End::Finished { .. } | End::Interrupted, Some(down)) => down,
+        (end, _) => match end {
+            End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
+            End::Interrupted => {
+                let why = if read { "as asked" } else { "because nobody reads its output any more" };
+                plain("interrupted", outcome.killed.is_empty(), why.to_owned())
+            }
+            End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
+            End::Died(death) => died(death, death.to_string()),
         },
     }
+}
+
+/// Modules that did not run any more at the end; nothing if all did.
+fn down(outcome: &Outcome) -> Option<String> {
+    let one = |d: &Down| match &d.death {
+        Some(death) => death.to_string(),
+        None => format!("module '{}' was not started: {}", d.module, d.why),
+    };
+    let all: Vec<_> = outcome.down.iter().map(one).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// How many calls of which components failed, and the first one's reason; nothing if none did.
@@ -140,6 +163,15 @@ fn failed_calls(summary: &Summary) -> String {
     }
     let first = summary.failures.first().map(|f| format!("; first {f}")).unwrap_or_default();
     format!("; {}{first}", summary.failed_of().join(", "))
+}
+
+/// What else was not done, in short; nothing if all was.
+fn not_done(summary: &Summary) -> String {
+    let mut text: String = summary.problems.iter().take(MAX_PROBLEMS).map(|f| format!("; {}", f.what)).collect();
+    if let Some(more) = summary.problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
+        text += &format!("; {more} more");
+    }
+    text
 }
 
 /// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
@@ -254,6 +286,16 @@ impl<'a> Show<'a> {
             End::Interrupted => (format!("ended {}", ended.text), exit::DONE),
             End::Died(_) | End::NotReady { .. } => (format!("failed: {}", ended.text), exit::MODULE),
         };
+        let text = match down(outcome).filter(|_| code == exit::DONE) {
+            Some(down) => {
+                code = exit::MODULE;
+                if !self.screen.json {
+                    self.screen.print(&format!("{text}\n"));
+                }
+                format!("failed: {down}")
+            }
+            None => text,
+        };
         if code == exit::DONE && !outcome.killed.is_empty() {
             code = exit::KILLED;
         }
@@ -268,10 +310,13 @@ impl<'a> Show<'a> {
         for module in &outcome.killed {
             self.cut_off(module);
         }
+        let facts = self.collector.facts_mut();
+        facts.stopped.clone_from(&outcome.stopped);
+        facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
-        let text = text + &failed_calls(&summary);
-        if code == exit::DONE && summary.failed() > 0 {
-            code = exit::CALLS_FAILED;
+        let text = text + &failed_calls(&summary) + &not_done(&summary);
+        if code == exit::DONE && (summary.failed() > 0 || !summary.problems.is_empty()) {
+            code = exit::WORK_NOT_DONE;
         }
         // A run that has not begun has no figures, and a table of zeros would look like some.
         let any = self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
@@ -283,6 +328,9 @@ impl<'a> Show<'a> {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
             self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
+            // Components that were never called have lines of their own, also those of which nothing else could be expected.
+            let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
+            problems.take(MAX_PROBLEMS).for_each(|problem| self.print_wrapped(&problem.to_string(), columns));
             // Where a module died, that is why.
             let waited =
                 if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };
@@ -294,6 +342,12 @@ impl<'a> Show<'a> {
             }
             if summary.missed_by_triggers > 0 || summary.superseded > 0 {
                 self.print_wrapped(MISSED, columns);
+            }
+            for fault in summary.faults.iter().take(MOST_WAITING) {
+                self.print_wrapped(&fault.line(), columns);
+            }
+            if let Some(more) = summary.faults.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
+                self.print_wrapped(&format!("{more} more modules ended; the report lists them"), columns);
             }
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
@@ -369,7 +423,16 @@ impl Sink for Show<'_> {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Ended { death, expected: false } => self.cut_off(&death.module),
+            Event::Spawned { module, .. } => self.collector.process_started(self.hung.components(module), MonotonicNs::now()),
+            Event::Ended { death, expected: false } => {
+                self.cut_off(&death.module);
+                if death.when != When::Stopping {
+                    let components = self.hung.components(&death.module);
+                    self.collector.fault(&death.module, components, death.pid, death.to_string(), MonotonicNs::now());
+                }
+            }
+            Event::Recovered { module, after_ms, .. } => self.collector.recovered(module, *after_ms as f64),
+            Event::Down { module, .. } => self.collector.stays_down(module),
             Event::Stopping => self.collector.facts_mut().ran_s = self.running.map(|since| since.elapsed().as_secs_f64()),
             _ => {}
         }
@@ -386,6 +449,8 @@ impl Sink for Show<'_> {
                 | Event::Stopped { .. }
                 | Event::NotSuspended
                 | Event::Killed { .. }
+                | Event::NotReady { .. }
+                | Event::Down { .. }
                 | Event::Ended { expected: false, .. }
         );
         self.print(if bad { Stream::Err } else { Stream::Out }, &text);

@@ -5,3 +5,4 @@
 mod files;
 mod fixture;
 mod runs;
+mod supervision;

@@ -81,6 +81,88 @@ fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Calls failed in this run."));
 }
 
+/// A relay that keeps the last two samples of those that it may hold.
+const KEEPS: &str = "--set=relay.keep=2";
+
+#[test]
+fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_by_the_exit_code() {
+    let one_module = GRAPH.replace("  rest:\n    components:\n", "").replace("reach: host", "reach: process");
+    for graph in [GRAPH, &one_module] {
+        let f = Fixture::new(&graph.replace("qos: {depth: 64}", "qos: {depth: 1}"));
+        let arguments = ["run", "g.yaml", KEEPS, "--set", "counter.limit=250", "--report", "out", "--interval", "1"];
+        let (code, out, err) = f.run(&arguments);
+        assert_eq!(code, 6, "{out}{err}");
+        let told = "relay was not called for topic 'a' while it kept 2 of its samples";
+        for part in
+            ["247 missed by triggers, 1 not read", "NOT READ", "relay keeps 2 samples of 'a', which is max_held of its input 'in'", told]
+        {
+            assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
+        }
+        assert!(err.ends_with(&format!("error: ended: 'counter' has finished; {told}\n")), "{err}");
+        let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+        let problem = &summary["problems"][0];
+        assert_eq!((&problem["kind"], &problem["stage"], &problem["topic"]), (&"samples_kept".into(), &"relay".into(), &"a".into()));
+        let relay = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "relay").unwrap();
+        assert_eq!([&relay["received"], &relay["missed"], &relay["not_read"]], [&Value::from(2), &247.into(), &1.into()]);
+        assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run did not do all of its work."));
+    }
+}
+
+#[test]
+fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
+    let f = Fixture::new(GRAPH);
+    let settings = ["--set", "counter.limit=0", "--set", "relay.take_ms=300", "--report", "out"];
+    let mut command = f.command(&[&["run", "g.yaml"], &settings[..]].concat());
+    let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // Numbers come thirty times as fast as the relay takes them.
+    assert!(lines.by_ref().any(|l| l.contains("printer got 3")));
+    let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let out: String = lines.map(|l| l + "\n").collect();
+    assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
+    assert!(out.contains(" not read, ") && out.contains("NOT READ") && out.ends_with("ended as asked\n"), "{out}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert!(summary["not_read_by_triggers"].as_u64() > Some(0) && summary["problems"] == Value::Array(vec![]), "{summary}");
+    assert!(!std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Every sample that was to be worked on"));
+}
+
+#[test]
+fn a_module_that_is_stopped_until_the_run_ends_is_named_and_all_it_did_not_read_is_counted() {
+    let f = Fixture::new(&GRAPH.replace("qos: {depth: 64}", "qos: {depth: 4}"));
+    let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=300", "--report", "out"]);
+    let mut child = Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let started = lines.by_ref().find(|l| l.contains("module 'rest' started as process ")).unwrap();
+    assert!(lines.by_ref().any(|l| l.contains("printer got 1")));
+    let rest: i32 = started.rsplit(' ').next().unwrap().parse().unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_raw(rest).unwrap(), rustix::process::Signal::STOP).unwrap();
+    let out: String = lines.map(|l| l + "\n").collect();
+    let mut err = String::new();
+    child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(6), "{out}{err}");
+    assert!(err.ends_with("error: ended: 'counter' has finished; 'rest' was stopped when the run ended\n"), "{err}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let relay = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "relay").unwrap();
+    let of = |key: &str| relay[key].as_u64().unwrap();
+    assert_eq!((summary["published"]["a"].as_u64(), of("received") + of("missed") + of("not_read")), (Some(300), 300), "{relay}");
+    assert!(of("missed") > 0 && relay["unknown"].is_null(), "{relay}");
+}
+
+#[test]
+fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() {
+    let private = tempfile::tempdir().unwrap();
+    let environment = format!("  rest:\n    environment: {{DRIVELINE_DOMAIN_DIR: {}/domain}}\n", private.path().display());
+    let f = Fixture::new(&GRAPH.replace("  rest:\n", &environment));
+    let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out"]);
+    assert_eq!(code, 6, "{out}{err}");
+    let told = "error: ended: 'counter' has finished; relay never received topic 'a' from counter; relay was never called; printer was never called\n";
+    assert!(err.ends_with(told), "{err}");
+    assert!(out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "), "{out}");
+    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert_eq!(summary["problems"][0]["kind"], "not_connected", "{summary}");
+}
+
 #[test]
 fn calls_of_services_are_counted_by_what_became_of_them() {
     let f = Fixture::new(GRAPH);

@@ -74,6 +74,31 @@ pub enum Record {
         /// The other end, why, and what to do.
         text: String,
     },
+    /// A port has found another one on its topic.
+    Matched {
+        /// Component.
+        component: String,
+        /// Its input or output port.
+        port: String,
+        /// The component or node at the other end.
+        peer: String,
+    },
+    /// An input gets no samples because its component keeps as many as it may hold; once more when it goes on.
+    Held {
+        /// Component.
+        component: String,
+        /// Input port.
+        input: String,
+        /// Its topic.
+        topic: String,
+        /// Samples held, which is the input's `max_held`.
+        held: u32,
+        /// Whether samples of the input call the component; otherwise it reads them.
+        triggers: bool,
+        /// Set once the input goes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        end: Option<HeldEnd>,
+    },
     /// Something that whoever reads the run's figures must know.
     Fact {
         /// Component.
@@ -127,6 +152,11 @@ pub enum Record {
         /// Component.
         component: String,
     },
+    /// The process knows that a component of the run has finished: its timers make one more tick each, and then only those for new samples.
+    Draining {
+        /// Since when.
+        at_ns: u64,
+    },
     /// Records that are missing from the stream because the reader was too slow.
     Lost {
         /// Callbacks, since the start.
@@ -164,6 +194,15 @@ pub enum Record {
     /// A record of a newer release.
     #[serde(other)]
     Unknown,
+}
+
+/// End of what [`Record::Held`] reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldEnd {
+    /// How long it lasted, in milliseconds.
+    pub lasted_ms: u64,
+    /// Samples replaced by newer ones since it was reported.
+    pub missed: u64,
 }
 
 /// Which of a component's functions.
@@ -378,6 +417,22 @@ impl InputCounters {
     #[must_use]
     pub fn replaced(&self) -> u64 {
         self.missed.saturating_add(self.superseded)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            received: self.received.saturating_add(other.received),
+            missed: self.missed.saturating_add(other.missed),
+            superseded: self.superseded.saturating_add(other.superseded),
+            expired: self.expired.saturating_add(other.expired),
+            corrupt: self.corrupt.saturating_add(other.corrupt),
+            refused: self.refused.saturating_add(other.refused),
+            lost_on_the_way: self.lost_on_the_way.saturating_add(other.lost_on_the_way),
+            not_read: self.not_read.saturating_add(other.not_read),
+            deadlines_missed: self.deadlines_missed.saturating_add(other.deadlines_missed),
+        }
     }
 
     /// Samples of which it is known what became of them.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing side of the account: an observer on the data path, and a thread that writes.
 
-use super::{CallbackAccount, InputAccount, OriginAccount, Record};
+use super::{CallbackAccount, HeldEnd, InputAccount, OriginAccount, Record};
 use crossbeam_queue::ArrayQueue;
-use driveline::{CallbackRecord, Conversions, EndpointEvent, Observer};
+use driveline::{CallbackRecord, Conversions, EndpointEvent, InputStall, Observer};
 use driveline_types::header::Arrival;
 use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{MAX_ORIGINS, MonotonicNs, Origins, TopicId};
@@ -154,8 +154,11 @@ impl Writer {
 
     /// What happened to a port, where somebody must know of it when the run is over.
     pub(crate) fn endpoint(&self, component: &str, port: &str, event: &EndpointEvent) {
-        if let EndpointEvent::Refused { text } = event {
-            self.send(Record::Refused { component: component.to_owned(), port: port.to_owned(), text: text.clone() });
+        let (component, port) = (component.to_owned(), port.to_owned());
+        match event {
+            EndpointEvent::Refused { text } => self.send(Record::Refused { component, port, text: text.clone() }),
+            EndpointEvent::Matched { peer } => self.send(Record::Matched { component, port, peer: peer.clone() }),
+            _ => {}
         }
     }
 
@@ -208,6 +211,18 @@ impl Observer for Writer {
 
     fn event(&self, callback: &str, input: &str, event: &EndpointEvent) {
         self.endpoint(callback, input, event);
+    }
+
+    fn stall(&self, callback: &str, input: &str, stall: &InputStall) {
+        let lasted_ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        self.send(Record::Held {
+            component: callback.to_owned(),
+            input: input.to_owned(),
+            topic: stall.topic.to_string(),
+            held: stall.held,
+            triggers: stall.triggers,
+            end: stall.end.map(|end| HeldEnd { lasted_ms: lasted_ms(end.lasted), missed: end.missed }),
+        });
     }
 }
 

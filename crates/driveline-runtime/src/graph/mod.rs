@@ -31,6 +31,7 @@ mod resolved;
 mod ros2;
 mod shape;
 mod sound;
+mod supervision;
 mod topology;
 mod units;
 mod yaml;
@@ -43,8 +44,10 @@ pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_
 pub use model::json_schema;
 pub use resolve::{LoadOptions, Loaded, load};
 pub use resolved::{
-    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTopic, ResolvedTrigger,
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedRestart, ResolvedTopic,
+    ResolvedTrigger,
 };
+pub use supervision::{OnExhausted, RestartPolicy};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};
 
 #[cfg(test)]

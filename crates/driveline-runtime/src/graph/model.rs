@@ -3,6 +3,7 @@
 //!
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
+use super::supervision::RestartSpec;
 use super::units::{ByteSize, Milliseconds};
 use crate::network::{EVERY, NetworkSpec, RATE_HZ};
 use crate::ros2::Ros2Spec;
@@ -116,6 +117,14 @@ pub struct ModuleSpec {
     pub executors: IndexMap<String, ExecutorSpec>,
     /// Components, started in this order and shut down in reverse.
     pub components: IndexMap<String, ComponentSpec>,
+    /// Whether the module is started again after its process has ended. Default: it stays down, and the other modules go on.
+    pub restart: Option<RestartSpec>,
+    /// Time from the start of the process until all its components are initialised, in milliseconds. Default: 60 000.
+    pub ready_within_ms: Option<Milliseconds>,
+    /// Modules that must be ready before this one is started.
+    pub depends_on: Vec<String>,
+    /// Modules whose restart restarts this one as well.
+    pub restart_with: Vec<String>,
 }
 
 /// Threads that run callbacks.

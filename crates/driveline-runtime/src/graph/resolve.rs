@@ -8,6 +8,7 @@ use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
 use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange, TriggerSpec};
 use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTrigger};
+use super::supervision;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use crate::descriptor::{ComponentClass, Port};
@@ -151,7 +152,8 @@ impl<'a> Resolver<'a> {
         // Parameters of unknown components can only be told once all components are known.
         self.component_names(&specs);
         self.unknown_assignments();
-        let modules = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
+        let modules: Vec<_> = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
+        supervision::check(self.files, &specs, &modules);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
@@ -229,7 +231,16 @@ impl<'a> Resolver<'a> {
             let at = At { document, module: name, component };
             components.extend(self.component(&at, c, spec));
         }
-        Some(ResolvedModule { name: valid.ok()?, environment: environment(spec), executors, components })
+        Some(ResolvedModule {
+            name: valid.ok()?,
+            environment: environment(spec),
+            executors,
+            components,
+            restart: supervision::restart(spec),
+            ready_within: supervision::ready_within(spec),
+            depends_on: spec.depends_on.clone(),
+            restart_with: spec.restart_with.clone(),
+        })
     }
 
     fn schedule(&mut self, document: usize, module: &str, executor: &str, e: &ExecutorSpec) {

@@ -2,6 +2,7 @@
 //! A graph in which every reference is resolved and every default filled in.
 
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use super::supervision::{OnExhausted, RestartPolicy};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
@@ -66,6 +67,29 @@ pub struct ResolvedModule {
     pub executors: Vec<ResolvedExecutor>,
     /// Components, in the order in which they start.
     pub components: Vec<ResolvedComponent>,
+    /// Whether it is started again after its process has ended.
+    pub restart: ResolvedRestart,
+    /// Time from the start of the process until it must be ready; the launcher's unless given.
+    pub ready_within: Option<Duration>,
+    /// Modules that must be ready before it is started.
+    pub depends_on: Vec<String>,
+    /// Modules whose restart restarts it as well.
+    pub restart_with: Vec<String>,
+}
+
+/// Rules for the restart of a process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedRestart {
+    /// When it is started again.
+    pub policy: RestartPolicy,
+    /// Pause before the first restart.
+    pub backoff: Duration,
+    /// Restarts within `window`; no limit if `None`.
+    pub max: Option<u32>,
+    /// Time in which restarts are counted.
+    pub window: Duration,
+    /// What happens when it stays down, where the graph says so.
+    pub on_exhausted: Option<OnExhausted>,
 }
 
 /// An executor.

@@ -734,3 +734,6 @@ fn the_graph_in_the_documentation_is_valid() {
 mod network;
 #[path = "ros2_tests.rs"]
 mod ros2;
+
+#[path = "supervision_tests.rs"]
+mod supervision_keys;

@@ -10,8 +10,8 @@ use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor, GroupKind, Invocation, Node, PortEvent,
-    PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor, GroupKind, Invocation, Node, Observer,
+    PortEvent, PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
@@ -129,6 +129,7 @@ impl Instance {
         let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
         if let Some(callback) = &callback {
             callback.send_events_to(events.1.clone());
+            timers.added().iter().for_each(|timer| timer.fed_by(callback));
         }
         if let (Some(callback), ResolvedTrigger::Timer { .. }) = (&callback, &spec.trigger) {
             with.stop.ends(callback.timer_end());
@@ -146,6 +147,19 @@ impl Instance {
             reported_inputs: Vec::new(),
             reported_calls: Vec::new(),
         })
+    }
+
+    /// A component of the run has finished: timers tick once more, and then only for what is new.
+    pub(super) fn drain(&self) {
+        self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
+    }
+
+    /// Reports inputs whose samples the component keeps although nothing else is to come, however short that has lasted.
+    pub(super) fn report_stalls(&self, account: &Writer) {
+        for (input, stall) in self.callback.iter().flat_map(CallbackHandle::unreported_stalls) {
+            tracing::error!(component = self.name.as_str(), input, "{stall}");
+            account.stall(&self.name, &input, &stall);
+        }
     }
 
     /// The counters that have changed since they were last asked for.

@@ -26,6 +26,8 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
+/// First letter of the launcher's line `drain`, which its other line does not have.
+const DRAIN: u8 = b'd';
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -169,6 +171,7 @@ impl Module<'_> {
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
         });
+        let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
                 stop: self.stop,
@@ -176,8 +179,11 @@ impl Module<'_> {
                 socket: self.socket,
                 account: self.account.as_deref(),
                 instances: &mut instances,
+                draining: false,
             };
-            host.run(&executors)
+            let ran = host.run(&executors);
+            drained = host.draining;
+            ran
         });
         self.stop.stop();
         self.watch.ending();
@@ -186,6 +192,9 @@ impl Module<'_> {
         }
         for instance in instances.iter_mut().rev() {
             instance.log_events(self.account.as_deref());
+            if let Some(account) = self.account.as_deref().filter(|_| drained) {
+                instance.report_stalls(account);
+            }
             instance.shutdown();
             if let Some(account) = self.account {
                 instance.counters().into_iter().for_each(|c| account.send(c));
@@ -265,13 +274,17 @@ struct Running<'a> {
     socket: Option<&'a UnixStream>,
     account: Option<&'a Writer>,
     instances: &'a mut [Instance],
+    /// A component of the run has finished.
+    draining: bool,
 }
 
 /// What the process woke up for.
 enum Woken {
     Stop,
-    /// A byte from the launcher.
-    Word,
+    /// The launcher's word: to start, or that a component of the run has finished.
+    Word {
+        drain: bool,
+    },
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -290,12 +303,17 @@ impl Running<'_> {
     }
 
     fn run(&mut self, executors: &[(&str, Arc<Executor>)]) -> Result<(), HostError> {
+        let mut drain_at_once = false;
         if self.socket.is_some() {
             self.send_vital(Record::Ready);
             loop {
                 match self.wait(None)? {
                     Woken::Stop => return Ok(()),
-                    Woken::Word => break,
+                    Woken::Word { drain } => {
+                        // Both may have come at once.
+                        drain_at_once = drain;
+                        break;
+                    }
                     Woken::Finished(components) => self.finished(components),
                     Woken::Time => {}
                 }
@@ -312,6 +330,9 @@ impl Running<'_> {
         }
         self.send(Record::Started { threads });
         let watched = self.instances.iter().any(Instance::promises);
+        if drain_at_once {
+            self.drain();
+        }
         let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
         loop {
@@ -321,14 +342,22 @@ impl Running<'_> {
             }
             let next = [end, watched.then_some(events_at)].into_iter().flatten().fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
-                Woken::Stop => return Ok(()),
+                Woken::Stop => {
+                    // The launcher's word came before its signal, and may be noticed after it.
+                    if self.has_word_to_drain() {
+                        self.drain();
+                    }
+                    return Ok(());
+                }
                 Woken::Finished(components) => {
                     self.finished(components);
                     if self.socket.is_none() {
+                        self.drain();
                         end.get_or_insert(Instant::now() + SETTLE);
                     }
                 }
-                Woken::Word => {}
+                Woken::Word { drain } if drain => self.drain(),
+                Woken::Word { .. } => {}
                 Woken::Time if watched && Instant::now() >= events_at && Instant::now() < counters_at => {
                     self.instances.iter_mut().for_each(|i| i.log_events(self.account));
                     events_at = Instant::now() + EVENTS;
@@ -347,10 +376,26 @@ impl Running<'_> {
         }
     }
 
+    /// Nothing new comes from what has finished: timers are not to repeat the last of it.
+    fn drain(&mut self) {
+        if !std::mem::replace(&mut self.draining, true) {
+            self.instances.iter().for_each(Instance::drain);
+            self.send_vital(Record::Draining { at_ns: MonotonicNs::now().0 });
+        }
+    }
+
     fn finished(&self, components: Vec<Arc<str>>) {
         for component in components {
             self.send_vital(Record::Finished { component: component.to_string() });
         }
+    }
+
+    fn has_word_to_drain(&self) -> bool {
+        let Some(mut socket) = self.socket else { return false };
+        let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
+        let waits = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
+        let mut bytes = [0u8; 64];
+        waits && socket.read(&mut bytes).is_ok_and(|n| bytes[..n].contains(&DRAIN))
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
@@ -374,7 +419,7 @@ impl Running<'_> {
         }
         if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
             return match socket.read(&mut bytes) {
-                Ok(n) if n > 0 => Ok(Woken::Word),
+                Ok(n) if n > 0 => Ok(Woken::Word { drain: bytes[..n].contains(&DRAIN) }),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
                 _ => Ok(Woken::Stop),

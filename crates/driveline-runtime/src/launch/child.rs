@@ -4,7 +4,7 @@
 use super::death::LastWords;
 use super::gateway::GatewayOptions;
 use super::lines::Lines;
-use super::{Sink, Stream};
+use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid};
@@ -47,6 +47,10 @@ pub(super) struct Child {
     pub(super) ended: Option<ExitStatus>,
     /// It was told to end.
     pub(super) told: bool,
+    /// It was killed because it did not end.
+    pub(super) killed: bool,
+    /// When it was started.
+    pub(super) since: Instant,
     pub(super) words: LastWords,
     /// It is stopped (SIGSTOP) and does nothing.
     pub(super) stopped: bool,
@@ -101,6 +105,9 @@ impl Child {
     fn spawn(mut command: Command, module: &str, first_line: Option<&str>) -> io::Result<Self> {
         let (mut ours, theirs) = UnixStream::pair()?;
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        for variable in service_manager::VARIABLES {
+            command.env_remove(variable);
+        }
         let mut process = command.spawn()?;
         // The command still holds the other end of the socket, which must close when the process ends.
         drop(command);
@@ -133,6 +140,8 @@ impl Child {
             ready: false,
             ended: None,
             told: false,
+            killed: false,
+            since: Instant::now(),
             words: LastWords::default(),
             stopped: false,
             busy: None,
@@ -169,6 +178,13 @@ impl Child {
     pub(super) fn go(&mut self) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(b"go\n");
+        }
+    }
+
+    /// The word that a component of the run has finished.
+    pub(super) fn drain(&mut self) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(b"drain\n");
         }
     }
 

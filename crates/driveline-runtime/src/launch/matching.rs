@@ -12,38 +12,68 @@ use std::time::Duration;
 /// Time for one round of asking everybody; who is slower is asked again in the next.
 const ASK: Duration = Duration::from_millis(100);
 
-/// A connection that the graph wants and that does not exist.
+/// A connection that the graph wants and that does not exist. Displays for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Edge {
-    topic: String,
-    publisher: String,
-    subscription: String,
-    /// What the subscription says about publishers that do not match.
-    reason: Option<String>,
+pub struct Unconnected {
+    /// The topic.
+    pub topic: String,
+    /// Component that publishes.
+    pub publisher: String,
+    /// Component that subscribes.
+    pub subscription: String,
+    /// The likely reason.
+    pub why: String,
 }
 
-impl fmt::Display for Edge {
+impl Unconnected {
+    fn is_same(&self, other: &Self) -> bool {
+        (&self.topic, &self.publisher, &self.subscription) == (&other.topic, &other.publisher, &other.subscription)
+    }
+}
+
+impl fmt::Display for Unconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { topic, publisher, subscription, reason } = self;
-        write!(f, "topic '{topic}': '{subscription}' does not receive from '{publisher}'")?;
-        match reason {
-            Some(reason) => write!(f, ": {reason}"),
-            None => write!(f, "; see `driveline topic info {topic}`"),
-        }
+        let Self { topic, publisher, subscription, why } = self;
+        write!(f, "topic '{topic}': '{subscription}' does not receive from '{publisher}': {why}")
     }
 }
 
 /// The connections between modules that run `here` and do not exist yet.
-pub(super) fn unmatched(graph: &ResolvedGraph, here: impl Fn(&str) -> bool, domain_dir: &Path) -> Vec<Edge> {
-    let wanted = wanted(graph, here);
-    if wanted.is_empty() {
-        return wanted;
-    }
-    let participants = driveline_shm::list(domain_dir, ASK).unwrap_or_default();
-    missing(wanted, &participants)
+pub(super) fn unmatched(graph: &ResolvedGraph, here: impl Fn(&str) -> bool, domain_dir: &Path) -> Vec<Unconnected> {
+    missing(wanted(graph, here), domain_dir)
 }
 
-fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Edge> {
+/// Takes those that exist now out of the connections that did not, and returns them.
+pub(super) fn found(unconnected: &mut Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
+    let before = std::mem::take(unconnected);
+    *unconnected = missing(before.clone(), domain_dir);
+    before.into_iter().filter(|e| !unconnected.iter().any(|u| u.is_same(e))).collect()
+}
+
+/// Takes the connection that a component's port reports out of those that did not exist, and returns it.
+pub(super) fn reported(
+    unconnected: &mut Vec<Unconnected>,
+    graph: &ResolvedGraph,
+    component: &str,
+    port: &str,
+    peer: &str,
+) -> Vec<Unconnected> {
+    if unconnected.is_empty() {
+        return Vec::new();
+    }
+    let Some((_, c)) = graph.components().find(|(_, c)| c.name.as_str() == component) else { return Vec::new() };
+    let input = c.inputs.iter().find(|i| i.port == port).map(|i| (i.topic.as_str(), peer, component));
+    let output = c.outputs.iter().find(|o| o.port == port).map(|o| (o.topic.as_str(), component, peer));
+    let is = |e: &Unconnected| {
+        let edge = (e.topic.as_str(), e.publisher.as_str(), e.subscription.as_str());
+        input == Some(edge) || output == Some(edge)
+    };
+    let (found, rest) = std::mem::take(unconnected).into_iter().partition(is);
+    *unconnected = rest;
+    found
+}
+
+fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected> {
     let mut edges = Vec::new();
     for (topic, resolved) in graph.topics.iter().filter(|(_, t)| t.reach >= Reach::Host) {
         let components = || graph.components().filter(|(m, _)| here(m.name.as_str()));
@@ -53,7 +83,7 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Edge> {
                 let by_pointer = resolved.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Protobuf);
                 if !by_pointer || from.name != to.name {
                     let (topic, publisher, subscription) = (topic.to_string(), publisher.name.to_string(), subscription.name.to_string());
-                    edges.push(Edge { topic, publisher, subscription, reason: None });
+                    edges.push(Unconnected { topic, publisher, subscription, why: String::new() });
                 }
             }
         }
@@ -61,16 +91,99 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Edge> {
     edges
 }
 
-fn missing(wanted: Vec<Edge>, participants: &[ParticipantInfo]) -> Vec<Edge> {
-    let matched = |e: &Edge| {
+fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
+    if wanted.is_empty() {
+        return wanted;
+    }
+    let participants = driveline_shm::list(domain_dir, ASK).unwrap_or_default();
+    let matched = |e: &Unconnected| {
         let mut publishers = participants.iter().flat_map(|p| &p.publishers).filter(|p| p.topic == e.topic && p.node == e.publisher);
         publishers.any(|p| p.matches.iter().any(|m| m.node == e.subscription))
     };
-    let mut missing: Vec<Edge> = wanted.into_iter().filter(|e| !matched(e)).collect();
+    let mut missing: Vec<Unconnected> = wanted.into_iter().filter(|e| !matched(e)).collect();
     for e in &mut missing {
-        let mut subscriptions =
-            participants.iter().flat_map(|p| &p.subscriptions).filter(|s| s.topic == e.topic && s.node == e.subscription);
-        e.reason = subscriptions.find_map(|s| s.refusals.first().cloned());
+        let of_topic = |p: &&driveline_shm::SubscriptionInfo| p.topic == e.topic && p.node == e.subscription;
+        let refusal = participants.iter().flat_map(|p| &p.subscriptions).filter(of_topic).find_map(|s| s.refusals.first());
+        if let Some(text) = refusal {
+            text.strip_prefix(&format!("topic '{}': ", e.topic)).unwrap_or(text).clone_into(&mut e.why);
+        } else if e.why.is_empty() {
+            // Later an end may have gone, which is not the reason.
+            e.why = likely(e, &participants, domain_dir);
+        }
     }
     missing
+}
+
+/// The likely reason why a connection does not exist, if no end says one.
+fn likely(e: &Unconnected, participants: &[ParticipantInfo], domain_dir: &Path) -> String {
+    let Unconnected { topic, publisher, subscription, .. } = e;
+    let publishes = participants.iter().flat_map(|p| &p.publishers).any(|p| p.topic == *topic && p.node == *publisher);
+    let subscribes = participants.iter().flat_map(|p| &p.subscriptions).any(|s| s.topic == *topic && s.node == *subscription);
+    let missing = match (publishes, subscribes) {
+        (true, true) => {
+            return format!(
+                "both are there, and neither says why; `driveline topic info {topic}` shows QoS, pins and access while they run"
+            );
+        }
+        (false, _) => publisher,
+        (true, false) => subscription,
+    };
+    format!(
+        "'{missing}' is not seen in {}; its module uses another directory (`environment:`, a private /tmp or /run), or does not answer",
+        domain_dir.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline::{Context, ContextOptions, PublisherOptions, SubscriptionOptions};
+    use std::time::Instant;
+
+    /// Only a failure takes that long.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Asks until the first connection has this reason.
+    fn reason(edges: &[Unconnected], domain_dir: &Path, part: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let missing = missing(edges.to_vec(), domain_dir);
+            if missing.first().is_some_and(|e| e.why.contains(part)) {
+                return;
+            }
+            assert!(Instant::now() < end, "{part:?} is no reason of {missing:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_connection_has_a_likely_reason_and_is_found_when_it_comes_late() {
+        let dir = tempfile::tempdir().unwrap();
+        let domain_dir = dir.path().join("domain");
+        let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain_dir.clone()) }).unwrap();
+        let edge = Unconnected { topic: "a".into(), publisher: "counter".into(), subscription: "relay".into(), why: String::new() };
+        let mut edges = vec![edge];
+
+        let (one, two) = (context("one"), context("two"));
+        reason(&edges, &domain_dir, "'counter' is not seen in");
+        let options = || PublisherOptions { reach: Reach::Host, ..PublisherOptions::default() };
+        let publisher = one.node("counter").unwrap().bytes_publisher("a", "raw", options()).unwrap();
+        reason(&edges, &domain_dir, "'relay' is not seen in");
+        let node = two.node("relay").unwrap();
+        let wants = |encoding| {
+            let options = SubscriptionOptions { reach: Reach::Host, ..SubscriptionOptions::default() };
+            node.bytes_subscription("a", encoding, options).unwrap()
+        };
+        let of_another_type = wants("another");
+        reason(&edges, &domain_dir, "raw");
+        assert_eq!(found(&mut edges, &domain_dir), []);
+        drop(of_another_type);
+
+        let subscription = wants("raw");
+        let end = Instant::now() + PATIENCE;
+        while found(&mut edges, &domain_dir).is_empty() {
+            assert!(Instant::now() < end, "{edges:?}");
+        }
+        assert_eq!(edges, []);
+        drop((publisher, subscription));
+    }
 }

@@ -9,7 +9,9 @@
 //! started and left in its group is killed once it has ended. A launcher that is killed takes nobody's word with it: the
 //! modules see their end of the account's socket close, and end, if need be without a component that hangs.
 //!
-//! Not here: restarts, and what people see of a run ([`Sink`]).
+//! Restarts are decided by a state machine without clock and processes, `supervisor.rs` (`docs/protocols/supervision.md`).
+//!
+//! Not here: what people see of a run ([`Sink`]).
 
 mod build;
 mod child;
@@ -20,19 +22,21 @@ mod interrupt;
 mod lines;
 mod matching;
 mod options;
-mod restarts;
 mod run;
+mod service_manager;
+mod supervisor;
 
 pub use build::Build;
 pub use death::{Death, When};
 pub use describe::{GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host, find_ros2_gateway};
 pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
+pub use matching::Unconnected;
 pub use options::LaunchOptions;
 pub use run::{LaunchError, run};
 
 use crate::account::{Call, CallPlace, Record};
-use gateway::Called;
+use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
 
@@ -76,6 +80,15 @@ pub enum Event {
     Unmatched {
         /// Topic, both ends and the reason, for people.
         edge: String,
+    },
+    /// Two ends of a host topic have found each other after the start.
+    Matched {
+        /// Topic.
+        topic: String,
+        /// Component that publishes.
+        publisher: String,
+        /// Component that subscribes.
+        subscription: String,
     },
     /// All modules are ready and were told to start.
     Running,
@@ -130,12 +143,35 @@ pub enum Event {
         /// Whether it was told to.
         expected: bool,
     },
-    /// The gateway has ended and is started again.
+    /// A process has ended and is started again.
     Restarts {
-        /// What.
+        /// Module.
         module: String,
-        /// In how many seconds.
-        after_s: u64,
+        /// Pause until then, in milliseconds.
+        after_ms: u64,
+    },
+    /// A restarted module is ready, and works again.
+    Recovered {
+        /// Module.
+        module: String,
+        /// Its new process.
+        pid: u32,
+        /// Time since the end of the old one, in milliseconds.
+        after_ms: u64,
+    },
+    /// A module was not ready in time; its process is ended.
+    NotReady {
+        /// Module.
+        module: String,
+        /// The time that it had, in milliseconds.
+        within_ms: u64,
+    },
+    /// A module has ended and is not started again; the others go on.
+    Down {
+        /// Module.
+        module: String,
+        /// Why, for people.
+        why: String,
     },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
@@ -151,6 +187,9 @@ impl fmt::Display for Event {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
+            Self::Matched { topic, publisher, subscription } => {
+                write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
+            }
             Self::Running => f.write_str("all modules are ready; running"),
             Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
             Self::Stopping => f.write_str("stopping"),
@@ -175,9 +214,18 @@ impl fmt::Display for Event {
             }
             Self::Ended { death, expected: true } => write!(f, "{} has ended ({})", Called(&death.module), death.how),
             Self::Ended { death, expected: false } => death.fmt(f),
-            Self::Restarts { module, after_s } => {
-                write!(f, "'{module}' is started again in {after_s} s; until then nothing that it carries comes or goes")
+            Self::Restarts { module, after_ms: 0 } => write!(f, "{} is started again", Called(module)),
+            Self::Restarts { module, after_ms } => {
+                write!(f, "{} is started again in {} s", Called(module), *after_ms as f64 / 1e3)?;
+                if is_gateway(module) { f.write_str("; until then nothing that it carries comes or goes") } else { Ok(()) }
             }
+            Self::Recovered { module, pid, after_ms } => {
+                write!(f, "{} works again as process {pid}, {after_ms} ms after its end", Called(module))
+            }
+            Self::NotReady { module, within_ms } => {
+                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)
+            }
+            Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
             Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),
         }
     }
@@ -202,6 +250,17 @@ pub enum End {
     },
 }
 
+/// A module that did not run any more when the run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Down {
+    /// Module.
+    pub module: String,
+    /// Its last end; none if it never started.
+    pub death: Option<Death>,
+    /// Why it was not started again, for people.
+    pub why: String,
+}
+
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -209,6 +268,12 @@ pub struct Outcome {
     pub end: End,
     /// Modules that had to be killed.
     pub killed: Vec<String>,
+    /// Modules that had failed and did not run any more when the run ended.
+    pub down: Vec<Down>,
     /// Lines of the account that could not be read.
     pub unreadable: u64,
+    /// Connections of the graph between host topics' ends that never existed.
+    pub unconnected: Vec<Unconnected>,
+    /// Modules that were stopped (SIGSTOP or the like) when the run was to end.
+    pub stopped: Vec<String>,
 }

@@ -3,20 +3,21 @@
 
 use super::child::{Child, Source, Start};
 use super::death::{Death, When, help, how_it_ended};
-use super::gateway::is_gateway;
-use super::matching::{self, Edge};
+use super::gateway::{GatewayOptions, is_gateway};
+use super::matching::{self, Unconnected};
 use super::options::LaunchOptions;
-use super::restarts::Restarts;
-use super::{End, Event, Interrupt, Outcome, Sink};
+use super::service_manager::ServiceManager;
+use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
+use super::{Down, End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
-use crate::graph::{ResolvedGraph, ResolvedModule};
+use crate::graph::{OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart, ResolvedTrigger, RestartPolicy};
 use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use std::collections::VecDeque;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -24,22 +25,16 @@ use thiserror::Error;
 const STOP_BEHIND: Duration = Duration::from_secs(1);
 /// A module that is not ready after this is told of.
 const WAITING: Duration = Duration::from_secs(3);
+/// Pause before the first restart of a gateway.
+const GATEWAY_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two looks at whether the modules have found each other.
 const MATCH_AGAIN: Duration = Duration::from_millis(10);
+/// The same while the graph runs without some of the connections.
+const MATCH_LATER: Duration = Duration::from_secs(1);
 
 /// A run could not be started or watched. Processes that were started have been ended.
 #[derive(Debug, Error)]
 pub enum LaunchError {
-    /// A process could not be started.
-    #[error("cannot start module '{module}' with {}: {source}", host.display())]
-    Spawn {
-        /// Module.
-        module: String,
-        /// The program.
-        host: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
     /// The launcher cannot wait for its processes.
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
@@ -54,59 +49,82 @@ pub enum LaunchError {
 /// [`LaunchError`]; a module that fails is not one but an [`Outcome`].
 pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt, sink: &mut dyn Sink) -> Result<Outcome, LaunchError> {
     let wanted = |name: &str| options.modules.as_ref().is_none_or(|m| m.iter().any(|w| w == name));
-    let mut children = Vec::new();
-    for gateway in &options.gateways {
-        match Child::start_gateway(gateway) {
-            Ok(child) => {
-                sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
-                children.push(child);
-            }
-            Err(source) => return Err(LaunchError::Spawn { module: gateway.name.into(), host: gateway.program.clone(), source }),
-        }
-    }
-    let gateways = children.len();
-    for module in graph.modules.iter().filter(|m| wanted(m.name.as_str())) {
-        let start = Start {
-            host: &options.host,
-            host_arguments: &options.host_arguments,
-            graph: &graph.file,
-            module: module.name.as_str(),
-            set: &options.set,
-            domain_dir: &options.domain_dir,
-            environment: &module.environment,
-            // The launcher's own patience ends first, so that it can say so.
-            stop_within: options.grace + STOP_BEHIND,
-        };
-        match Child::start(&start) {
-            Ok(child) => {
-                sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
-                children.push(child);
-            }
-            // The children that exist are ended as they are dropped.
-            Err(source) => return Err(LaunchError::Spawn { module: module.name.to_string(), host: options.host.clone(), source }),
-        }
-    }
-    if children.is_empty() {
+    let mut programs: Vec<Program<'_>> = options.gateways.iter().map(Program::Gateway).collect();
+    programs.extend(graph.modules.iter().filter(|m| wanted(m.name.as_str())).map(Program::Module));
+    if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
-    let phase = Phase::Starting { until: Instant::now() + options.ready_within };
+    let processes =
+        programs.iter().map(|program| Process { program: *program, child: None, death: None, late: None, ended_at: None }).collect();
     let launcher = Launcher {
         graph,
         options,
         interrupt,
         sink,
-        children,
-        phase,
+        supervisor: Supervisor::new(programs.iter().map(|p| rules(p, &programs, options)).collect()),
+        processes,
+        phase: Phase::Starting,
         end: None,
         interrupted_at: None,
         killed: Vec::new(),
+        down: Vec::new(),
+        unreadable: 0,
+        unconnected: Vec::new(),
+        match_at: Instant::now(),
+        stopped: Vec::new(),
         finished: Vec::new(),
         slowest: Duration::ZERO,
-        restarts: Restarts::new(gateways),
+        slowest_timer: slowest_timer(graph, wanted),
         began: Instant::now(),
         tick_at: Instant::now(),
+        service_manager: ServiceManager::new(),
     };
     launcher.run()
+}
+
+/// A process of a run.
+#[derive(Clone, Copy)]
+enum Program<'a> {
+    Gateway(&'a GatewayOptions),
+    Module(&'a ResolvedModule),
+}
+
+impl Program<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Gateway(gateway) => gateway.name,
+            Self::Module(module) => module.name.as_str(),
+        }
+    }
+}
+
+fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) -> Rules {
+    // Modules that are not started here are somebody else's to wait for.
+    let places = |names: &[String]| names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect();
+    match program {
+        Program::Module(module) => Rules {
+            restart: module.restart.clone(),
+            ready_within: module.ready_within.unwrap_or(options.ready_within),
+            grace: options.grace,
+            depends_on: places(&module.depends_on),
+            restart_with: places(&module.restart_with),
+            gateway: false,
+        },
+        Program::Gateway(_) => Rules {
+            restart: ResolvedRestart {
+                policy: RestartPolicy::Always,
+                backoff: GATEWAY_PAUSE,
+                max: None,
+                window: Duration::ZERO,
+                on_exhausted: None,
+            },
+            ready_within: options.ready_within,
+            grace: options.grace,
+            depends_on: Vec::new(),
+            restart_with: Vec::new(),
+            gateway: true,
+        },
+    }
 }
 
 /// Other modules that publish what a module reads, in the order of the graph.
@@ -116,12 +134,19 @@ fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
     graph.modules.iter().filter(|m| m.name.as_str() != module && feeds(m)).map(|m| m.name.as_str()).collect()
 }
 
+/// The longest period with which a component of these modules reads its inputs.
+fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Duration {
+    let period = |c: &ResolvedComponent| match c.trigger {
+        ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),
+        _ => None,
+    };
+    graph.components().filter(|(m, _)| wanted(m.name.as_str())).filter_map(|(_, c)| period(c)).max().unwrap_or_default()
+}
+
 /// Where a run stands.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    Starting {
-        until: Instant,
-    },
+    Starting,
     /// All are ready; `next` is when to look again whether they have found each other.
     Matching {
         next: Instant,
@@ -133,11 +158,35 @@ enum Phase {
         active: Instant,
         until: Instant,
     },
-    /// Child `at` was told to end; the ones after it have ended.
+    /// Process `at` was told to end; the ones after it have ended.
     Stopping {
         at: usize,
         until: Instant,
     },
+}
+
+/// One process of the run, and its predecessor's end.
+struct Process<'a> {
+    program: Program<'a>,
+    /// The newest one; it stays after its end, until the next is started.
+    child: Option<Child>,
+    /// The last end that nobody asked for.
+    death: Option<Death>,
+    /// It was not ready in time and is being ended for that.
+    late: Option<Death>,
+    /// When the last one ended, until the next is ready.
+    ended_at: Option<Instant>,
+}
+
+impl Process<'_> {
+    /// The process, if it has not ended.
+    fn alive(&mut self) -> Option<&mut Child> {
+        self.child.as_mut().filter(|c| c.ended.is_none())
+    }
+
+    fn is_alive(&self) -> bool {
+        self.child.as_ref().is_some_and(|c| c.ended.is_none())
+    }
 }
 
 struct Launcher<'a> {
@@ -145,26 +194,37 @@ struct Launcher<'a> {
     options: &'a LaunchOptions,
     interrupt: &'a Interrupt,
     sink: &'a mut dyn Sink,
-    children: Vec<Child>,
+    supervisor: Supervisor,
+    processes: Vec<Process<'a>>,
     phase: Phase,
     end: Option<End>,
-    /// When somebody wanted the end last.
+    /// When the end was asked for last.
     interrupted_at: Option<Instant>,
     killed: Vec<String>,
+    down: Vec<Down>,
+    /// Unreadable lines of processes that were replaced.
+    unreadable: u64,
+    /// Connections that have not existed so far, and when to look again.
+    unconnected: Vec<Unconnected>,
+    match_at: Instant,
+    /// Modules that were stopped when the run was to end.
+    stopped: Vec<String>,
     /// What finished components publish.
     finished: Vec<TopicId>,
     /// The longest call of a callback so far.
     slowest: Duration,
-    /// Of gateways, which are the first children.
-    restarts: Restarts,
+    /// The longest period of timers that read inputs.
+    slowest_timer: Duration,
     began: Instant,
     tick_at: Instant,
+    service_manager: ServiceManager,
 }
 
 impl Launcher<'_> {
     fn run(mut self) -> Result<Outcome, LaunchError> {
         let mut records = Vec::new();
-        while self.children.iter().any(|c| c.ended.is_none()) || self.restarts_again() {
+        self.step(Input::Time);
+        while self.processes.iter().any(Process::is_alive) || self.supervisor.pending() {
             let ready = self.wait()?;
             if self.interrupt.take() > 0 {
                 self.interrupted();
@@ -175,42 +235,199 @@ impl Launcher<'_> {
             if self.interrupt.take_suspend() {
                 self.sink.event(&Event::NotSuspended);
             }
-            for (child, source) in ready {
+            for (process, source) in ready {
                 if source == Source::Death {
-                    self.death(child, &mut records)?;
-                } else {
-                    self.children[child].read(source, self.sink, &mut records);
+                    self.death(process, &mut records)?;
+                } else if let Some(child) = &mut self.processes[process].child {
+                    child.read(source, self.sink, &mut records);
                 }
                 for record in records.drain(..) {
-                    self.record(child, record);
+                    self.record(process, record);
                 }
             }
             self.advance();
         }
-        let unreadable = self.children.iter().map(Child::unreadable).sum();
+        let unreadable = self.unreadable + self.processes.iter().filter_map(|p| p.child.as_ref()).map(Child::unreadable).sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
-        Ok(Outcome { end, killed: self.killed, unreadable })
+        let Self { killed, down, unconnected, stopped, .. } = self;
+        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped })
     }
 
-    /// How long nothing must happen until a run is over whose source has finished.
+    /// Reports an event to the supervisor and does what it decides.
+    fn step(&mut self, input: Input) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for action in self.supervisor.step(self.began.elapsed(), input) {
+                match action {
+                    Action::Start(i) => {
+                        if let Err(source) = self.start(i) {
+                            self.not_started(i, &source);
+                            inputs.push_back(Input::Ended { process: i, ok: false });
+                        }
+                    }
+                    Action::Terminate(i) => self.terminate(i),
+                    Action::Kill(i) => self.kill(i, &format!("did not stop within {:?}", self.options.grace)),
+                    Action::NotReady(i) => self.not_ready(i),
+                    Action::Restart { process, after } => {
+                        let module = self.name(process);
+                        let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                        self.sink.event(&Event::Restarts { module, after_ms });
+                    }
+                    Action::Down { process, why } => self.stays_down(process, why),
+                    Action::StopRun(i) => {
+                        self.end_because_of(i);
+                        self.stop();
+                    }
+                }
+            }
+        }
+    }
+
+    fn name(&self, process: usize) -> String {
+        self.processes[process].program.name().to_owned()
+    }
+
+    fn start(&mut self, process: usize) -> io::Result<()> {
+        let child = match self.processes[process].program {
+            Program::Gateway(gateway) => Child::start_gateway(gateway)?,
+            Program::Module(module) => Child::start(&Start {
+                host: &self.options.host,
+                host_arguments: &self.options.host_arguments,
+                graph: &self.graph.file,
+                module: module.name.as_str(),
+                set: &self.options.set,
+                domain_dir: &self.options.domain_dir,
+                environment: &module.environment,
+                // The launcher's own patience ends first, so that it can say so.
+                stop_within: self.options.grace + STOP_BEHIND,
+            })?,
+        };
+        self.sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
+        let old = self.processes[process].child.replace(child);
+        self.unreadable += old.map_or(0, |old| old.unreadable());
+        Ok(())
+    }
+
+    /// The system did not make the process.
+    fn not_started(&mut self, process: usize, source: &io::Error) {
+        let program = match self.processes[process].program {
+            Program::Gateway(gateway) => &gateway.program,
+            Program::Module(_) => &self.options.host,
+        };
+        let death = Death {
+            module: self.name(process),
+            pid: 0,
+            how: format!("could not be started with {}: {source}", program.display()),
+            exit_code: None,
+            signal: None,
+            when: self.when(),
+            cause: None,
+            help: None,
+        };
+        self.sink.event(&Event::Ended { death: death.clone(), expected: false });
+        self.processes[process].death = Some(death);
+    }
+
+    fn terminate(&mut self, process: usize) {
+        if let Some(child) = self.processes[process].alive() {
+            child.told = true;
+            child.signal(Signal::TERM);
+            if child.stopped {
+                child.signal(Signal::CONT);
+            }
+        }
+    }
+
+    fn not_ready(&mut self, process: usize) {
+        let within = match self.processes[process].program {
+            Program::Module(module) => module.ready_within,
+            Program::Gateway(_) => None,
+        };
+        let within_ms = u64::try_from(within.unwrap_or(self.options.ready_within).as_millis()).unwrap_or(u64::MAX);
+        let module = self.name(process);
+        self.sink.event(&Event::NotReady { module: module.clone(), within_ms });
+        let p = &mut self.processes[process];
+        let doing = p.child.as_ref().and_then(Child::busy_call).map(|call| format!("it was in {call}"));
+        p.late = Some(Death {
+            module,
+            pid: p.child.as_ref().map_or(0, Child::pid),
+            how: format!("was not ready within {} s", within_ms as f64 / 1e3),
+            exit_code: None,
+            signal: None,
+            when: When::Starting,
+            cause: doing,
+            help: None,
+        });
+    }
+
+    fn stays_down(&mut self, process: usize, why: DownReason) {
+        let module = self.name(process);
+        let p = &self.processes[process];
+        // Ended together with another one, in order, and the run ended before its new start.
+        if why == DownReason::RunStops && p.death.is_none() {
+            return;
+        }
+        let why = match (why, p.program) {
+            (DownReason::Exhausted, Program::Module(m)) => {
+                format!("it was restarted {} times within {} s (`restart: max`)", m.restart.max.unwrap_or(0), m.restart.window.as_secs())
+            }
+            (DownReason::Dependency(other), _) => format!("it depends on '{}', which is down", self.processes[other].program.name()),
+            (DownReason::RunStops, _) => "the run ended before its restart".to_owned(),
+            (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => "it ended by itself (`restart: policy`)".to_owned(),
+            _ => "the graph does not restart it (`restart:`)".to_owned(),
+        };
+        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. }) || self.continues_without(process);
+        if goes_on {
+            self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
+            self.service_manager.status(&format!("running without module '{module}': {why}"));
+        }
+        self.down.push(Down { module, death: self.processes[process].death.clone(), why });
+    }
+
+    fn continues_without(&self, process: usize) -> bool {
+        let Program::Module(module) = self.processes[process].program else { return false };
+        module.restart.on_exhausted == Some(OnExhausted::ContinueWithout)
+    }
+
+    /// The run ends because `process` stays down.
+    fn end_because_of(&mut self, process: usize) {
+        if matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
+            return;
+        }
+        // A module that was never started has no end of its own: that of the one it depends on is the cause.
+        let death = self.processes[process].death.clone().or_else(|| self.down.iter().find_map(|d| d.death.clone()));
+        if let Some(death) = death.filter(|_| !self.processes[process].is_alive()) {
+            self.end = Some(End::Died(death));
+            return;
+        }
+        let doing = |p: &Process<'_>| match p.child.as_ref().and_then(Child::busy_call) {
+            Some(call) => format!("{} ({call})", p.program.name()),
+            None => p.program.name().to_owned(),
+        };
+        let late = |p: &&Process<'_>| p.child.as_ref().is_some_and(|c| c.ended.is_none() && !c.ready);
+        self.end = Some(End::NotReady { modules: self.processes.iter().filter(late).map(doing).collect() });
+    }
+
+    /// How long nothing must happen until a run is over whose source has finished: a timer may still have to read it.
     fn quiet(&self) -> Duration {
-        self.options.quiet + self.slowest
+        self.options.quiet + self.slowest + self.slowest_timer
     }
 
     /// Sleeps until something happens and says what.
     fn wait(&mut self) -> io::Result<Vec<(usize, Source)>> {
         let next = match self.phase {
-            Phase::Running => self.tick_at,
-            Phase::Starting { until } | Phase::Stopping { until, .. } => until.min(self.tick_at),
+            Phase::Running | Phase::Starting => self.tick_at,
+            Phase::Stopping { until, .. } => until.min(self.tick_at),
             Phase::Matching { next, .. } => next.min(self.tick_at),
             Phase::Settling { active, until } => until.min(active + self.quiet()).min(self.tick_at),
         };
+        let next = self.supervisor.next().map_or(next, |due| next.min(self.began + due));
         let left = next.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut what = Vec::new();
         let mut fds: Vec<PollFd<'_>> = self.interrupt.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let of_children = fds.len()..;
-        for (i, child) in self.children.iter().enumerate() {
+        for (i, child) in self.processes.iter().enumerate().filter_map(|(i, p)| Some((i, p.child.as_ref()?))) {
             for (source, fd, flags) in child.sources() {
                 what.push((i, source));
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -224,18 +441,22 @@ impl Launcher<'_> {
         Ok(what.into_iter().zip(&fds[of_children]).filter(|(_, fd)| !fd.revents().is_empty()).map(|(w, _)| w).collect())
     }
 
-    fn record(&mut self, child: usize, mut record: Record) {
+    fn record(&mut self, process: usize, mut record: Record) {
         if let Record::Busy { for_ms, .. } = &mut record {
             // A module can say anything, and nothing has lasted longer than the run.
             *for_ms = (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
-        let module = self.children[child].module.clone();
+        let Some(child) = &mut self.processes[process].child else { return };
+        let module = child.module.clone();
         match &record {
-            Record::Ready => self.children[child].ready = true,
-            Record::Asked => self.children[child].words.asked = true,
-            Record::Failed { call, text } => self.children[child].words.failed = Some((call.clone(), text.clone())),
-            Record::Crash { signal, call } => self.children[child].words.crash = Some((*signal, call.clone())),
-            Record::Busy { call, for_ms } if self.children[child].busy(call, *for_ms) => {
+            Record::Ready => {
+                child.ready = true;
+                self.ready(process);
+            }
+            Record::Asked => child.words.asked = true,
+            Record::Failed { call, text } => child.words.failed = Some((call.clone(), text.clone())),
+            Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
                 self.sink.event(&Event::Busy { module: module.clone(), call, for_s: for_ms / 1000, when });
             }
@@ -243,15 +464,21 @@ impl Launcher<'_> {
                 self.sink.event(&Event::Finished { module: module.clone(), component: component.clone() });
                 let outputs = self.graph.components().filter(|(_, c)| c.name.as_str() == component).flat_map(|(_, c)| &c.outputs);
                 self.finished.extend(outputs.map(|o| o.topic.id()));
-                if matches!(self.phase, Phase::Starting { .. } | Phase::Matching { .. } | Phase::Running) {
+                if matches!(self.phase, Phase::Starting | Phase::Matching { .. } | Phase::Running) {
                     self.end = Some(End::Finished { component: component.clone() });
+                    if matches!(self.phase, Phase::Running) {
+                        self.processes.iter_mut().filter_map(Process::alive).filter(|c| !is_gateway(&c.module)).for_each(Child::drain);
+                    }
                     let now = Instant::now();
                     self.phase = Phase::Settling { active: now, until: now + self.options.settle + self.slowest };
                 }
             }
+            Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
                 self.slowest = self.slowest.max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
-                let from_finished = |i: &InputAccount| i.triggered && i.origins.iter().any(|o| self.finished.contains(&o.topic));
+                // What a timer reads again is nothing new.
+                let from_finished =
+                    |i: &InputAccount| (i.triggered || i.fresh) && i.origins.iter().any(|o| self.finished.contains(&o.topic));
                 if let Phase::Settling { active, .. } = &mut self.phase
                     && call.inputs.iter().any(from_finished)
                 {
@@ -263,23 +490,40 @@ impl Launcher<'_> {
         self.sink.record(&module, record);
     }
 
-    fn death(&mut self, child: usize, records: &mut Vec<Record>) -> io::Result<()> {
-        let Some(status) = self.children[child].reap(self.sink, records)? else { return Ok(()) };
+    fn ready(&mut self, process: usize) {
+        self.step(Input::Ready(process));
+        if !matches!(self.phase, Phase::Running | Phase::Settling { .. }) {
+            return;
+        }
+        // The others run already.
+        let p = &mut self.processes[process];
+        let Some(child) = p.child.as_mut() else { return };
+        child.go();
+        let after = p.ended_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        let event = Event::Recovered { module: child.module.clone(), pid: child.pid(), after_ms: after.as_millis() as u64 };
+        self.sink.event(&event);
+    }
+
+    fn death(&mut self, process: usize, records: &mut Vec<Record>) -> io::Result<()> {
+        let Some(child) = &mut self.processes[process].child else { return Ok(()) };
+        let Some(status) = child.reap(self.sink, records)? else { return Ok(()) };
         let when = self.when();
         // Its last words may have been waiting in the socket.
         for record in records.drain(..) {
-            self.record(child, record);
+            self.record(process, record);
         }
-        let c = &self.children[child];
+        let stopping = matches!(self.phase, Phase::Stopping { .. });
+        let with_the_run = matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
+        let Some(c) = &mut self.processes[process].child else { return Ok(()) };
         // Its own patience with a component has ended just before the launcher's.
         let gave_up = c.told && status.code() == Some(i32::from(host::exit::STUCK));
-        if gave_up && !self.killed.contains(&c.module) {
+        c.killed |= gave_up;
+        if gave_up && stopping && !self.killed.contains(&c.module) {
             self.killed.push(c.module.clone());
         }
-        let killed = self.killed.contains(&c.module) && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
+        let killed = c.killed && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
         // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
         // before it has come so far as to listen for it. Who ends all processes of a run at once, as systemd does, has told it as well.
-        let with_the_run = matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
         let expected = killed || (c.told || with_the_run) && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
         let set: String = self.options.set.iter().map(|s| format!(" --set '{}'", s.replace('\'', "'\\''"))).collect();
         let (host, file) = (self.options.host.display(), self.graph.file.display());
@@ -305,21 +549,15 @@ impl Launcher<'_> {
             cause: if killed { None } else { c.words.cause(status, c.told, is_gateway(&c.module)) },
             help: help(status, c.pid(), &gdb),
         };
+        let p = &mut self.processes[process];
+        p.ended_at = Some(Instant::now());
+        p.death = p.late.take().or_else(|| (!expected).then(|| death.clone()));
         self.sink.event(&Event::Ended { death: death.clone(), expected });
-        // Without the network the vehicle goes on.
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. });
-        let pause = if !expected && goes_on { self.restarts.ended(child, Instant::now()) } else { None };
-        if let Some(pause) = pause {
-            self.sink.event(&Event::Restarts { module: death.module, after_s: pause.as_secs() });
-        } else if !expected {
-            // The first cause counts, but a crash at the end matters more than that the end was asked for.
-            if !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
-                self.end = Some(End::Died(death));
-            }
-            if !matches!(self.phase, Phase::Stopping { .. }) {
-                self.stop();
-            }
+        // The first cause counts, but a crash at the end matters more than that the end was asked for.
+        if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
+            self.end = Some(End::Died(death));
         }
+        self.step(Input::Ended { process, ok: status.success() });
         Ok(())
     }
 
@@ -330,7 +568,7 @@ impl Launcher<'_> {
         self.interrupted_at = Some(Instant::now());
         if let Phase::Stopping { .. } = self.phase {
             // Asked again: no more patience.
-            for i in 0..self.children.len() {
+            for i in 0..self.processes.len() {
                 self.kill(i, "was interrupted again");
             }
         } else {
@@ -346,97 +584,92 @@ impl Launcher<'_> {
         }
     }
 
-    fn stop(&mut self) {
-        self.sink.event(&Event::Stopping);
-        self.phase = Phase::Stopping { at: self.children.len(), until: Instant::now() };
+    /// Looks whether connections exist by now.
+    fn look_for_late_matches(&mut self, now: Instant) {
+        let found = if self.unconnected.is_empty() { Vec::new() } else { matching::found(&mut self.unconnected, &self.options.domain_dir) };
+        self.report_matches(found);
+        self.match_at = now + MATCH_LATER;
     }
 
-    fn kill(&mut self, child: usize, why: &str) {
-        let c = &mut self.children[child];
-        if c.ended.is_none() && !self.killed.contains(&c.module) {
-            c.told = true;
-            c.signal(Signal::KILL);
-            let doing = c.busy_call().map_or_else(String::new, |call| format!(" ({call})"));
-            let module = c.module.clone();
-            self.sink.event(&Event::Killed { module: module.clone(), why: format!("{why}{doing}") });
+    /// An end reports a match, also in a directory that is not the launcher's.
+    fn matched(&mut self, component: &str, port: &str, peer: &str) {
+        let found = matching::reported(&mut self.unconnected, self.graph, component, port, peer);
+        self.report_matches(found);
+    }
+
+    fn report_matches(&mut self, found: Vec<Unconnected>) {
+        for Unconnected { topic, publisher, subscription, .. } in found {
+            self.sink.event(&Event::Matched { topic, publisher, subscription });
+        }
+    }
+
+    fn stop(&mut self) {
+        self.look_for_late_matches(Instant::now());
+        self.look_at_children();
+        self.stopped = self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.stopped).map(|c| c.module.clone()).collect();
+        self.sink.event(&Event::Stopping);
+        self.service_manager.stopping();
+        self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
+        self.step(Input::Stop);
+    }
+
+    fn kill(&mut self, process: usize, why: &str) {
+        let stopping = matches!(self.phase, Phase::Stopping { .. });
+        let Some(c) = self.processes[process].alive().filter(|c| !c.killed) else { return };
+        (c.told, c.killed) = (true, true);
+        c.signal(Signal::KILL);
+        let doing = c.busy_call().map_or_else(String::new, |call| format!(" ({call})"));
+        let module = c.module.clone();
+        self.sink.event(&Event::Killed { module: module.clone(), why: format!("{why}{doing}") });
+        if stopping {
             self.killed.push(module);
         }
     }
 
     fn when(&self) -> When {
         match self.phase {
-            Phase::Starting { .. } | Phase::Matching { .. } => When::Starting,
+            Phase::Starting | Phase::Matching { .. } => When::Starting,
             Phase::Running | Phase::Settling { .. } => When::Running,
             Phase::Stopping { .. } => When::Stopping,
         }
     }
 
-    /// Whether a gateway is to be started again: without modules there may be no process until then.
-    fn restarts_again(&self) -> bool {
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. });
-        goes_on && self.restarts.pending()
-    }
-
-    /// Starts gateways that have ended again, if it is time.
-    fn restart(&mut self, now: Instant) {
-        for i in self.restarts.due(now) {
-            match Child::start_gateway(&self.options.gateways[i]) {
-                Ok(child) => {
-                    self.sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
-                    self.children[i] = child;
-                    self.restarts.started(i);
-                }
-                Err(_) => self.restarts.failed(i, now),
-            }
-        }
-    }
-
-    /// Tells of modules that do nothing although they should.
+    /// Reports modules that do nothing although they should.
     fn look_at_children(&mut self) {
-        let starting = matches!(self.phase, Phase::Starting { .. });
-        for c in self.children.iter_mut().filter(|c| c.ended.is_none()) {
-            let module = || c.module.clone();
-            let (module, pid) = (module(), c.pid());
+        let stopping = matches!(self.phase, Phase::Stopping { .. });
+        for c in self.processes.iter_mut().filter_map(Process::alive) {
+            let (module, pid) = (c.module.clone(), c.pid());
             match c.look_for_stops() {
                 Some(true) => self.sink.event(&Event::Stopped { module: module.clone(), pid }),
                 Some(false) => self.sink.event(&Event::Continued { module: module.clone() }),
                 None => {}
             }
-            let age = self.began.elapsed();
-            if starting && !c.ready && !c.stopped && age >= WAITING && c.busy_call().is_none() && c.is_due(age) {
+            let age = c.since.elapsed();
+            if !stopping && !c.ready && !c.stopped && age >= WAITING && c.busy_call().is_none() && c.is_due(age) {
                 self.sink.event(&Event::Waiting { module, pid, for_s: age.as_secs() });
             }
         }
     }
 
-    /// Does what time or the state of the children calls for.
+    /// Does what time or the state of the processes calls for.
     fn advance(&mut self) {
         let now = Instant::now();
+        self.service_manager.alive(now);
         if now >= self.tick_at {
             self.look_at_children();
+            if now >= self.match_at {
+                self.look_for_late_matches(now);
+            }
             self.sink.tick();
             self.tick_at = now + self.options.tick;
         }
-        let running = matches!(self.phase, Phase::Running | Phase::Settling { .. });
-        if running {
-            self.restart(now);
-        }
+        self.step(Input::Time);
         match self.phase {
-            Phase::Starting { .. } if self.children.iter().all(|c| c.ready) => {
+            Phase::Starting if self.supervisor.settled() => {
                 self.phase = Phase::Matching { next: now, until: now + self.options.matched_within };
                 self.look_for_matches(now);
             }
             Phase::Matching { next, .. } if now >= next => self.look_for_matches(now),
-            Phase::Starting { until } if now >= until => {
-                let doing = |c: &Child| match c.busy_call() {
-                    Some(call) => format!("{} ({call})", c.module),
-                    None => c.module.clone(),
-                };
-                let modules = self.children.iter().filter(|c| !c.ready).map(doing).collect();
-                self.end = Some(End::NotReady { modules });
-                self.stop();
-                self.advance_stop(now);
-            }
             Phase::Settling { active, until } if now >= until || now >= active + self.quiet() => {
                 self.stop();
                 self.advance_stop(now);
@@ -448,25 +681,28 @@ impl Launcher<'_> {
 
     fn look_for_matches(&mut self, now: Instant) {
         let Phase::Matching { until, .. } = self.phase else { return };
-        let here = |module: &str| self.children.iter().any(|c| c.module == module);
-        let missing: Vec<Edge> = matching::unmatched(self.graph, here, &self.options.domain_dir);
+        let ready = |i: usize| matches!(self.supervisor.state(i), State::Ready { .. });
+        let here = |module: &str| self.processes.iter().enumerate().any(|(i, p)| p.program.name() == module && ready(i));
+        let missing = matching::unmatched(self.graph, here, &self.options.domain_dir);
         if !missing.is_empty() && now < until {
             self.phase = Phase::Matching { next: now + MATCH_AGAIN, until };
             return;
         }
-        for edge in missing {
+        for edge in &missing {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
-        self.children.iter_mut().for_each(Child::go);
+        (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
+        self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.ready).for_each(Child::go);
         self.sink.event(&Event::Running);
+        self.service_manager.running();
         self.phase = Phase::Running;
+        self.step(Input::GraphRuns);
     }
 
-    /// Tells the last child that still runs to end, once those after it have; kills it when its time is up.
+    /// Tells the last process that still runs to end, once those after it have; kills it when its time is up.
     fn advance_stop(&mut self, now: Instant) {
         let Phase::Stopping { at, until } = self.phase else { return };
-        let current = self.children.get(at).filter(|c| c.ended.is_none());
-        if current.is_some() {
+        if self.processes.get(at).is_some_and(Process::is_alive) {
             if now >= until {
                 self.kill(at, &format!("did not stop within {:?}", self.options.grace));
                 // A killed process can take its time only in the kernel.
@@ -474,12 +710,8 @@ impl Launcher<'_> {
             }
             return;
         }
-        let Some(next) = (0..at).rev().find(|i| self.children[*i].ended.is_none()) else { return };
-        self.children[next].told = true;
-        self.children[next].signal(Signal::TERM);
-        if self.children[next].stopped {
-            self.children[next].signal(Signal::CONT);
-        }
+        let Some(next) = (0..at).rev().find(|i| self.processes[*i].is_alive()) else { return };
+        self.terminate(next);
         self.phase = Phase::Stopping { at: next, until: now + self.options.grace };
     }
 }

@@ -2,14 +2,15 @@
 //! A host program whose components are compiled in, in Rust, instead of loaded from shared libraries.
 //!
 //! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
-//! on, and misbehaves when told to; `Printer` prints.
+//! on, and misbehaves when told to; `Planner` reads at its own times; `Printer` prints.
 
 use driveline::service::RawClient;
 use driveline::types::Schema;
-use driveline::{ClientOptions, EndpointEvent, Invocation, Node, ParameterValue, PortEvent, RawPublisher, ServiceOptions};
+use driveline::{ClientOptions, EndpointEvent, Invocation, Node, ParameterValue, PortEvent, RawPublisher, RawSample, ServiceOptions};
 use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline_runtime::host;
+use std::collections::VecDeque;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -58,9 +59,18 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
+                    parameter("keep", 0, "Keep the last samples, as many as this."),
+                    parameter("give_back_ms", 0, "Give them back each time after this time unless 0."),
                     parameter("ask", 0, "Ask about the numbers up to this one, of a service of its own, which refuses even ones."),
                     parameter("spawn", 0, "Start a process that lives long and leave it behind unless 0."),
                 ],
+            },
+            ComponentClass {
+                name: "Planner".into(),
+                doc: "Publishes the newest number that it can read, or 0; for a timer.".into(),
+                inputs: vec![port("in")],
+                outputs: vec![port("out")],
+                parameters: vec![],
             },
             ComponentClass {
                 name: "Printer".into(),
@@ -76,6 +86,7 @@ impl ComponentLibrary for Builtin {
         match class {
             "Counter" => Ok(Box::new(Counter::default())),
             "Relay" => Ok(Box::new(Relay::default())),
+            "Planner" => Ok(Box::new(Planner::default())),
             "Printer" => Ok(Box::new(Printer { name: instance.to_owned(), hang: AtomicI64::new(0), late: AtomicU64::new(0) })),
             _ => Err(LoadError { text: format!("there is no class {class}") }),
         }
@@ -167,6 +178,8 @@ struct Relay {
     take_ms: AtomicU64,
     ask: AtomicI64,
     client: OnceLock<Mutex<RawClient>>,
+    keep: AtomicU64,
+    kept: Arc<Mutex<VecDeque<RawSample>>>,
 }
 
 fn hang() -> ! {
@@ -227,6 +240,16 @@ impl Component for Relay {
         }
         self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
         self.abort_on.store(integer(&io, "abort_on"), Ordering::Relaxed);
+        self.keep.store(integer(&io, "keep").unsigned_abs(), Ordering::Relaxed);
+        if integer(&io, "give_back_ms") != 0 {
+            let kept = self.kept.clone();
+            let period = Duration::from_millis(integer(&io, "give_back_ms").unsigned_abs());
+            let given_back = move |_: &driveline::TimerTick| {
+                kept.lock().map_err(failure)?.clear();
+                Ok(())
+            };
+            io.timers.add(period, given_back).map_err(failure)?;
+        }
         if let Some(output) = io.outputs.pop() {
             let _ = self.output.set(Mutex::new(output));
         }
@@ -257,10 +280,39 @@ impl Component for Relay {
             // Its outcome is for the account.
             let _ = client.call_bytes(&number.to_le_bytes(), Duration::from_secs(60));
         }
+        let keep = usize::try_from(self.keep.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+        if keep > 0 {
+            let mut kept = self.kept.lock().map_err(failure)?;
+            kept.extend(invocation.sample(0).cloned());
+            let surplus = kept.len().saturating_sub(keep);
+            kept.drain(..surplus);
+        }
         match self.output.get().and_then(|o| o.lock().ok()) {
             Some(mut output) => publish(&mut output, number),
             None => Ok(()),
         }
+    }
+
+    fn shutdown(&self) {}
+}
+
+#[derive(Default)]
+struct Planner {
+    output: OnceLock<Mutex<RawPublisher>>,
+}
+
+impl Component for Planner {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        let output = io.outputs.pop().ok_or_else(|| failure("no output"))?;
+        let _ = self.output.set(Mutex::new(output));
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        let newest = invocation.read(0);
+        let bytes = newest.as_ref().and_then(RawSample::payload).and_then(|b| b.try_into().ok());
+        let mut output = self.output.get().ok_or_else(|| failure("no output"))?.lock().map_err(failure)?;
+        publish(&mut output, bytes.map_or(0, u64::from_le_bytes))
     }
 
     fn shutdown(&self) {}

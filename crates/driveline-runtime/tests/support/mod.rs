@@ -75,6 +75,8 @@ pub struct Seen {
     pub pids: Vec<u32>,
     pub interrupter: Option<Interrupter>,
     pub interrupt_at: Option<&'static str>,
+    /// As `interrupt_at`, when such a record comes.
+    pub interrupt_at_record: Option<fn(&Record) -> bool>,
     pub kill_at: Option<&'static str>,
     /// All processes are told to end at once, twice, as systemd and scripts do.
     pub all_told_at: Option<&'static str>,
@@ -84,6 +86,10 @@ pub struct Seen {
     pub crash_at: Option<&'static str>,
     /// As `kill_at`, with SIGSTOP.
     pub stop_at: Option<&'static str>,
+    /// The module that is stopped; the first one if empty.
+    pub stops: &'static str,
+    /// Modules of `pids`.
+    pub modules: Vec<String>,
 }
 
 impl Seen {
@@ -101,6 +107,8 @@ impl Seen {
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::TERM).unwrap();
             }
         }
+        let stops = self.pid_of(self.stops);
+        let Some(pid) = self.pid_of("one").or(self.pids.first().copied()) else { return };
         for (at, signal) in [
             (&mut self.kill_at, Signal::KILL),
             (&mut self.told_at, Signal::TERM),
@@ -109,9 +117,16 @@ impl Seen {
         ] {
             if at.is_some_and(|at| line.contains(at)) {
                 *at = None;
-                kill_process(Pid::from_raw(self.pids[0].cast_signed()).unwrap(), signal).unwrap();
+                let stopped = stops.filter(|_| signal == Signal::STOP);
+                kill_process(Pid::from_raw(stopped.unwrap_or(pid).cast_signed()).unwrap(), signal).unwrap();
             }
         }
+    }
+
+    /// The newest process of a module.
+    pub fn pid_of(&self, module: &str) -> Option<u32> {
+        let spawned = |e: &Event| if let Event::Spawned { module: m, pid } = e { (m == module).then_some(*pid) } else { None };
+        self.events.iter().rev().find_map(spawned)
     }
 
     pub fn printed(&self, module: &str) -> Vec<&str> {
@@ -134,21 +149,27 @@ impl Sink for Seen {
     }
 
     fn record(&mut self, module: &str, record: Record) {
+        if self.interrupt_at_record.is_some_and(|is| is(&record)) {
+            self.interrupt_at_record = None;
+            self.interrupter.as_ref().unwrap().interrupt();
+        }
         self.records.push((module.to_owned(), record));
     }
 
     fn event(&mut self, event: &Event) {
-        if let Event::Spawned { pid, .. } = event {
+        if let Event::Spawned { pid, module } = event {
             self.pids.push(*pid);
+            self.modules.push(module.clone());
         }
         self.events.push(event.clone());
         self.line(&event.to_string());
     }
 }
 
-/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them.
+/// Two modules, each a chain of its own: so these tests are about processes and not about what is between them. The run ends
+/// when `one` fails.
 pub fn graph(limit: u32, relay: &str, printer: &str) -> String {
     format!(
-        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
+        "driveline: 1\nname: demo\ntopics:\n  a: {{max_payload: 8}}\n  b: {{max_payload: 8}}\n  c: {{max_payload: 8}}\nmodules:\n  one:\n    restart: {{on_exhausted: stop}}\n    environment: {{GREETING: hello}}\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      relay: {{library: lib, class: Relay, parameters: {{{relay}}}, inputs: {{in: {{topic: a, qos: {{depth: 16}}}}}}, outputs: {{out: b}}}}\n      printer: {{library: lib, class: Printer, inputs: {{count: {{topic: b, qos: {{depth: 16}}}}}}}}\n  two:\n    components:\n      other: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: c}}}}\n      other_printer: {{library: lib, class: Printer, parameters: {{{printer}}}, inputs: {{count: c}}}}\n"
     )
 }

@@ -8,14 +8,14 @@ use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{DeadlineLines, EndpointEvent, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
-use crate::trigger::{Fresh, InputPort, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale};
+use crate::trigger::{Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// No deadline.
@@ -165,7 +165,9 @@ impl Invocation<'_> {
             let mut state = self.entry.state();
             let port = state.ports.get_mut(input)?;
             let fresh = port.refresh(&self.entry.skips);
-            (port.newest.clone(), fresh)
+            let newest = port.newest.clone();
+            self.entry.note_stalls(&state.ports);
+            (newest, fresh)
         };
         let newest = newest.filter(|s| {
             let stale = is_stale(s, self.entry.max_age);
@@ -199,6 +201,18 @@ struct Clock {
     first: Duration,
     next: MonotonicNs,
     ended: bool,
+    drain: Drain,
+}
+
+/// Which ticks of a timer still come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drain {
+    /// All: the run goes on.
+    No,
+    /// One more, and then those that have something new to work on.
+    LastTick,
+    /// Those that have something new to work on. The number of calls that had fed the timer at its last tick.
+    OnlyFresh { fed: u64 },
 }
 
 type Callback = Box<dyn Fn(&Invocation<'_>) + Send + Sync>;
@@ -224,7 +238,11 @@ pub(super) struct Entry {
     deadline: AtomicU64,
     /// An input has to wait until one of its samples is given back, which kicks.
     starved: AtomicBool,
+    /// When a stall of an input has to be reported; nanoseconds.
+    stall_at: AtomicU64,
     pub(super) muted: AtomicBool,
+    /// The callback whose calls give this timer something to work on, if it has no inputs of its own.
+    fed_by: OnceLock<Weak<Entry>>,
     skips: Skips,
     invocations: AtomicU64,
     failed: AtomicU64,
@@ -250,7 +268,9 @@ impl Entry {
         attention: Option<Arc<dyn Attention>>,
     ) -> Result<Self, String> {
         let timer = match &trigger {
-            Trigger::Timer { period, .. } => Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false }),
+            Trigger::Timer { period, .. } => {
+                Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false, drain: Drain::No })
+            }
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
@@ -258,8 +278,11 @@ impl Entry {
         let watches_silence = ports.iter().any(|p| p.subscription.has_deadline());
         let max_age = trigger.max_age();
         let trigger = TriggerState::new(trigger, ports.len())?;
-        for (_, port) in ports.iter_mut().enumerate().filter(|(i, _)| !trigger.wakes(*i)) {
-            port.subscription.read_newest_only();
+        for (i, port) in ports.iter_mut().enumerate() {
+            port.triggers = trigger.wakes(i);
+            if !port.triggers {
+                port.subscription.read_newest_only();
+            }
         }
         Ok(Self {
             name: name.into(),
@@ -276,7 +299,9 @@ impl Entry {
             watches_silence,
             deadline: AtomicU64::new(NEVER),
             starved: AtomicBool::new(false),
+            stall_at: AtomicU64::new(NEVER),
             muted: AtomicBool::new(false),
+            fed_by: OnceLock::new(),
             skips: Skips::default(),
             invocations: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -296,12 +321,38 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the silence of an input is an event. Looks at the inputs only if one has a deadline or a lease.
+    /// When the silence or a stall of an input is an event. Looks at the inputs only if one has a deadline or a lease.
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
+        let stall = Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
         if !self.watches_silence {
-            return None;
+            return stall;
         }
-        self.state().ports.iter().filter_map(|p| p.subscription.silence_deadline()).min()
+        self.state().ports.iter().filter_map(|p| p.subscription.silence_deadline()).chain(stall).min()
+    }
+
+    /// Notes when a stall has to be reported. Call it when samples of the inputs were asked for.
+    fn note_stalls(&self, ports: &[InputPort]) {
+        let at = ports.iter().filter_map(InputPort::stall_due).min();
+        let at = at.map_or(NEVER, |at| at.0);
+        if self.stall_at.load(Ordering::Relaxed) != at {
+            self.stall_at.store(at, Ordering::Release);
+        }
+    }
+
+    /// What is to be reported of the inputs' stalls, with their names. `early`: also those that have just begun.
+    pub(super) fn stalls(&self, early: bool) -> Vec<(String, InputStall)> {
+        if !early && self.stall_at.load(Ordering::Acquire) == NEVER {
+            return Vec::new();
+        }
+        let mut state = self.state();
+        let mut all = Vec::new();
+        for port in &mut state.ports {
+            while let Some(stall) = port.report_stall(early) {
+                all.push((port.name.clone(), stall));
+            }
+        }
+        self.note_stalls(&state.ports);
+        all
     }
 
     /// Logs what happened to the inputs besides samples, and tells the observer.
@@ -328,6 +379,16 @@ impl Entry {
                 Severity::Error => tracing::error!(callback, input, "{event}"),
                 Severity::Warning => tracing::warn!(callback, input, "{event}"),
                 Severity::Info => tracing::debug!(callback, input, "{event}"),
+            }
+        }
+        for (input, stall) in self.stalls(false) {
+            let callback = &*self.name;
+            if let Some(observer) = observer {
+                observer.stall(callback, &input, &stall);
+            }
+            match stall.end {
+                None => tracing::error!(callback, input, "{stall}"),
+                Some(_) => tracing::warn!(callback, input, "{stall}"),
             }
         }
     }
@@ -365,6 +426,38 @@ impl Entry {
         }
     }
 
+    /// Has the timer tick once more, and after that only when something new is there: an unread sample, or a call of what feeds it.
+    pub(super) fn drain_timer(&self) {
+        if let Some(clock) = &mut self.state().timer
+            && clock.drain == Drain::No
+        {
+            clock.drain = Drain::LastTick;
+        }
+    }
+
+    pub(super) fn set_fed_by(&self, other: &Arc<Entry>) {
+        let _ = self.fed_by.set(Arc::downgrade(other));
+    }
+
+    /// Number of calls that gave this timer something to work on.
+    fn fed(&self) -> u64 {
+        self.fed_by.get().and_then(Weak::upgrade).map_or(0, |other| other.invocations.load(Ordering::Relaxed))
+    }
+
+    /// Whether a tick that is due now is to be made.
+    fn may_tick(&self, clock: &mut Clock, ports: &[InputPort]) -> bool {
+        let fed = self.fed();
+        let may = match clock.drain {
+            Drain::No => return true,
+            Drain::LastTick => true,
+            Drain::OnlyFresh { fed: before } => fed != before || ports.iter().any(|p| p.subscription.has_unread()),
+        };
+        if may {
+            clock.drain = Drain::OnlyFresh { fed };
+        }
+        may
+    }
+
     /// When the entry wants to be looked at next, whatever arrives.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
         let timer = Some(MonotonicNs(self.deadline.load(Ordering::Acquire))).filter(|d| d.0 != NEVER);
@@ -395,6 +488,9 @@ impl Entry {
             let scheduled = MonotonicNs(clock.next.0 + overruns * period);
             clock.next = scheduled + clock.period;
             self.deadline.store(clock.next.0, Ordering::Release);
+            if !self.may_tick(clock, ports) {
+                return None;
+            }
             self.overruns.fetch_add(overruns, Ordering::Relaxed);
             let samples = ports.iter().map(|_| None).collect();
             return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
@@ -408,6 +504,7 @@ impl Entry {
                 return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: None });
             }
         }
+        self.note_stalls(ports);
         let starved = matches!(polled, Polled::HeldLimit);
         if starved && !self.starved.load(Ordering::Relaxed) {
             self.skips.held_limit.fetch_add(1, Ordering::Relaxed);

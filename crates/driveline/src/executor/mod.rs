@@ -26,7 +26,7 @@ pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 
 use crate::error::ExecutorError;
 use crate::raw::RawSubscription;
-use crate::trigger::{InputPort, Trigger};
+use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
@@ -103,6 +103,13 @@ impl CallbackHandle {
         self.entry.send_events_to(sender);
     }
 
+    /// Returns the stalls of inputs that were not reported yet, those that have just begun included, with the input's name. For the
+    /// end of a run: each is reported once, here or to the [`Observer`]. Waits and allocates as [`Self::inputs`].
+    #[must_use]
+    pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
+        self.entry.stalls(true)
+    }
+
     /// The callback's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -114,6 +121,12 @@ impl CallbackHandle {
     /// or if it is not time that triggers.
     pub fn first_tick_after(&self, after: Duration) {
         self.entry.set_first_tick(after);
+    }
+
+    /// Says that calls of `other` give this timer something to work on, which counts once it drains ([`TimerEnd::drain`]). Only the
+    /// first call has an effect.
+    pub fn fed_by(&self, other: &Self) {
+        self.entry.set_fed_by(&other.entry);
     }
 
     /// What ends its ticks, if time triggers it.
@@ -130,6 +143,15 @@ pub struct TimerEnd {
 }
 
 impl TimerEnd {
+    /// One more tick comes, and after that only ticks that have something new to work on: an unread sample of an input, or a call
+    /// of what feeds the timer ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last sample.
+    /// Waits as [`Self::end`].
+    pub fn drain(&self) {
+        if let Some(entry) = self.entry.upgrade() {
+            entry.drain_timer();
+        }
+    }
+
     /// No further tick comes; one that runs is not interrupted, and may be the caller. Waits while the callback's inputs are
     /// looked at, which is never long.
     pub fn end(&self) {
@@ -185,8 +207,7 @@ impl Executor {
         attention: Option<Arc<dyn Attention>>,
         callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        let ports =
-            o.inputs.into_iter().map(|(name, subscription)| InputPort { name, subscription, newest: None, unseen: false }).collect();
+        let ports = o.inputs.into_iter().map(|(name, subscription)| InputPort::new(name, subscription)).collect();
         let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback), attention);
         let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
         self.shared.add(entry.clone(), &self.options.name)?;
@@ -313,5 +334,9 @@ impl Drop for Executor {
     }
 }
 
+#[cfg(test)]
+mod drain_tests;
+#[cfg(test)]
+mod stall_tests;
 #[cfg(test)]
 mod tests;

@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 mod saturated;
 
 /// Only a failure takes that long.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-struct Rig {
-    node: Node,
-    executor: Executor,
+pub(super) struct Rig {
+    pub(super) node: Node,
+    pub(super) executor: Executor,
     _dir: tempfile::TempDir,
 }
 
-fn rig(threads: usize) -> Rig {
+pub(super) fn rig(threads: usize) -> Rig {
     let dir = tempfile::tempdir().unwrap();
     let context = Context::new(ContextOptions { name: "test".into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
     let executor = Executor::new(ExecutorOptions { threads, ..Default::default() }).unwrap();
@@ -25,14 +25,14 @@ fn rig(threads: usize) -> Rig {
 }
 
 impl Rig {
-    fn publisher(&self, topic: &str) -> RawPublisher {
+    pub(super) fn publisher(&self, topic: &str) -> RawPublisher {
         self.node.bytes_publisher(topic, "raw", PublisherOptions::default()).unwrap()
     }
     fn input(&self, topic: &str, depth: u32) -> (String, RawSubscription) {
         let o = SubscriptionOptions { qos: Qos { depth, ..Qos::default() }, max_held: 8, ..Default::default() };
         (topic.to_owned(), self.node.bytes_subscription(topic, "raw", o).unwrap())
     }
-    fn callback(
+    pub(super) fn callback(
         &self,
         trigger: Trigger,
         inputs: Vec<(String, RawSubscription)>,
@@ -43,7 +43,7 @@ impl Rig {
     }
 }
 
-fn send(publisher: &mut RawPublisher, value: u8, source: u64) {
+pub(super) fn send(publisher: &mut RawPublisher, value: u8, source: u64) {
     let mut loan = publisher.loan(1).unwrap();
     loan.payload_mut()[0] = value;
     loan.set_source_time(MonotonicNs(source));

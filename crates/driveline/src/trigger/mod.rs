@@ -2,9 +2,11 @@
 //! When a callback runs, and with which samples.
 
 mod set;
+mod stall;
 pub mod synchronize;
 
 pub(crate) use set::{Fresh, InputPort, Polled, Samples, Skips, TriggerState, count, is_stale};
+pub use stall::{InputStall, StallEnd};
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 //! Turning unread samples into the inputs of one call.
 
 use super::Trigger;
+use super::stall::{InputStall, StallWatch};
 use super::synchronize::{ApproximateOptions, ApproximateTime, ExactTime, Synchronizer};
 use crate::error::TakeError;
 use crate::raw::{Order, RawSample, RawSubscription};
@@ -21,20 +22,42 @@ pub(crate) struct InputPort {
     pub(crate) newest: Option<RawSample>,
     /// No call has had `newest` yet.
     pub(crate) unseen: bool,
+    /// Whether its samples may start a call.
+    pub(crate) triggers: bool,
+    pub(crate) stall: StallWatch,
 }
 
 impl InputPort {
+    pub(crate) fn new(name: String, subscription: RawSubscription) -> Self {
+        Self { name, subscription, newest: None, unseen: false, triggers: false, stall: StallWatch::default() }
+    }
+
+    /// When a stall of the input has to be reported.
+    pub(crate) fn stall_due(&self) -> Option<MonotonicNs> {
+        self.stall.due(self.triggers)
+    }
+
+    /// Returns what is to be reported of the input's stalls. `early`: also a stall that has just begun.
+    pub(crate) fn report_stall(&mut self, early: bool) -> Option<InputStall> {
+        let subscription = &self.subscription;
+        let replaced = || {
+            let stats = subscription.stats();
+            stats.missed.saturating_add(stats.superseded)
+        };
+        self.stall.report(subscription.topic(), self.triggers, early, replaced)
+    }
+
     /// Replaces the newest sample by a newer one if there is any; says whether it did.
     pub(crate) fn refresh(&mut self, skips: &Skips) -> bool {
         if !self.subscription.has_unread() {
             return false;
         }
         let mut taken = self.subscription.next_sample(Order::Newest);
-        if taken.as_ref().is_err_and(is_held_limit) && self.newest.take().is_some() {
+        if taken.as_ref().is_err_and(|e| held_limit(e).is_some()) && self.newest.take().is_some() {
             // The old one may have been the one too many.
             taken = self.subscription.next_sample(Order::Newest);
         }
-        match counted(taken, &self.name, skips) {
+        match counted(taken, self, skips) {
             Taken::Sample(sample) => {
                 self.newest = Some(sample);
                 true
@@ -272,15 +295,26 @@ enum Taken {
 }
 
 fn take(port: &mut InputPort, order: Order, skips: &Skips) -> Taken {
-    counted(port.subscription.next_sample(order), &port.name, skips)
+    let taken = port.subscription.next_sample(order);
+    counted(taken, port, skips)
 }
 
-fn counted(taken: Result<Option<RawSample>, TakeError>, input: &str, skips: &Skips) -> Taken {
+fn counted(taken: Result<Option<RawSample>, TakeError>, port: &mut InputPort, skips: &Skips) -> Taken {
     match taken {
-        Ok(Some(s)) => Taken::Sample(s),
-        Ok(None) => Taken::Nothing,
-        Err(error) if is_held_limit(&error) => Taken::HeldLimit,
+        Ok(Some(s)) => {
+            port.stall.taken();
+            Taken::Sample(s)
+        }
+        Ok(None) => {
+            port.stall.nothing_unread();
+            Taken::Nothing
+        }
         Err(error) => {
+            if let Some(held) = held_limit(&error) {
+                port.stall.blocked(held);
+                return Taken::HeldLimit;
+            }
+            let input = &*port.name;
             if skips.take_errors.fetch_add(1, Ordering::Relaxed) == 0 {
                 tracing::error!(input, "{error}; further errors of this callback's inputs are only counted");
             }
@@ -289,8 +323,13 @@ fn counted(taken: Result<Option<RawSample>, TakeError>, input: &str, skips: &Ski
     }
 }
 
-fn is_held_limit(error: &TakeError) -> bool {
-    matches!(error, TakeError::HeldLimit { .. } | TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. })
+/// Number of samples held, if that is why none could be taken.
+fn held_limit(error: &TakeError) -> Option<u32> {
+    match error {
+        TakeError::HeldLimit { held, .. } => Some(*held),
+        TakeError::Host { source: driveline_shm::TakeError::AllHeld { max_held }, .. } => Some(*max_held),
+        _ => None,
+    }
 }
 
 /// The trigger without what the heap holds.

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Work of a graph that was not done although no call failed.
+
+use crate::account::KeptSeries;
+use crate::collector::{Collector, InputFacts, InputSeries, StageFacts};
+use driveline_runtime::launch::Unconnected;
+use serde::Serialize;
+
+/// Kind of a [`Problem`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProblemKind {
+    /// A component kept as many samples of an input as it may hold, and got no others.
+    SamplesKept,
+    /// Two components of a topic were never connected.
+    NotConnected,
+    /// A component that samples trigger was never called.
+    NeverCalled,
+    /// A module was stopped (SIGSTOP) when the run ended.
+    ModuleStopped,
+}
+
+/// Work of the graph that was not done; a run with one ends with exit code 6. Displays as `what: why`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Its kind.
+    pub kind: ProblemKind,
+    /// The component; of [`ProblemKind::ModuleStopped`] the module or gateway.
+    pub stage: String,
+    /// The topic, where it is about one.
+    pub topic: Option<String>,
+    /// What was not done.
+    pub what: String,
+    /// The likely reason, and the remedy.
+    pub why: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)
+    }
+}
+
+/// In the order of cause and effect: what is not connected is not called.
+pub(crate) fn of(run: &Collector) -> Vec<Problem> {
+    let mut problems: Vec<_> = run.facts.unconnected.iter().filter(|u| counts(run, u)).map(unconnected).collect();
+    problems.extend(run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)));
+    // Who interrupts a run has not waited for its work.
+    let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
+    problems.extend(stopped_modules.map(|module| stopped(module)));
+    problems.extend(never_called(run));
+    problems
+}
+
+/// A connection counts unless the topic is marked `external`, or nothing was published before the run was interrupted.
+fn counts(run: &Collector, edge: &Unconnected) -> bool {
+    let external = run.facts.external.iter().any(|t| t.as_str() == edge.topic);
+    let stage = run.facts.stages.iter().find(|s| s.name == edge.publisher);
+    let topic = stage.and_then(|s| s.outputs.iter().find(|o| o.as_str() == edge.topic));
+    let published = topic.is_some_and(|t| run.topics.get(&t.id()).is_some_and(|series| run.published(t.id(), series) > 0));
+    !external && (published || !run.was_interrupted())
+}
+
+fn unconnected(edge: &Unconnected) -> Problem {
+    let Unconnected { topic, publisher, subscription, why } = edge;
+    let what = format!("{subscription} never received topic '{topic}' from {publisher}");
+    Problem { kind: ProblemKind::NotConnected, stage: subscription.clone(), topic: Some(topic.clone()), what, why: why.clone() }
+}
+
+fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
+    let KeptSeries { topic, held, triggers, times, last_end } = kept;
+    let what = if *triggers { "was not called for" } else { "could not read" };
+    let times = if *times > 1 { format!(" {times} times") } else { String::new() };
+    let end = last_end.map_or_else(
+        || "until the end of the run".to_owned(),
+        |end| format!("for {:.1} s the last time, in which {} more were missed", end.lasted_ms as f64 / 1e3, end.missed),
+    );
+    Problem {
+        kind: ProblemKind::SamplesKept,
+        stage: stage.to_owned(),
+        topic: Some(topic.clone()),
+        what: format!("{stage} {what} topic '{topic}'{times} while it kept {held} of its samples"),
+        why: format!(
+            "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or raise max_held for this input in the graph"
+        ),
+    }
+}
+
+fn stopped(module: &str) -> Problem {
+    Problem {
+        kind: ProblemKind::ModuleStopped,
+        stage: module.to_owned(),
+        topic: None,
+        what: format!("'{module}' was stopped when the run ended"),
+        why: "a signal (SIGSTOP or the like) had stopped its process, which read nothing from then on; `kill -CONT` lets it go on"
+            .to_owned(),
+    }
+}
+
+fn never_called(run: &Collector) -> Vec<Problem> {
+    if !run.facts.ended.as_ref().is_some_and(|e| matches!(e.reason, "finished" | "interrupted")) {
+        // While it goes on anything may come; where a module died, that is why.
+        return Vec::new();
+    }
+    let waits = run.never_triggered().into_iter();
+    let waits = waits.filter(|(name, _)| run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s)));
+    let problem = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
+        let names: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
+        let why = match (names.is_empty(), run.was_refused(stage)) {
+            (true, _) => "samples came, and none of them triggered it (`trigger:` and its limits in the graph file)".to_owned(),
+            (false, true) => format!("nothing came on topic {}, and a connection of its was refused", names.join(" and ")),
+            (false, false) => format!("nothing came on topic {}", names.join(" and ")),
+        };
+        let (what, topic) = (format!("{stage} was never called"), topics.first().map(ToString::to_string));
+        Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
+    };
+    waits.map(problem).collect()
+}
+
+/// Whether a component that was never called should have been: not if what it lacks comes from outside of the run, nor if the run was
+/// interrupted before a sample could arrive.
+fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
+    let series = |i: &InputFacts| run.stages.get(&stage.name).and_then(|s| s.inputs.get(&i.name));
+    let silent: Vec<&InputFacts> = stage.inputs.iter().filter(|i| series(i).is_none_or(|x| x.heard_of() == 0)).collect();
+    let inside = |i: &&&InputFacts| {
+        let marked = run.facts.external.contains(&i.topic);
+        !marked && run.facts.stages.iter().any(|s| s.outputs.contains(&i.topic))
+    };
+    let (triggers, reads): (Vec<&InputFacts>, Vec<&InputFacts>) = silent.iter().partition(|i| i.triggers);
+    // What it reads beside its trigger may be what it lacks.
+    let lacks = if triggers.is_empty() { &reads } else { &triggers };
+    if !lacks.is_empty() && !lacks.iter().any(|i| inside(&i)) {
+        return false;
+    }
+    let used = |x: &InputSeries| x.heard_of() > x.counters().not_read;
+    let came = || stage.inputs.iter().filter(|i| i.triggers).filter_map(series).any(used);
+    !run.was_interrupted() || (lacks.is_empty() && came())
+}
+
+impl Collector {
+    pub(crate) fn was_interrupted(&self) -> bool {
+        self.facts.ended.as_ref().is_some_and(|e| e.reason == "interrupted")
+    }
+}
+
+#[cfg(test)]
+#[path = "problems_tests.rs"]
+mod tests;

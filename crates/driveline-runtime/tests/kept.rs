@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Components that keep as many samples as they may hold.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod support;
+
+use driveline_runtime::account::{InputCounters, Record};
+use driveline_runtime::launch::End;
+use std::time::Duration;
+use support::{Fixture, Seen};
+
+/// A counter of numbers, a relay that keeps the last two of them, a printer.
+fn graph(reach: &str, limit: u32, relay: &str) -> String {
+    let modules = if reach == "process" {
+        format!(
+            "  one:\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n      \
+             relay: {{library: lib, class: Relay, parameters: {{keep: 2{relay}}}, inputs: {{in: a}}, outputs: {{out: b}}}}\n      \
+             printer: {{library: lib, class: Printer, inputs: {{count: b}}}}\n"
+        )
+    } else {
+        format!(
+            "  one:\n    components:\n      counter: {{library: lib, class: Counter, parameters: {{limit: {limit}}}, outputs: {{count: a}}}}\n  \
+             two:\n    components:\n      relay: {{library: lib, class: Relay, parameters: {{keep: 2{relay}}}, inputs: {{in: a}}, outputs: {{out: b}}}}\n  \
+             three:\n    components:\n      printer: {{library: lib, class: Printer, inputs: {{count: b}}}}\n"
+        )
+    };
+    format!(
+        "driveline: 1\nname: kept\ntopics:\n  a: {{reach: {reach}, max_payload: 8}}\n  b: {{reach: {reach}, max_payload: 8}}\nmodules:\n{modules}"
+    )
+}
+
+fn held(seen: &Seen) -> Vec<&Record> {
+    seen.records.iter().map(|(_, r)| r).filter(|r| matches!(r, Record::Held { .. })).collect()
+}
+
+fn input_of_relay(seen: &Seen) -> InputCounters {
+    let last = seen.records.iter().rev().find_map(|(_, r)| match r {
+        Record::Input { component, stats, .. } if component == "relay" => Some(*stats),
+        _ => None,
+    });
+    last.unwrap()
+}
+
+#[test]
+fn a_component_that_keeps_its_samples_is_named_and_what_it_lost_is_counted() {
+    for reach in ["process", "host"] {
+        // Long enough to be reported while it runs; each sample is accounted for however long it takes.
+        let f = Fixture::new(&graph(reach, 150, ""));
+        let mut seen = Seen::default();
+        assert!(matches!(f.run(&mut seen).end, End::Finished { .. }), "{reach}");
+        let expected =
+            Record::Held { component: "relay".into(), input: "in".into(), topic: "a".into(), held: 2, triggers: true, end: None };
+        assert_eq!(held(&seen), [&expected], "{reach}");
+        let input = input_of_relay(&seen);
+        assert_eq!((input.received, input.missed, input.not_read), (2, 147, 1), "{reach}: {input:?}");
+    }
+}
+
+#[test]
+fn an_input_goes_on_when_its_samples_are_given_back() {
+    for reach in ["process", "host"] {
+        let f = Fixture::new(&graph(reach, 0, ", give_back_ms: 1000"));
+        let mut seen = Seen { interrupt_at_record: Some(|r| matches!(r, Record::Held { end: Some(_), .. })), ..Seen::default() };
+        assert!(matches!(f.run(&mut seen).end, End::Interrupted), "{reach}");
+        let reports = held(&seen);
+        let [Record::Held { end: None, .. }, Record::Held { end: Some(end), .. }, ..] = reports[..] else { panic!("{reach}: {reports:?}") };
+        assert!(end.missed > 0, "{reach}: a number came each 10 ms");
+        assert!(input_of_relay(&seen).received >= 3, "{reach}: called again");
+    }
+}
+
+#[test]
+fn samples_that_are_kept_at_the_end_of_a_short_run_are_reported_as_well() {
+    let mut f = Fixture::new(&graph("process", 5, ""));
+    // Over before the executor would report it.
+    f.options.quiet = Duration::ZERO;
+    let mut seen = Seen::default();
+    assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
+    assert!(matches!(held(&seen)[..], [Record::Held { held: 2, end: None, .. }]), "{:?}", seen.records);
+}

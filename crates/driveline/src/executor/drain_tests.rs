@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Timers at the end of a run, on a virtual clock.
+#![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
+
+use super::tests::{rig, send};
+use super::*;
+use crate::SubscriptionOptions;
+use driveline_types::{MonotonicNs, VirtualClock};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Counts calls.
+fn counter() -> (Arc<AtomicU64>, impl Fn() + Send + Sync + 'static) {
+    let count = Arc::new(AtomicU64::new(0));
+    let add = count.clone();
+    (count, move || {
+        add.fetch_add(1, Ordering::Relaxed);
+    })
+}
+
+#[test]
+fn a_draining_timer_ticks_once_more_and_then_only_for_samples_that_it_has_not_read() {
+    let clock = VirtualClock::starting_at(MonotonicNs::real_now());
+    let _entered = clock.enter();
+    let r = rig(1);
+    let mut publisher = r.publisher("number");
+    let subscription = r.node.bytes_subscription("number", "raw", SubscriptionOptions::default()).unwrap();
+    let timer = |period| Trigger::Timer { period, max_age: None };
+    let planner = r.callback(timer(PERIOD), vec![("in".to_owned(), subscription)], |i| drop(i.read(0)));
+    let source = r.callback(timer(PERIOD), vec![], |_| {});
+    let ticks = || (planner.stats().invocations, source.stats().invocations);
+    let step = || {
+        clock.advance(PERIOD);
+        r.executor.run_ready();
+    };
+    r.executor.run_ready();
+    (0..3).for_each(|_| step());
+    assert_eq!(ticks(), (3, 3));
+    for timer in [&planner, &source] {
+        timer.timer_end().drain();
+        timer.timer_end().drain();
+    }
+    send(&mut publisher, 1, 1);
+    step();
+    assert_eq!(ticks(), (4, 4), "the last one");
+    (0..20).for_each(|_| step());
+    assert_eq!(ticks(), (4, 4), "nothing new");
+    send(&mut publisher, 2, 1);
+    step();
+    step();
+    assert_eq!(ticks(), (5, 4), "a late sample is read, once");
+    let stats = planner.stats();
+    assert_eq!((stats.overruns, planner.inputs()[0].stats.not_read), (0, 0), "ticks that are not wanted are no overruns");
+}
+
+#[test]
+fn a_draining_timer_without_inputs_ticks_after_calls_that_feed_it() {
+    let clock = VirtualClock::starting_at(MonotonicNs::real_now());
+    let _entered = clock.enter();
+    let r = rig(1);
+    let mut publisher = r.publisher("number");
+    let subscription = r.node.bytes_subscription("number", "raw", SubscriptionOptions::default()).unwrap();
+    let callback = r.callback(Trigger::any(), vec![("in".to_owned(), subscription)], |_| {});
+    let (flushed, flush) = counter();
+    let options = TimerOptions { name: "flush".into(), group: r.executor.group(GroupKind::MutuallyExclusive), period: PERIOD };
+    let timer = r.executor.add_timer(options, move |_| flush()).unwrap();
+    timer.fed_by(&callback);
+    let step = || {
+        clock.advance(PERIOD);
+        r.executor.run_ready();
+    };
+    r.executor.run_ready();
+    timer.timer_end().drain();
+    (0..5).for_each(|_| step());
+    assert_eq!(flushed.load(Ordering::Relaxed), 1, "the last one");
+    send(&mut publisher, 1, 1);
+    r.executor.run_ready();
+    (0..5).for_each(|_| step());
+    assert_eq!((callback.stats().invocations, flushed.load(Ordering::Relaxed)), (1, 2));
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Inputs that their callback blocks by keeping as many samples as it may hold.
+
+use driveline_types::{MonotonicNs, TopicName};
+use std::fmt;
+use std::time::Duration;
+
+/// Time that an input is blocked before it is reported. Shorter waits are ordinary: another thread still works with a sample.
+pub(crate) const STALL_AFTER: Duration = Duration::from_millis(500);
+
+/// An input that gets no samples because its callback keeps as many as it may hold. Displays for people, with the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputStall {
+    /// Topic of the input.
+    pub topic: TopicName,
+    /// Number of samples held, which is the input's `max_held`.
+    pub held: u32,
+    /// Whether samples of the input call the callback. Otherwise the callback reads it without success.
+    pub triggers: bool,
+    /// Set once a sample was taken again.
+    pub end: Option<StallEnd>,
+}
+
+/// End of an [`InputStall`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StallEnd {
+    /// Duration of the stall.
+    pub lasted: Duration,
+    /// Samples replaced by newer ones since the stall was reported.
+    pub missed: u64,
+}
+
+impl fmt::Display for InputStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, held, triggers, end } = self;
+        match end {
+            Some(StallEnd { lasted, missed }) => write!(
+                f,
+                "topic '{topic}': samples were given back after {:.1} s and the input goes on; {missed} samples were missed meanwhile",
+                lasted.as_secs_f64()
+            ),
+            None => {
+                let what = if *triggers { "does not trigger any more" } else { "cannot be read" };
+                write!(
+                    f,
+                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or raise max_held for this input in the graph"
+                )
+            }
+        }
+    }
+}
+
+/// State of a blocked input.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocked {
+    since: MonotonicNs,
+    /// Last time that a sample could not be taken.
+    latest: MonotonicNs,
+    held: u32,
+    /// Samples that newer ones had replaced when the stall was reported.
+    reported: Option<u64>,
+}
+
+/// Watches one input for stalls. Costs nothing while samples can be taken.
+#[derive(Debug, Default)]
+pub(crate) struct StallWatch {
+    blocked: Option<Blocked>,
+    /// A reported stall that is over, and for how long it lasted.
+    over: Option<(Blocked, Duration)>,
+}
+
+impl StallWatch {
+    /// A sample could not be taken since `held` of them are held.
+    pub(crate) fn blocked(&mut self, held: u32) {
+        let now = MonotonicNs::now();
+        let blocked = self.blocked.get_or_insert(Blocked { since: now, latest: now, held, reported: None });
+        (blocked.latest, blocked.held) = (now, held);
+    }
+
+    /// A sample was taken.
+    #[inline]
+    pub(crate) fn taken(&mut self) {
+        if let Some(b) = self.blocked.take()
+            && b.reported.is_some()
+        {
+            self.over = Some((b, MonotonicNs::now().since(b.since)));
+        }
+    }
+
+    /// There is nothing to take: what was not reported yet is none.
+    #[inline]
+    pub(crate) fn nothing_unread(&mut self) {
+        if self.blocked.is_some_and(|b| b.reported.is_none()) {
+            self.blocked = None;
+        }
+    }
+
+    /// When [`Self::report`] has something to report. An input that does not trigger counts as blocked only as long as reads
+    /// of it fail.
+    pub(crate) fn due(&self, triggers: bool) -> Option<MonotonicNs> {
+        let begins = self.blocked.filter(|b| b.reported.is_none()).and_then(|b| {
+            let at = b.since + STALL_AFTER;
+            (triggers || b.latest >= at).then_some(at)
+        });
+        if self.over.is_some() { Some(MonotonicNs(0)) } else { begins }
+    }
+
+    /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`]. `replaced`: counter of samples
+    /// that newer ones have replaced.
+    pub(crate) fn report(&mut self, topic: &TopicName, triggers: bool, early: bool, replaced: impl Fn() -> u64) -> Option<InputStall> {
+        let stall = |held, end| Some(InputStall { topic: topic.clone(), held, triggers, end });
+        if let Some((b, lasted)) = self.over.take() {
+            let missed = replaced().saturating_sub(b.reported.unwrap_or_default());
+            return stall(b.held, Some(StallEnd { lasted, missed }));
+        }
+        let due = self.due(triggers).is_some_and(|at| MonotonicNs::now() >= at);
+        let b = self.blocked.as_mut().filter(|b| b.reported.is_none() && (due || early && triggers))?;
+        b.reported = Some(replaced());
+        stall(b.held, None)
+    }
+}

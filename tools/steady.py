@@ -1,0 +1,482 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs each gating test program many times, in random order, several at a time, next to a CPU load:
+a test that depends on how busy the machine is fails here.
+
+Usage: steady.py [OPTION...] [STEP...]
+                   without names, the steps of `make test` that run programs of cargo test or ctest
+  --gateways       the steps of `make test-gateways` in their place
+  --rounds 30      runs of each program
+  --at-once 3      programs that run at the same time
+  --load N         processes that only burn processor time; one for each processor if not said
+  --seed 1         of the order
+  --shard 1/4      only the first of four parts; each part can run on another machine
+  --minutes M      starts nothing more after this time; the next call goes on from there
+  --anew           forgets the runs of an earlier call
+
+Results are kept in build/steady, one file for each choice of steps, seed, rounds and shard; a call
+with the same words goes on where the last one ended. Results of another commit are not mixed: they
+are an error until `--anew`. A run that was interrupted counts as not made; one that has failed
+stays failed, and is never made again. Documentation examples are not run here, and models neither,
+unless named: nothing in them waits.
+
+Prints each failure with the end of its output. Exit status: 0 if all runs were made and passed, 1
+if any failed, 2 for wrong arguments or a build that failed, 3 if there was not time for all runs.
+"""
+
+import argparse
+import functools
+import json
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import leftovers
+from failures import Failures
+from measured import commit
+from test_steps import ROOT, STEPS
+
+KEPT = ROOT / "build/steady"
+# Reached only by a program that hangs: each wait in a gating test has a time-out of a minute.
+LIMIT_S = 1800
+# Of the output of each failure.
+LAST_LINES = 30
+# Every interleaving is a loop over a seed: how fast the machine is decides nothing.
+LEFT_OUT = {"loom"}
+# Options of cargo test that have a value in the next word.
+WITH_VALUE = {"-p", "--package", "--test", "--features", "--manifest-path", "--target-dir", "--bin"}
+# Burns time of a processor until the process that has started it is gone.
+BURN = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(10**6): pass"
+
+
+@dataclass
+class Program:
+    """A test program, and how a step runs it."""
+
+    name: str
+    command: list
+    directory: str = "."
+    environment: dict = field(default_factory=dict)
+
+
+class Unbuilt(Exception):
+    """Why test programs of a step cannot be found."""
+
+
+def split(command):
+    """What a command of cargo test builds and how it runs that:
+
+    (words of cargo, words of each test program).
+    """
+    cargo, after = list(command), []
+    if "--" in cargo:
+        at = cargo.index("--")
+        cargo, after = cargo[:at], cargo[at + 1 :]
+    filters = [
+        w
+        for i, w in enumerate(cargo)
+        if i > 1 and not w.startswith("-") and cargo[i - 1] not in WITH_VALUE
+    ]
+    return [w for w in cargo if w not in filters], filters + after
+
+
+@functools.cache
+def standard_library():
+    """The directory of Rust's shared libraries, which tests of procedural macros load."""
+    return subprocess.run(
+        ["rustc", "--print", "target-libdir"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def programs_of_cargo(step, command, output):
+    """The test programs that `cargo test --no-run --message-format=json` tells of."""
+    words = split(command)[1]
+    for line in output.splitlines():
+        message = json.loads(line) if line.startswith("{") else {}
+        if (
+            message.get("reason") != "compiler-artifact"
+            or not message.get("executable")
+            or not message["profile"]["test"]
+        ):
+            continue
+        program, target = Path(message["executable"]), message["target"]
+        crate = Path(message["manifest_path"]).parent
+        libraries = f"{program.parent}:{program.parent.parent}:{standard_library()}"
+        kind = target["name"] if set(target["kind"]) & {"test", "bin"} else "lib"
+        name = f"{step.name}: {crate.name} {kind}"
+        environment = {
+            **step.environment,
+            "CARGO_MANIFEST_DIR": str(crate),
+            "LD_LIBRARY_PATH": libraries,
+        }
+        yield Program(" ".join([name, *words]), [str(program), *words], str(crate), environment)
+
+
+def programs_of_ctest(step, command, output):
+    """The tests that `ctest --show-only=json-v1` tells of.
+
+    Each is run by ctest, which knows its environment.
+    """
+    directory = command[command.index("--test-dir") + 1]
+    for test in json.loads(output)["tests"]:
+        run = [
+            "ctest",
+            "--test-dir",
+            directory,
+            "--output-on-failure",
+            "--no-tests=error",
+            "-R",
+            f"^{test['name']}$",
+        ]
+        yield Program(f"{step.name}: {test['name']}", run, str(ROOT), step.environment)
+
+
+def ask(step, command):
+    """The output of a command that builds or lists."""
+    ran = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **step.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    if ran.returncode != 0:
+        raise Unbuilt(
+            f"step {step.name}: `{shlex.join(command)}` has failed; `make test ONLY={step.name}` says more"
+        )
+    return ran.stdout.decode()
+
+
+def find(steps):
+    """All test programs of these steps, built.
+
+    The same program with the same words is there once.
+    """
+    found = {}
+    for step in steps:
+        for command in (c for commands in step.rounds() for c in commands):
+            if command[:2] == ["cargo", "test"] and "--no-run" not in command:
+                output = ask(step, [*split(command)[0], "--no-run", "--message-format=json"])
+                of_command = programs_of_cargo(step, command, output)
+            elif command[0] == "ctest":
+                output = ask(
+                    step,
+                    [
+                        "ctest",
+                        "--test-dir",
+                        command[command.index("--test-dir") + 1],
+                        "--show-only=json-v1",
+                    ],
+                )
+                of_command = programs_of_ctest(step, command, output)
+            else:
+                continue
+            for program in of_command:
+                found.setdefault(tuple(program.command), program)
+    programs, names = (
+        sorted(found.values(), key=lambda program: (program.name, program.command)),
+        {},
+    )
+    for program in programs:
+        names[program.name] = names.get(program.name, 0) + 1
+        if names[program.name] > 1:
+            # The same target with other features.
+            program.name += f" ({names[program.name]})"
+    return programs
+
+
+def schedule(names, rounds, seed, shard=(1, 1)):
+    """The runs of one part, as (name, round), in an order that depends on the seed alone."""
+    runs = [(name, number) for name in sorted(names) for number in range(1, rounds + 1)]
+    random.Random(seed).shuffle(runs)
+    part, parts = shard
+    return runs[part - 1 :: parts]
+
+
+class State:
+    """Runs that were made, in a file to which each is added as soon as it has ended."""
+
+    def __init__(self, path, about):
+        self.path, self.about, self.made = Path(path), about, {}
+
+    def load(self):
+        """Reads what earlier calls have made. Raises ValueError if that was of something else."""
+        if not self.path.exists():
+            return
+        # The last line may have been cut when the machine stopped.
+        lines = [line for line in self.path.read_text().split("\n")[:-1] if line]
+        if not lines:
+            return
+        about = json.loads(lines[0])
+        if about != self.about:
+            differ = ", ".join(
+                f"{key} {about.get(key)!r}, now {value!r}"
+                for key, value in self.about.items()
+                if about.get(key) != value
+            )
+            raise ValueError(
+                f"{self.path} has runs of something else ({differ}): say `--anew` to forget them"
+            )
+        for line in lines[1:]:
+            run = json.loads(line)
+            self.made[run["program"], run["round"]] = run
+
+    def add(self, run):
+        self.made[run["program"], run["round"]] = run
+        whole = self.path.exists() and self.path.read_bytes().endswith(b"\n")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a" if whole else "w") as file:
+            if not whole:
+                # Anew, or after a cut line.
+                file.writelines(
+                    json.dumps(entry) + "\n" for entry in [self.about, *self.made.values()]
+                )
+            else:
+                file.write(json.dumps(run) + "\n")
+
+    def failed(self):
+        return [run for run in self.made.values() if run["status"] != 0]
+
+
+class Load:
+    """Processes that keep the processors busy."""
+
+    def __init__(self, count):
+        self.count, self.processes = count, []
+
+    def __enter__(self):
+        self.processes = [
+            subprocess.Popen([sys.executable, "-c", BURN, str(os.getpid())])
+            for _ in range(self.count)
+        ]
+        return self
+
+    def __exit__(self, *_):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+class Runner:
+    """Makes runs, several at a time."""
+
+    def __init__(self, programs, state, at_once=3, limit_s=LIMIT_S, write=print):
+        self.programs = {program.name: program for program in programs}
+        self.state, self.at_once, self.limit_s, self.write = state, at_once, limit_s, write
+        self.lock, self.running, self.stopped = threading.Lock(), set(), False
+
+    def run(self, runs, until=float("inf")):
+        """Makes those of the runs that were not made yet; starts none after `until`, on the
+        monotonic clock. Returns how many are left.
+        """
+        with self.lock:
+            todo = deque(run for run in runs if run not in self.state.made)
+        threads = [
+            threading.Thread(target=self.work, args=(todo, until, len(runs)))
+            for _ in range(self.at_once)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            self.stop()
+            for thread in threads:
+                thread.join()
+            raise
+        return len(todo)
+
+    def stop(self):
+        """Ends what is running, as not made."""
+        with self.lock:
+            self.stopped = True
+            for process in self.running:
+                kill(process)
+
+    def work(self, todo, until, count):
+        while not self.stopped and time.monotonic() < until:
+            with self.lock:
+                if not todo:
+                    return
+                name, number = todo.popleft()
+            status, output, seconds = self.one(self.programs[name])
+            with self.lock:
+                if self.stopped:
+                    return
+                run = {
+                    "program": name,
+                    "round": number,
+                    "status": status,
+                    "seconds": round(seconds, 1),
+                }
+                if status != 0:
+                    run["output"] = output
+                self.state.add(run)
+                verdict = "ok    " if status == 0 else "FAILED"
+                self.write(
+                    f"{len(self.state.made):5}/{count} {verdict} {seconds:6.1f} s  {name} (round {number})"
+                )
+
+    def one(self, program):
+        """Runs a program.
+
+        Returns (exit status, output, seconds); the status is None if it did not end in time.
+        """
+        started = time.monotonic()
+        try:
+            process = subprocess.Popen(
+                program.command,
+                cwd=program.directory,
+                env={**os.environ, **program.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as e:
+            return 127, f"error: cannot start {program.command[0]}: {e.strerror}", 0.0
+        with self.lock:
+            self.running.add(process)
+            if self.stopped:
+                kill(process)
+        try:
+            output, status = process.communicate(timeout=self.limit_s)[0], process.returncode
+        except subprocess.TimeoutExpired:
+            kill(process)
+            output, status = process.communicate()[0], None
+        with self.lock:
+            self.running.discard(process)
+        return status, output.decode(errors="replace"), time.monotonic() - started
+
+
+def kill(process):
+    """Ends a program with all that it has started in its session."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def reasons(run):
+    """What a failed run says: names of tests with their reasons, or the end of the output."""
+    failures = Failures()
+    for line in run["output"].splitlines():
+        failures.feed(line)
+    lines = [f"no end within {LIMIT_S} s"] if run["status"] is None else []
+    for name, reason in failures.named().items():
+        lines += [name, *(f"    {line}" for line in reason)]
+    return lines or [f"exit status {run['status']}", *run["output"].splitlines()[-LAST_LINES:]]
+
+
+def table(failed):
+    """One line for each program that has failed, and below it its failures with output."""
+    by_program = {}
+    for run in failed:
+        by_program.setdefault(run["program"], []).append(run)
+    for name, runs in sorted(by_program.items(), key=lambda entry: (-len(entry[1]), entry[0])):
+        yield f"FAILED {len(runs):3} times  {name}"
+        for run in runs:
+            yield f"    round {run['round']}, {run['seconds']} s:"
+            yield from (f"        {line}" for line in reasons(run))
+
+
+def shard(text):
+    part, _, parts = text.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no part of a whole: write 1/4 for the first of four"
+        )
+    return int(part), int(parts)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="steady.py",
+        usage="steady.py [OPTION...] [STEP...]",
+        description=__doc__.split("\n\n")[0],
+    )
+    parser.add_argument("--gateways", action="store_true")
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--load", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--shard", type=shard, default=(1, 1))
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--anew", action="store_true")
+    parser.add_argument("steps", nargs="*")
+    return parser.parse_args(arguments)
+
+
+def chosen(asked, steps):
+    """The steps that are meant. Raises ValueError for a name that is no step."""
+    unknown = set(asked.steps) - {step.name for step in steps}
+    if unknown:
+        raise ValueError(
+            f"there is no step {', '.join(sorted(unknown))}; `tools/run_tests.py --list` names them"
+        )
+    suite = "gateways" if asked.gateways else "test"
+    named = [
+        s
+        for s in steps
+        if (s.name in asked.steps if asked.steps else s.suite == suite and s.name not in LEFT_OUT)
+    ]
+    return [s for s in named if not s.as_root or os.geteuid() == 0], [
+        s.name for s in named if s.as_root and os.geteuid() != 0
+    ]
+
+
+def main(arguments):
+    asked = parse(arguments)
+    try:
+        steps, not_run = chosen(asked, STEPS)
+        programs = find(steps)
+        if not programs:
+            raise ValueError("these steps run no program of cargo test or ctest")
+        words = "-".join(sorted(asked.steps)) or ("gateways" if asked.gateways else "test")
+        path = (
+            KEPT
+            / f"{words}-{asked.rounds}-seed{asked.seed}-{asked.shard[0]}of{asked.shard[1]}.jsonl"
+        )
+        if asked.anew:
+            path.unlink(missing_ok=True)
+        state = State(
+            path, {"commit": commit(), "programs": [program.name for program in programs]}
+        )
+        state.load()
+    except (ValueError, Unbuilt) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+    runs = schedule([program.name for program in programs], asked.rounds, asked.seed, asked.shard)
+    print(
+        f"{len(programs)} programs, {len(runs)} runs, {len(state.made)} of them made before; in {path}",
+        flush=True,
+    )
+    until = time.monotonic() + asked.minutes * 60 if asked.minutes is not None else float("inf")
+    before = leftovers.snapshot()
+    runner = Runner(programs, state, asked.at_once, write=lambda line: print(line, flush=True))
+    with Load(asked.load):
+        left = runner.run(runs, until)
+    failed = state.failed()
+    print(*table(failed), sep="\n")
+    found = leftovers.since(before)
+    for line in found:
+        print(f"error: {line}")
+    print(
+        f"{len(state.made) - len(failed)} runs passed, {len(failed)} failed"
+        + (f", {left} not made yet: the same words go on" if left else "")
+        + (f"; not run, without root: {', '.join(not_run)}" if not_run else "")
+    )
+    return 1 if failed or found else 3 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
