@@ -2,6 +2,7 @@
 //! From what the processes of a graph tell to what a [`Collector`] keeps.
 
 use crate::collector::{Collector, StageInput, StageRecord};
+use crate::deadlines::{Deadlines, PortEnd};
 use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 use std::collections::BTreeMap;
@@ -36,6 +37,8 @@ pub(crate) struct Accounts {
     pub(crate) facts: BTreeMap<(String, String), String>,
     /// The first connections that were refused: component, port, and why. Of one whose both ends are in the run, one end.
     pub(crate) refused: Vec<(String, String, String)>,
+    /// Deadlines that ports missed.
+    pub(crate) deadlines: Deadlines,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
     /// The first failures, told for people.
@@ -132,8 +135,12 @@ impl Collector {
             }
             Record::Input { component, input, topic, stats } => {
                 self.set_subscription(component, input, *topic, *stats);
+                self.accounts.deadlines.set(component, PortEnd::Input, input, *topic, stats.deadlines_missed);
             }
-            Record::Output { component, output, topic, published } => self.set_published(component, output, *topic, *published),
+            Record::Output { component, output, topic, published, deadlines_missed } => {
+                self.set_published(component, output, *topic, *published);
+                self.accounts.deadlines.set(component, PortEnd::Output, output, *topic, *deadlines_missed);
+            }
             Record::Service { component, service, end, calls } => {
                 let key = (component.clone(), service.clone(), *end);
                 if self.accounts.services.len() < MAX_SERVICES || self.accounts.services.contains_key(&key) {

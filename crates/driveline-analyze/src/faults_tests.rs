@@ -69,7 +69,13 @@ fn counters_of_a_restarted_process_count_on_top() {
         topic: topic("image").id(),
         stats: InputCounters { received, missed, ..InputCounters::default() },
     };
-    let published = |published| Record::Output { component: "lane".into(), output: "out".into(), topic: topic("lanes").id(), published };
+    let published = |published| Record::Output {
+        component: "lane".into(),
+        output: "out".into(),
+        topic: topic("lanes").id(),
+        published,
+        deadlines_missed: 0,
+    };
     let lane = ["lane".to_owned()];
     run.process_started(&lane, MonotonicNs(1));
     run.take("perception", &counters(10, 2));

@@ -24,6 +24,7 @@
 
 mod account;
 mod collector;
+mod deadlines;
 mod escape;
 mod faults;
 mod machine;
@@ -38,6 +39,7 @@ mod w9;
 mod waits;
 
 pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
+pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};
 pub use faults::{Fault, MAX_FAULTS, MissedByFault};
 pub use machine::{MachineFacts, meminfo};

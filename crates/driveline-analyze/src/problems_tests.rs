@@ -41,7 +41,10 @@ fn input(run: &mut Collector, stage: &str, name: &str, stats: InputCounters) {
 }
 
 fn published(run: &mut Collector, stage: &str, name: &str, published: u64) {
-    run.take("m", &Record::Output { component: stage.into(), output: name.into(), topic: topic(name).id(), published });
+    run.take(
+        "m",
+        &Record::Output { component: stage.into(), output: name.into(), topic: topic(name).id(), published, deadlines_missed: 0 },
+    );
 }
 
 fn whats(run: &Collector) -> Vec<String> {

@@ -10,6 +10,7 @@ mod lead;
 mod scale;
 
 use crate::collector::Collector;
+use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
 use crate::faults::Fault;
 use crate::quantiles::{Quantiles, Rank};
@@ -111,6 +112,16 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         subscription_table(summary),
         "There are none.",
     );
+    if let Some(table) = deadline_table(summary) {
+        section(
+            &mut page,
+            "Missed deadlines",
+            "Periods of a topic's <code>deadline_ms</code> that ended without a sample, from the first sample on. Those of an output are its \
+             own lateness; those of an input what it was to expect of its publishers.",
+            Some(table),
+            "",
+        );
+    }
     if !summary.services.is_empty() {
         section(
             &mut page,
@@ -344,6 +355,17 @@ fn subscription_table(s: &Summary) -> Option<String> {
     }
     t.push_str("</tbody></table></div>");
     Some(t)
+}
+
+fn deadline_table(s: &Summary) -> Option<String> {
+    let row = |d: &DeadlineSummary| {
+        let end = if d.end == PortEnd::Output { "output" } else { "input" };
+        let (stage, port, topic) = (escape(&d.stage), escape(&d.port), escape(&d.topic));
+        format!("<tr><th>{stage}</th><th>{port}</th><th>{end}</th><th>{topic}</th><td>{}</td></tr>", grouped(d.missed as f64))
+    };
+    let rows: String = s.deadlines.iter().map(row).collect();
+    let head = "<th>component<th class=l>port<th class=l>end<th class=l>topic<th>missed";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
 fn service_table(s: &Summary) -> String {

@@ -3,6 +3,7 @@
 
 use crate::account::CallSeries;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
+use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
 use crate::problems::{self, Problem};
@@ -59,6 +60,8 @@ pub struct Summary {
     pub superseded: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
+    /// Inputs and outputs that missed deadlines of their topics.
+    pub deadlines: Vec<DeadlineSummary>,
     /// Every service that a component calls or serves.
     pub services: Vec<ServiceSummary>,
     /// Every component.
@@ -291,6 +294,7 @@ impl Summary {
             not_read_by_triggers: not_read,
             superseded: missed(false),
             subscriptions,
+            deadlines: crate::deadlines::summaries(run),
             services: services(run),
             stages,
             end_to_end: ages(&sinks),

@@ -38,6 +38,29 @@ pub struct dl_component_vtable {
     pub shutdown: Option<unsafe extern "C" fn(component: *mut c_void)>,
     /// Destroys the component.
     pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
+    /// Something other than a sample happened to an input or output. As `on_trigger`, in the same group, on the same executor.
+    /// `event` is borrowed: valid during the call. NULL: no interest.
+    pub on_event: Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
+}
+
+/// An event of an input or output of a component.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dl_port_event {
+    /// `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its end.
+    pub size: usize,
+    /// Name of the port; empty if events of several ports were lost.
+    pub port: *const c_char,
+    /// 1 if the port is an output, 0 if it is an input.
+    pub is_output: u32,
+    /// What happened, a `dl_event_kind`; a later library may have more of them.
+    pub kind: u32,
+    /// A text for people.
+    pub text: *const c_char,
+    /// Of a missed deadline: periods without a sample since the event before this one. Else 0.
+    pub missed: u64,
+    /// Of a missed deadline: periods without a sample in all. Else 0.
+    pub total: u64,
 }
 
 // SAFETY: a vtable is never written, what it names is static, and its functions may be called from any thread.

@@ -46,6 +46,10 @@ pub struct dl_event {
     pub text_capacity: usize,
     /// Length of the whole text without the NUL, in bytes, also if it was cut.
     pub text_len: usize,
+    /// Of a missed deadline: periods without a sample since the event before this one. Else 0.
+    pub missed: u64,
+    /// Of a missed deadline: periods without a sample in all. Else 0.
+    pub total: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers and a raw pointer may be zero.
@@ -54,7 +58,15 @@ unsafe impl SizedStruct for dl_event {
     const FIRST: usize = 40;
 }
 
-fn kind_of(event: &EndpointEvent) -> dl_event_kind {
+/// What was missed since the event before, and in all.
+pub(crate) fn missed_of(event: &EndpointEvent) -> (u64, u64) {
+    match event {
+        EndpointEvent::DeadlineMissed { missed, total, .. } => (*missed, *total),
+        _ => (0, 0),
+    }
+}
+
+pub(crate) fn kind_of(event: &EndpointEvent) -> dl_event_kind {
     match event {
         EndpointEvent::Matched { .. } => dl_event_kind::DL_EVENT_MATCHED,
         EndpointEvent::Unmatched { .. } => dl_event_kind::DL_EVENT_UNMATCHED,
@@ -79,6 +91,7 @@ pub(crate) unsafe fn poll(out: *mut dl_event, next: impl FnOnce() -> Option<Endp
     };
     let next = next();
     event.kind = next.as_ref().map_or(dl_event_kind::DL_EVENT_NONE, kind_of) as u32;
+    (event.missed, event.total) = next.as_ref().map_or((0, 0), missed_of);
     let text = c_text(next.map(|e| e.to_string()).unwrap_or_default());
     let text = text.to_str().unwrap_or_default();
     event.text_len = text.len();
@@ -102,8 +115,16 @@ mod tests {
     fn polled(capacity: usize, reason: &str) -> (dl_event, [u8; 64]) {
         let mut text = [b'?'; 64];
         let pointer = text.as_mut_ptr().cast();
-        let mut event =
-            dl_event { size: size_of::<dl_event>(), kind: 99, reserved: 0, text: pointer, text_capacity: capacity, text_len: 0 };
+        let mut event = dl_event {
+            size: size_of::<dl_event>(),
+            kind: 99,
+            reserved: 0,
+            text: pointer,
+            text_capacity: capacity,
+            text_len: 0,
+            missed: 9,
+            total: 9,
+        };
         let refused = EndpointEvent::Refused { text: reason.to_owned() };
         // SAFETY: a struct with its size, and a text at least as long as is said.
         assert!(unsafe { poll(&raw mut event, || Some(refused)) }.is_ok());
@@ -114,6 +135,7 @@ mod tests {
     fn text_is_cut_where_a_character_ends() {
         let (event, text) = polled(64, "too far");
         assert_eq!((event.kind, event.text_len), (dl_event_kind::DL_EVENT_REFUSED as u32, 7));
+        assert_eq!((event.missed, event.total), (0, 0));
         assert_eq!(text[..9], *b"too far\0?");
         // An 'ä' has two bytes: of the second one only the first would fit.
         let (event, text) = polled(4, "ääää");

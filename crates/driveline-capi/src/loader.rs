@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loads component libraries for the runtime.
 
-use crate::component::{dl_class_builder, dl_component_io, dl_component_library, dl_component_vtable, dl_invocation};
+use crate::component::{dl_class_builder, dl_component_io, dl_component_library, dl_component_vtable, dl_invocation, dl_port_event};
 use crate::context::dl_node;
+use crate::event::{kind_of, missed_of};
 use crate::publisher::dl_publisher;
 use crate::sized::read_known;
 use crate::status::{c_text, take_last_error};
 use crate::version::DL_COMPONENT_ABI;
-use driveline::Invocation;
+use driveline::{Invocation, PortEvent};
 use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
 use driveline_runtime::descriptor::ComponentClass;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
@@ -218,6 +219,23 @@ impl Component for CppComponent {
         let borrowed = dl_invocation { invocation };
         // SAFETY: the component is alive, and the invocation during the call.
         self.instance.outcome(unsafe { on_trigger(self.instance.pointer, &raw const borrowed) })
+    }
+
+    fn on_event(&self, event: &PortEvent) -> Result<(), ComponentFailure> {
+        let Some(on_event) = self.instance.vtable.on_event else { return Ok(()) };
+        let (port, text) = (c_text(event.port.as_str()), c_text(event.event.to_string()));
+        let (missed, total) = missed_of(&event.event);
+        let borrowed = dl_port_event {
+            size: size_of::<dl_port_event>(),
+            port: port.as_ptr(),
+            is_output: u32::from(event.is_output),
+            kind: kind_of(&event.event) as u32,
+            text: text.as_ptr(),
+            missed,
+            total,
+        };
+        // SAFETY: the component is alive, and the event with its texts during the call.
+        self.instance.outcome(unsafe { on_event(self.instance.pointer, &raw const borrowed) })
     }
 
     fn shutdown(&self) {

@@ -297,6 +297,8 @@ pub struct dl_publisher_stats {
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
+    /// Periods of the offered deadline that ended without a sample, from the first one on.
+    pub deadlines_missed: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -315,7 +317,13 @@ pub unsafe extern "C" fn dl_publisher_get_stats(publisher: *const dl_publisher, 
     guard(|| {
         // SAFETY: this function's contract.
         let s = unsafe { borrow("publisher", publisher)? }.raw().stats();
-        let value = dl_publisher_stats { size: 0, published: s.published, overwritten: s.overwritten, serialised: s.serialised };
+        let value = dl_publisher_stats {
+            size: 0,
+            published: s.published,
+            overwritten: s.overwritten,
+            serialised: s.serialised,
+            deadlines_missed: s.deadlines_missed,
+        };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }
     })

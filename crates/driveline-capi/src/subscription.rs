@@ -219,6 +219,8 @@ pub struct dl_subscription_stats {
     /// ended, and its last number was not announced; 4 the gateway here gave its place to another publisher; 5 the gateway here has
     /// ended; others: a reason of a later release.
     pub uncounted_reason: u64,
+    /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+    pub deadlines_missed: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -250,6 +252,7 @@ pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subsc
             not_read: s.not_read,
             uncounted: s.uncounted,
             uncounted_reason: s.uncounted_reason.map_or(0, |reason| u64::from(reason.code())),
+            deadlines_missed: s.deadlines_missed,
         };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }

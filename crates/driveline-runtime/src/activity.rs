@@ -76,7 +76,7 @@ struct Now {
     since: u64,
 }
 
-const CALLS: [Call; 5] = [Call::Load, Call::Init, Call::OnTrigger, Call::Timer, Call::Shutdown];
+const CALLS: [Call; 6] = [Call::Load, Call::Init, Call::OnTrigger, Call::Timer, Call::Shutdown, Call::OnEvent];
 
 /// A component by its place in the table, with everything that the handler of a signal wants to write about it.
 struct Known {

@@ -5,8 +5,8 @@ use crate::account::{Call, Record, Writer};
 use crate::descriptor::ComponentClass;
 use crate::host::failures::Failures;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node, ParameterValue, RawPublisher, TimerEnd,
-    TimerTick, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node, ParameterValue, PortEvent, RawPublisher,
+    TimerEnd, TimerTick, Trigger,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -37,8 +37,8 @@ pub trait ComponentLibrary: Send + Sync {
     fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError>;
 }
 
-/// A component. All calls but [`on_trigger`](Self::on_trigger) come from one thread, once each, in this order:
-/// `init`, `shutdown`.
+/// A component. `init` and `shutdown` come from one thread, once each, in this order; the other calls come from threads of
+/// the executor in between.
 pub trait Component: Send + Sync {
     /// Takes what the component needs. Nothing runs yet; timers can be added to the executor.
     ///
@@ -52,6 +52,16 @@ pub trait Component: Send + Sync {
     /// # Errors
     /// [`ComponentFailure`] is reported and counted, as is a panic; the component stays in service.
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure>;
+
+    /// Something other than a sample happened to a port: a missed deadline, a match, a refusal, a lost lease. Called on a
+    /// thread of the executor in the group of `on_trigger`, about 100 ms after it happened at the latest unless the group is
+    /// busy; an output's event after a second if its topic has neither deadline nor lease. The event is logged as well.
+    ///
+    /// # Errors
+    /// As [`Self::on_trigger`].
+    fn on_event(&self, _event: &PortEvent) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
 
     /// No callback runs any more and none will. The component ends threads of its own and gives back what it holds.
     fn shutdown(&self);

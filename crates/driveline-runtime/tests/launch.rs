@@ -233,6 +233,37 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
     assert_eq!(origin.communication_ns + origin.computation_ns + origin.idle_ns, origin.age_ns(header.publish_time));
 }
 
+/// A publisher that keeps 20 ms where both ends have agreed on 1 ms.
+#[test]
+fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
+    for reach in ["host", "process"] {
+        let counter = "counter: {library: lib, class: Counter, parameters: {period_ms: 20}, outputs: {count: a}}";
+        let printer = "printer: {library: lib, class: Printer, inputs: {count: {topic: a, qos: {depth: 16}}}}";
+        let modules = match reach {
+            "host" => format!("  two:\n    components:\n      {counter}\n  one:\n    components:\n      {printer}\n"),
+            _ => format!("  one:\n    components:\n      {counter}\n      {printer}\n"),
+        };
+        let topic = format!("topics:\n  a: {{reach: {reach}, max_payload: 8, qos: {{deadline_ms: 1}}}}\n");
+        let f = Fixture::new(&format!("driveline: 1\nname: late\n{topic}modules:\n{modules}"));
+        let mut seen = Seen { interrupt_at: Some("both ends know"), ..Seen::default() };
+        assert_eq!(f.run(&mut seen).end, End::Interrupted, "{:?}", seen.lines);
+        let (mut offered, mut requested, mut failed, mut runs) = (0, 0, 0, 0);
+        for (_, record) in &seen.records {
+            match record {
+                Record::Output { deadlines_missed, .. } => offered = *deadlines_missed,
+                Record::Input { stats, .. } => requested = stats.deadlines_missed,
+                Record::Counters { component, stats } if component == "counter" => (failed, runs) = (stats.failed, stats.invocations),
+                _ => {}
+            }
+        }
+        let known = seen.printed("one").iter().find_map(|l| l.strip_prefix("both ends know that ")?.split(' ').next()?.parse().ok());
+        assert!(known.is_some_and(|known: u64| known > 0 && known <= requested) && offered > 0, "{offered}, {requested}, {known:?}");
+        assert!(failed > 0, "what an event's call reports is counted");
+        let ticks = seen.records.iter().filter(|(_, r)| matches!(r, Record::Callback(c) if c.component == "counter")).count();
+        assert_eq!(runs, ticks as u64, "calls with events are no runs");
+    }
+}
+
 #[test]
 fn connections_that_never_existed_are_in_the_outcome_with_their_reason() {
     let modules = "modules:\n  one:\n    components:\n      counter: {library: lib, class: Counter, parameters: {limit: 5}, outputs: {count: a}}\n  \

@@ -33,7 +33,9 @@ pub enum PublisherEvent {
     },
     /// Nothing was published for longer than the offered deadline.
     DeadlineMissed {
-        /// How often so far.
+        /// Periods without a sample since the event before this one.
+        missed: u64,
+        /// The same since the publisher was created.
         total: u64,
     },
     /// The publisher itself did not show life within its lease.
@@ -93,9 +95,9 @@ pub enum SubscriptionEvent {
     },
     /// A publisher did not publish within the requested deadline.
     DeadlineMissed {
-        /// The publisher.
-        publisher: EndpointId,
-        /// How often so far, over all publishers.
+        /// Periods without a sample since the event before this one, over all publishers.
+        missed: u64,
+        /// The same since the subscription was created.
         total: u64,
     },
     /// A publisher showed no life within its lease.

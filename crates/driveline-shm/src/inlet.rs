@@ -3,14 +3,15 @@
 
 use crate::afar::{self, KnownAfar};
 use crate::config::{Access, OwnProcess, SchemaRequest};
+use crate::deadline::DeadlineWatch;
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::held::Book;
 use crate::info::{EdgeInfo, MatchedPublisher, SubscriptionInfo, SubscriptionStats};
 use crate::kick::KickWord;
 use crate::layout::{CURSOR_AT, PAGE_LEN, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::{MAX_ENDED, MAX_KNOWN_AFAR, MAX_LEFT_BYTES};
-use crate::protocol::cursor;
 use crate::protocol::sleep::{self, Sleeper};
+use crate::protocol::{Segment as _, cursor, reader};
 use crate::queue::{EventQueue, lock};
 use crate::room::RoomWatch;
 use crate::segment::Segment;
@@ -21,11 +22,12 @@ use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use crate::wire::Accept;
-use driveline_types::{Durability, EndpointId, NodeName, Qos, Reliability, Schema, TopicName};
+use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Mutex, TryLockError};
+use std::time::Duration;
 
 /// The subscriber's own page for one match.
 #[derive(Debug)]
@@ -111,11 +113,14 @@ pub(crate) struct Progress {
     /// What the gateway said was not here when the match began, plus one. 0: it had no sample yet, or does not say so.
     pub(crate) joined: AtomicU64,
     pub(crate) counters: EdgeCounters,
+    /// If the subscription requests a deadline.
+    pub(crate) deadline: Option<DeadlineWatch>,
 }
 
 impl Progress {
-    fn starting_at(first: u64) -> Self {
+    fn starting_at(first: u64, deadline: Option<DeadlineWatch>) -> Self {
         Self {
+            deadline,
             next: AtomicU64::new(first),
             missed_pending: AtomicU64::new(0),
             lost_before: AtomicU64::new(0),
@@ -133,6 +138,8 @@ impl Edge {
         let segment = Segment::open(&mut segment, accept.layout)?;
         let wake = memfd::open(&mut wake, WAKE_LEN)?;
         let reliable = asked.is_reliable() && accept.qos.reliability == Reliability::Reliable;
+        let newest = reader::newest(&segment).0;
+        let deadline = asked.qos.deadline_ms.map(|ms| DeadlineWatch::new(Duration::from_millis(u64::from(ms)), newest));
         let lifespan_ms = [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         let edge = Self {
             segment,
@@ -151,7 +158,7 @@ impl Edge {
             lifespan_ns: lifespan_ms.map(|ms| u64::from(ms) * 1_000_000),
             verify_checksum: asked.qos.checksum,
             first: accept.first,
-            progress: Arc::new(Progress::starting_at(accept.first)),
+            progress: Arc::new(Progress::starting_at(accept.first, deadline)),
             ended: AtomicBool::new(false),
             room: Arc::clone(&asked.room),
         };
@@ -186,6 +193,15 @@ impl Edge {
             ended: AtomicBool::new(true),
             room: Arc::clone(&self.room),
         })
+    }
+
+    /// Looks at the newest sample: the deadlines missed so far, and when to look again.
+    pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        let watch = self.progress.deadline.as_ref()?;
+        let (sequence, slot) = reader::newest(&self.segment);
+        let written = sequence != 0 && slot < self.segment.slots();
+        let published = if written { self.segment.peek_publish_time(slot) } else { 0 };
+        Some(watch.look(sequence, MonotonicNs(published), now))
     }
 
     pub(crate) fn cells(&self) -> &[AtomicU32] {
@@ -289,7 +305,6 @@ pub(crate) struct Inlet {
     pub(crate) events: EventQueue<SubscriptionEvent>,
     /// Reasons of the publishers that do not match, by socket name. For tools.
     pub(crate) refusals: Mutex<BTreeMap<String, (RefusalCode, String)>>,
-    pub(crate) deadlines_missed: AtomicU64,
     pub(crate) matched: AtomicU64,
     /// Sums of edges that are gone.
     gone: Mutex<SubscriptionStats>,
@@ -322,7 +337,6 @@ impl Inlet {
             room: Arc::default(),
             events: EventQueue::new(),
             refusals: Mutex::new(BTreeMap::new()),
-            deadlines_missed: AtomicU64::new(0),
             matched: AtomicU64::new(0),
             gone: Mutex::new(SubscriptionStats::default()),
             afar: Mutex::default(),
@@ -468,9 +482,19 @@ impl Inlet {
         }
         (sum.uncounted, sum.uncounted_reason) = known.uncounted(&edges);
         drop((known, edges));
-        sum.deadlines_missed = self.deadlines_missed.load(Relaxed);
         sum.matched = self.matched.load(Relaxed);
         sum
+    }
+
+    /// Deadlines missed until now, and when the next one may be; `None` without a deadline. Locks.
+    pub(crate) fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        self.qos.deadline_ms?;
+        let edges = lock(&self.edges);
+        let mut sum = (lock(&self.gone).deadlines_missed, MonotonicNs(u64::MAX));
+        for (missed, again) in edges.iter().filter_map(|e| e.deadlines(now)) {
+            sum = (sum.0.saturating_add(missed), sum.1.min(again));
+        }
+        Some(sum)
     }
 
     /// Publishers that are matched and there.
@@ -525,6 +549,8 @@ fn add_edge(sum: &mut SubscriptionStats, e: &Edge, elsewhere: impl FnOnce(u64) -
     sum.missed = sum.missed.saturating_add(unread.replaced);
     sum.not_read = sum.not_read.saturating_add(unread.readable);
     sum.lost_on_the_way = sum.lost_on_the_way.saturating_add(e.lost_after(elsewhere));
+    let deadlines = e.deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed);
+    sum.deadlines_missed = sum.deadlines_missed.saturating_add(deadlines);
 }
 
 /// Samples of one publisher that the consuming thread has neither taken nor passed over.

@@ -42,6 +42,8 @@ mod control;
 #[cfg(not(loom))]
 mod crash;
 #[cfg(not(loom))]
+mod deadline;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod event;
@@ -118,6 +120,7 @@ pub use self::{
     afar::{AfarCount, AfarState},
     config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},
     crash::{Crash, report_crashes, reserve_signal_stack},
+    deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed},
     error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
     info::{EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},

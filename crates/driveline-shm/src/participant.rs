@@ -3,6 +3,7 @@
 
 use crate::config::{ParticipantConfig, PublisherConfig, SubscriptionConfig};
 use crate::control::{Command, Commands, Control};
+use crate::deadline::DeadlineMeter;
 use crate::error::{CreatePublisherError, CreateSubscriptionError, OpenError};
 use crate::event::PublisherEvent;
 use crate::fault;
@@ -29,6 +30,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What the control thread needs of its participant.
 #[derive(Debug)]
@@ -153,6 +155,8 @@ impl Participant {
             slot_sequences: zeros(slots),
             counters: Counters::default(),
             events: EventQueue::<PublisherEvent>::new(),
+            deadline: config.qos.deadline_ms.map(|ms| Arc::new(DeadlineMeter::new(Duration::from_millis(u64::from(ms))))),
+            deadline_reports: Mutex::default(),
             last_publish_ns: AtomicU64::new(0),
             passed_by: AtomicU64::new(0),
             kick: AtomicU32::new(0),

@@ -2,12 +2,13 @@
 //! What a publisher, its loans and the control thread share.
 
 use crate::config::Access;
+use crate::deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed};
 use crate::event::PublisherEvent;
 use crate::info::{MatchInfo, PublisherInfo, PublisherStats};
 use crate::layout::{CURSOR_AT, PINS_AT, WAKE_LEN, armed_at};
 use crate::limits::MAX_GROUPS;
 use crate::protocol::{self, cursor, reader};
-use crate::queue::EventQueue;
+use crate::queue::{EventQueue, lock};
 use crate::segment::Segment;
 use crate::sys::descriptors::ForFirstMatch;
 use crate::sys::fork::GuardedFd;
@@ -18,8 +19,8 @@ use crate::sys::peer::User;
 use crate::wire::Hello;
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex};
 
 /// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever
 /// can read a word can also disturb those who sleep on it. It lives as long as one of their matches.
@@ -149,7 +150,6 @@ pub(crate) struct Counters {
     pub(crate) refused_access: AtomicU64,
     pub(crate) refused_pins: AtomicU64,
     pub(crate) refused_other: AtomicU64,
-    pub(crate) deadlines_missed: AtomicU64,
     pub(crate) matched: AtomicU64,
 }
 
@@ -178,6 +178,9 @@ pub(crate) struct Publication {
     pub(crate) slot_sequences: Box<[AtomicU64]>,
     pub(crate) counters: Counters,
     pub(crate) events: EventQueue<PublisherEvent>,
+    /// If it offers a deadline.
+    pub(crate) deadline: Option<Arc<DeadlineMeter>>,
+    pub(crate) deadline_reports: Mutex<DeadlineReports>,
     /// When the last sample was published, on `CLOCK_MONOTONIC`; 0 before the first.
     pub(crate) last_publish_ns: AtomicU64,
     /// Samples that reached all their readers by another way.
@@ -215,10 +218,19 @@ impl Publication {
             refused_access: c.refused_access.load(Relaxed),
             refused_pins: c.refused_pins.load(Relaxed),
             refused_other: c.refused_other.load(Relaxed),
-            deadlines_missed: c.deadlines_missed.load(Relaxed),
+            deadlines_missed: self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now())),
             max_interval_ns: self.segment.max_interval().load(Relaxed),
             matched: c.matched.load(Relaxed),
         }
+    }
+
+    /// The oldest event that was not polled yet, or else a report of missed deadlines.
+    pub(crate) fn poll_event(&self) -> Option<PublisherEvent> {
+        self.events.pop(|count| PublisherEvent::Dropped { count }).or_else(|| {
+            let (deadline, now) = (self.deadline.as_ref()?, MonotonicNs::now());
+            let DeadlinesMissed { missed, total } = lock(&self.deadline_reports).next(deadline.missed(now), now)?;
+            Some(PublisherEvent::DeadlineMissed { missed, total })
+        })
     }
 
     /// How many samples were published, written or not, which is the number of the newest.
@@ -285,6 +297,9 @@ impl protocol::writer::Wakers<Arc<PubMatch>> for GroupWakers<'_> {
         let (publication, now) = (self.publication, self.publish_time.0);
         let segment = &publication.segment;
         segment.heartbeat().store(now, Relaxed);
+        if let Some(deadline) = &publication.deadline {
+            deadline.published(self.publish_time);
+        }
         let last = publication.last_publish_ns.load(Relaxed);
         publication.last_publish_ns.store(now, Relaxed);
         let interval = now.saturating_sub(last);

@@ -2,6 +2,7 @@
 //! The writing end: loans and publishing.
 
 use crate::afar::AfarCount;
+use crate::deadline::DeadlineMeter;
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
 use crate::info::PublisherStats;
@@ -252,7 +253,7 @@ impl Publisher {
         if !self.shared.segment.map.is_here() {
             return None;
         }
-        self.shared.events.pop(|count| PublisherEvent::Dropped { count })
+        self.shared.poll_event()
     }
 
     /// `kicker` is kicked by each new event from now on, such as a subscription that has come or gone.
@@ -266,8 +267,14 @@ impl Publisher {
         let shared = Arc::downgrade(&self.shared);
         move || {
             let shared = shared.upgrade().filter(|s| s.segment.map.is_here())?;
-            shared.events.pop(|count| PublisherEvent::Dropped { count })
+            shared.poll_event()
         }
+    }
+
+    /// Counts the deadlines that this publisher misses, if it offers one. Outlives it.
+    #[must_use]
+    pub fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
+        self.shared.deadline.clone()
     }
 
     /// As [`Self::matched`], for whoever asks without owning the publisher: what [`Self::event_source`] adds up to, also if some events were dropped. 0 once
@@ -282,6 +289,9 @@ impl Publisher {
         if self.shared.segment.map.is_here() {
             // Relaxed: a figure for people.
             add(&self.shared.passed_by, 1);
+            if let Some(deadline) = &self.shared.deadline {
+                deadline.published(publish_time);
+            }
             self.shared.last_publish_ns.store(publish_time.0, Relaxed);
             self.shared.segment.heartbeat().store(publish_time.0, Relaxed);
         }

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "an entry of the book is written while it is free")]
 
 use crate::choice::{Candidate, Passed, Turn};
+use crate::deadline::{DeadlineReports, DeadlinesMissed};
 use crate::error::TakeError;
 use crate::event::{RefusalCode, SubscriptionEvent};
 use crate::info::{MatchedPublisher, SubscriptionStats};
@@ -30,6 +31,7 @@ pub struct Subscription {
     edges: Vec<Arc<Edge>>,
     turn: Turn,
     generation: u64,
+    deadline_reports: DeadlineReports,
     birthplace: Birthplace,
     /// Keeps the control thread going; tells it when the subscription is dropped.
     _endpoint: Endpoint,
@@ -53,7 +55,8 @@ enum Attempt {
 
 impl Subscription {
     pub(crate) fn new(inlet: Arc<Inlet>, birthplace: Birthplace, endpoint: Endpoint) -> Self {
-        Self { inlet, edges: Vec::new(), turn: Turn::default(), generation: u64::MAX, birthplace, _endpoint: endpoint }
+        let deadline_reports = DeadlineReports::default();
+        Self { inlet, edges: Vec::new(), turn: Turn::default(), generation: u64::MAX, deadline_reports, birthplace, _endpoint: endpoint }
     }
 
     /// Its identity.
@@ -323,7 +326,19 @@ impl Subscription {
         if !self.birthplace.is_here() {
             return None;
         }
-        self.inlet.events.pop(|count| SubscriptionEvent::Dropped { count })
+        self.inlet.events.pop(|count| SubscriptionEvent::Dropped { count }).or_else(|| {
+            let now = MonotonicNs::now();
+            let (total, _) = self.inlet.deadlines(now)?;
+            let DeadlinesMissed { missed, total } = self.deadline_reports.next(total, now)?;
+            Some(SubscriptionEvent::DeadlineMissed { missed, total })
+        })
+    }
+
+    /// Returns the deadlines missed until now, and when the next one may be missed; `None` without a deadline. Locks for as
+    /// long as the publishers are looked at.
+    #[must_use]
+    pub fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        self.inlet.deadlines(now).filter(|_| self.birthplace.is_here())
     }
 
     /// All matched publishers that are there: what the events add up to, also if some were dropped. Locks and allocates.

@@ -525,6 +525,7 @@ fn deadlines_and_leases_are_watched() {
     let mut p = publisher(&a, |c| c.qos = qos.clone());
     let mut s = subscription(&a, |c| c.qos = qos.clone());
     eventually(|| p.matched() == 1 && s.matched() == 1);
+    say(&mut p, "the first deadline begins here");
     let (mut deadline, mut lost, mut gained) = (false, false, false);
     eventually(|| {
         if lost {
@@ -532,7 +533,7 @@ fn deadlines_and_leases_are_watched() {
         }
         while let Some(e) = s.poll_event() {
             match e {
-                SubscriptionEvent::DeadlineMissed { publisher, .. } => deadline |= publisher == p.id(),
+                SubscriptionEvent::DeadlineMissed { missed, total } => deadline |= missed > 0 && missed <= total,
                 SubscriptionEvent::LivelinessLost { .. } => lost = true,
                 SubscriptionEvent::LivelinessGained { .. } => gained |= lost,
                 _ => {}
@@ -540,7 +541,46 @@ fn deadlines_and_leases_are_watched() {
         }
         deadline && lost && gained
     });
-    assert!(p.stats().deadlines_missed > 0);
+    assert!(p.stats().deadlines_missed > 0 && s.stats().deadlines_missed > 0);
+}
+
+/// Ends with a peer's count, without a bound on time: as long as nothing is published, a deadline is missed again and again.
+#[test]
+fn deadlines_count_from_the_first_sample_until_the_other_end_is_gone() {
+    let d = Domain::new();
+    let (a, b) = (d.join("a"), d.join("b"));
+    let qos = Qos { deadline_ms: Some(1), ..Qos::default() };
+    let mut early = publisher(&a, |c| c.qos = qos.clone());
+    say(&mut early, "from before the match");
+    let mut silent = publisher(&a, |c| c.qos = qos.clone());
+    let mut s = subscription(&b, |c| c.qos = qos.clone());
+    eventually(|| s.matched() == 2 && early.stats().deadlines_missed > 20);
+    assert_eq!((silent.stats().deadlines_missed, s.stats().deadlines_missed), (0, 0), "nothing was published after the match");
+    say(&mut silent, "first");
+    let (mut missed, mut total) = ((0, 0), (0, 0));
+    eventually(|| {
+        while let Some(e) = s.poll_event() {
+            if let SubscriptionEvent::DeadlineMissed { missed: since, total: all } = e {
+                missed.0 += since;
+                total.0 = all;
+            }
+        }
+        while let Some(e) = silent.poll_event() {
+            if let PublisherEvent::DeadlineMissed { missed: since, total: all } = e {
+                missed.1 += since;
+                total.1 = all;
+            }
+        }
+        total.0 > 150 && total.1 > 150
+    });
+    assert_eq!(missed, total, "each is reported once");
+    drop(silent);
+    eventually(|| s.matched() == 1);
+    let ended = s.stats().deadlines_missed;
+    assert!(ended >= total.0);
+    let before = early.stats().deadlines_missed;
+    eventually(|| early.stats().deadlines_missed > before + 20);
+    assert_eq!(s.stats().deadlines_missed, ended, "of a publisher that is gone none is missed");
 }
 
 #[test]

@@ -50,10 +50,10 @@ pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
     WaitError,
 };
-pub use event::{EndpointEvent, Severity};
+pub use event::{DeadlineLines, EndpointEvent, Severity};
 pub use executor::{
-    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, Executor, ExecutorOptions, GroupKind, InputRecord,
-    InputStats, Invocation, Observer, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
+    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender, Executor, ExecutorOptions, GroupKind,
+    InputRecord, InputStats, Invocation, Observer, PortEvent, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

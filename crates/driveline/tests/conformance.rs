@@ -355,7 +355,8 @@ conformance! {
         let qos = Qos { deadline_ms: Some(30), ..depth(1) };
         let (mut p, mut s) = r.pair(qos.clone(), qos);
         let missed = |e: Option<EndpointEvent>| match e {
-            Some(EndpointEvent::DeadlineMissed { text }) => {
+            Some(EndpointEvent::DeadlineMissed { text, missed, total }) => {
+                assert!(missed > 0 && missed <= total);
                 assert!(text.starts_with("topic 'topic': ") && text.contains("30 ms"), "{text}");
                 true
             }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The gate of a callback group under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline --release
-//! --test loom_gate`. The file under test is the shipped one.
+//! The gate of a callback group, and the turns of callbacks, under every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p driveline --release
+//! --test loom_gate`. The files under test are the shipped ones.
 #![cfg(loom)]
 
 #[path = "../src/executor/gate.rs"]
 mod gate;
 
+#[path = "../src/executor/fairness.rs"]
+mod fairness;
+
+use fairness::{Part, Rotation, Turns};
 use gate::Gate;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -73,6 +77,48 @@ fn one_at_a_time() {
             thread::spawn(move || enter(&gate, &inside))
         };
         enter(&gate, &inside);
+        other.join().unwrap();
+    });
+}
+
+/// Callbacks that are always due, called by two threads: each thread goes on behind the callback that the other called.
+#[test]
+fn callbacks_of_a_group_take_turns_whichever_thread_calls_them() {
+    loom::model(|| {
+        let gate = std::sync::Arc::<Gate>::default();
+        let turns = Arc::new(Turns::new(Some(gate.clone()), 0..3));
+        // Not loom's: the gate alone has to keep the two threads apart.
+        let called = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let call = |turns: &Turns, gate: &Gate, called: &std::sync::Mutex<Vec<usize>>| {
+            for _ in 0..2 {
+                let Some(entered) = turns.enter() else { continue };
+                called.try_lock().unwrap().push(entered.first_due(Part::Everyone, Some).unwrap());
+                let _ = gate.leave();
+            }
+        };
+        let other = {
+            let (turns, gate, called) = (turns.clone(), gate.clone(), called.clone());
+            thread::spawn(move || call(&turns, &gate, &called))
+        };
+        call(&turns, &gate, &called);
+        other.join().unwrap();
+        let called = called.lock().unwrap();
+        assert!(called.iter().enumerate().all(|(i, member)| *member == i % 3), "{called:?}");
+    });
+}
+
+/// A search that began early and ends late does not take the turn back to groups that have had it.
+#[test]
+fn the_turn_of_groups_never_goes_back() {
+    loom::model(|| {
+        let rotation = Arc::new(Rotation::new((0..3).map(|i| Turns::new(None, i..i + 1)).collect()));
+        let search = |rotation: &Rotation| rotation.search(|turns, part| turns.enter()?.first_due(part, Some).ok());
+        let other = {
+            let rotation = rotation.clone();
+            thread::spawn(move || search(&rotation))
+        };
+        let chosen = [(); 3].map(|()| search(&rotation));
+        assert!(chosen[0] != chosen[1] && chosen[1] != chosen[2], "a search goes on behind the one before it: {chosen:?}");
         other.join().unwrap();
     });
 }

@@ -131,6 +131,9 @@ pub enum Record {
         topic: TopicId,
         /// Samples published.
         published: u64,
+        /// Deadlines missed.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        deadlines_missed: u64,
     },
     /// Calls of one service that a component makes or answers, once a second if they changed, and at the end. From the start of the process.
     Service {
@@ -216,6 +219,8 @@ pub enum Call {
     Timer,
     /// Its shutdown.
     Shutdown,
+    /// Its callback for events of its ports.
+    OnEvent,
 }
 
 impl Call {
@@ -228,6 +233,7 @@ impl Call {
             Self::OnTrigger => "on_trigger",
             Self::Timer => "timer",
             Self::Shutdown => "shutdown",
+            Self::OnEvent => "on_event",
         }
     }
 }
@@ -405,6 +411,9 @@ pub struct InputCounters {
     pub uncounted: u64,
     /// Why, of one of them.
     pub uncounted_reason: Option<Uncounted>,
+    /// Deadlines missed. Not a number of samples.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub deadlines_missed: u64,
 }
 
 impl InputCounters {
@@ -428,6 +437,7 @@ impl InputCounters {
             not_read: self.not_read.saturating_add(other.not_read),
             uncounted: self.uncounted.saturating_add(other.uncounted),
             uncounted_reason: other.uncounted_reason.or(self.uncounted_reason),
+            deadlines_missed: self.deadlines_missed.saturating_add(other.deadlines_missed),
         }
     }
 
@@ -517,6 +527,7 @@ impl From<SubscriptionStats> for InputCounters {
             not_read: s.not_read,
             uncounted: s.uncounted,
             uncounted_reason: s.uncounted_reason,
+            deadlines_missed: s.deadlines_missed,
         }
     }
 }

@@ -10,8 +10,8 @@ use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, Node, Observer, PublishedCounter, PublisherEvents,
-    PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor, GroupKind, Invocation, Node, Observer,
+    PortEvent, PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(super) struct Instance {
     component: Arc<dyn Component>,
     callback: Option<CallbackHandle>,
     timers: Timers,
+    /// What calls `on_event`.
+    events: (CallbackHandle, EventSender),
     outputs: Vec<Output>,
     node: Node,
     reported: CallbackCounters,
@@ -29,13 +31,16 @@ pub(super) struct Instance {
     reported_calls: Vec<ServiceCalls>,
 }
 
-/// What an output has published, and how much of that was reported.
+/// What an output has published and missed, and how much of that was reported.
 struct Output {
     port: String,
     topic: TopicId,
     published: PublishedCounter,
-    reported: u64,
+    reported: (u64, u64),
     events: PublisherEvents,
+    deadline_lines: DeadlineLines,
+    /// It has a deadline or a lease.
+    promises: bool,
 }
 
 /// What a component is brought up with.
@@ -70,7 +75,16 @@ impl Instance {
             let publisher = node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
             let published = publisher.published_counter();
             let events = publisher.events();
-            counted.push(Output { port: output.port.clone(), topic: output.topic.id(), published, reported: 0, events });
+            let promises = output.qos.deadline_ms.is_some() || output.qos.lease_ms.is_some();
+            counted.push(Output {
+                port: output.port.clone(),
+                topic: output.topic.id(),
+                published,
+                reported: (0, 0),
+                events,
+                deadline_lines: DeadlineLines::default(),
+                promises,
+            });
             outputs.push(publisher);
         }
         let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
@@ -105,8 +119,16 @@ impl Instance {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             component.init(io).map_err(|e| fail(e.text))?;
         }
+        let events = {
+            let (component, failures) = (component.clone(), failures.clone());
+            let call = move |invocation: &Invocation<'_>, event: &PortEvent| {
+                failures.watch(invocation, Call::OnEvent, || component.on_event(event));
+            };
+            with.executor.add_event_callback(name, group.clone(), call).map_err(|e| fail(e.to_string()))?
+        };
         let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
         if let Some(callback) = &callback {
+            callback.send_events_to(events.1.clone());
             timers.added().iter().for_each(|timer| timer.fed_by(callback));
         }
         if let (Some(callback), ResolvedTrigger::Timer { .. }) = (&callback, &spec.trigger) {
@@ -118,6 +140,7 @@ impl Instance {
             component,
             callback,
             timers,
+            events,
             outputs: counted,
             node,
             reported: CallbackCounters::default(),
@@ -143,10 +166,10 @@ impl Instance {
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in &mut self.outputs {
-            let published = output.published.get();
-            if std::mem::replace(&mut output.reported, published) != published {
+            let (published, deadlines_missed) = (output.published.get(), output.published.deadlines_missed());
+            if std::mem::replace(&mut output.reported, (published, deadlines_missed)) != (published, deadlines_missed) {
                 let (component, output, topic) = (self.name.clone(), output.port.clone(), output.topic);
-                changed.push(Record::Output { component, output, topic, published });
+                changed.push(Record::Output { component, output, topic, published, deadlines_missed });
             }
         }
         let services = self.node.calls();
@@ -156,7 +179,9 @@ impl Instance {
         }
         self.reported_calls = services;
         let calls = self.timers.added();
-        let stats = calls.iter().chain(&self.callback).fold(CallbackCounters::default(), |sum, c| sum.and(c.stats().into()));
+        // Failures alone: a call with an event is no run, since it works on no data.
+        let failed = CallbackCounters { failed: self.events.0.stats().failed, ..CallbackCounters::default() };
+        let stats = calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
@@ -174,14 +199,21 @@ impl Instance {
         changed
     }
 
+    /// Whether an output has a deadline or a lease, so that its events shall come soon.
+    pub(super) fn promises(&self) -> bool {
+        self.outputs.iter().any(|o| o.promises)
+    }
+
     /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
-    pub(super) fn log_events(&self, account: Option<&Writer>) {
-        for output in &self.outputs {
+    pub(super) fn log_events(&mut self, account: Option<&Writer>) {
+        for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
-                let (component, output) = (self.name.as_str(), output.port.as_str());
+                let (component, output, lines) = (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
+                self.events.1.send(output, true, &event);
+                let Some(event) = lines.admit(event, MonotonicNs::now()) else { continue };
                 match event.severity() {
                     Severity::Error => tracing::error!(component, output, "{event}"),
                     Severity::Warning => tracing::warn!(component, output, "{event}"),

@@ -24,6 +24,8 @@ use thiserror::Error;
 
 /// How often counters are sent while they change, and events of outputs are logged.
 const COUNTERS: Duration = Duration::from_secs(1);
+/// How often events of outputs are polled where one has a deadline or a lease.
+const EVENTS: Duration = Duration::from_millis(100);
 /// First letter of the launcher's line `drain`, which its other line does not have.
 const DRAIN: u8 = b'd';
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
@@ -327,17 +329,18 @@ impl Running<'_> {
             }
         }
         self.send(Record::Started { threads });
+        let watched = self.instances.iter().any(Instance::promises);
         if drain_at_once {
             self.drain();
         }
-        let mut counters_at = Instant::now() + COUNTERS;
+        let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
                 return Ok(());
             }
-            let next = end.map_or(counters_at, |end| end.min(counters_at));
+            let next = [end, watched.then_some(events_at)].into_iter().flatten().fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => {
                     // The launcher's word came before its signal, and may be noticed after it.
@@ -355,6 +358,10 @@ impl Running<'_> {
                 }
                 Woken::Word { drain } if drain => self.drain(),
                 Woken::Word { .. } => {}
+                Woken::Time if watched && Instant::now() >= events_at && Instant::now() < counters_at => {
+                    self.instances.iter_mut().for_each(|i| i.log_events(self.account));
+                    events_at = Instant::now() + EVENTS;
+                }
                 Woken::Time if Instant::now() >= counters_at => {
                     for i in 0..self.instances.len() {
                         self.instances[i].log_events(self.account);

@@ -6,7 +6,7 @@
 
 use driveline::service::RawClient;
 use driveline::types::Schema;
-use driveline::{ClientOptions, Invocation, Node, ParameterValue, RawPublisher, RawSample, ServiceOptions};
+use driveline::{ClientOptions, EndpointEvent, Invocation, Node, ParameterValue, PortEvent, RawPublisher, RawSample, ServiceOptions};
 use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline_runtime::host;
@@ -84,10 +84,10 @@ impl ComponentLibrary for Builtin {
 
     fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError> {
         match class {
-            "Counter" => Ok(Box::new(Counter)),
+            "Counter" => Ok(Box::new(Counter::default())),
             "Relay" => Ok(Box::new(Relay::default())),
             "Planner" => Ok(Box::new(Planner::default())),
-            "Printer" => Ok(Box::new(Printer { name: instance.to_owned(), hang: AtomicI64::new(0) })),
+            "Printer" => Ok(Box::new(Printer { name: instance.to_owned(), hang: AtomicI64::new(0), late: AtomicU64::new(0) })),
             _ => Err(LoadError { text: format!("there is no class {class}") }),
         }
     }
@@ -116,7 +116,18 @@ fn number(invocation: &Invocation<'_>) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-struct Counter;
+/// Added to the numbers of a counter that was called with a missed deadline.
+const LATE: u64 = 1_000_000;
+
+#[derive(Default)]
+struct Counter {
+    late: Arc<AtomicU64>,
+}
+
+/// Deadlines missed in all, if that is the event.
+fn missed(event: &PortEvent) -> Option<u64> {
+    if let EndpointEvent::DeadlineMissed { total, .. } = event.event { Some(total) } else { None }
+}
 
 impl Component for Counter {
     fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
@@ -124,7 +135,7 @@ impl Component for Counter {
         let [fail_on, panic_on] = ["fail_on", "panic_on"].map(|name| integer(&io, name).unsigned_abs());
         let mut output = io.outputs.pop().map(Mutex::new);
         let Some(output) = output.take() else { return Err(failure("no output")) };
-        let next = AtomicU64::new(1);
+        let (next, late) = (AtomicU64::new(1), self.late.clone());
         let stop = io.stop.clone();
         let added = io.timers.add(Duration::from_millis(period.unsigned_abs().max(1)), move |_| {
             let number = next.load(Ordering::Relaxed);
@@ -133,13 +144,21 @@ impl Component for Counter {
                 return Ok(());
             }
             let mut output = output.lock().map_err(failure)?;
-            publish(&mut output, number)?;
+            publish(&mut output, number + late.load(Ordering::Relaxed))?;
             drop(output);
             next.store(number + 1, Ordering::Relaxed);
             assert!(number != panic_on, "told to panic");
             if number == fail_on { Err(failure("told to fail")) } else { Ok(()) }
         });
         added.map_err(failure)
+    }
+
+    fn on_event(&self, event: &PortEvent) -> Result<(), ComponentFailure> {
+        if missed(event).is_some() && event.is_output && event.port == "count" {
+            self.late.store(LATE, Ordering::Relaxed);
+            return Err(failure("late"));
+        }
+        Ok(())
     }
 
     fn on_trigger(&self, _: &Invocation<'_>) -> Result<(), ComponentFailure> {
@@ -302,6 +321,7 @@ impl Component for Planner {
 struct Printer {
     name: String,
     hang: AtomicI64,
+    late: AtomicU64,
 }
 
 impl Component for Printer {
@@ -313,7 +333,18 @@ impl Component for Printer {
     }
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
-        println!("{} got {}", self.name, number(invocation).ok_or_else(|| failure("not a number"))?);
+        let number = number(invocation).ok_or_else(|| failure("not a number"))?;
+        if number >= LATE && self.late.load(Ordering::Relaxed) > 0 {
+            println!("both ends know that {} is late", self.late.load(Ordering::Relaxed));
+        }
+        println!("{} got {number}", self.name);
+        Ok(())
+    }
+
+    fn on_event(&self, event: &PortEvent) -> Result<(), ComponentFailure> {
+        if let Some(total) = missed(event).filter(|_| !event.is_output && event.port == "count") {
+            self.late.store(total, Ordering::Relaxed);
+        }
         Ok(())
     }
 

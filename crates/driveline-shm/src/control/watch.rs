@@ -4,8 +4,6 @@
 use super::Control;
 use crate::event::{PublisherEvent, SubscriptionEvent};
 use crate::inlet::Edge;
-use crate::protocol::{Segment as _, reader};
-use crate::publication::add;
 use driveline_types::{Liveliness, MonotonicNs, Qos};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -43,7 +41,6 @@ impl Period {
 /// What a publisher has promised.
 #[derive(Debug)]
 pub(super) struct PublisherWatch {
-    deadline: Option<Period>,
     lease: Option<Period>,
     lost: u64,
 }
@@ -51,7 +48,7 @@ pub(super) struct PublisherWatch {
 impl PublisherWatch {
     pub(super) fn new(qos: &Qos, now: MonotonicNs) -> Self {
         let lease = qos.lease_ms.filter(|_| qos.liveliness == Liveliness::ManualByTopic);
-        Self { deadline: Period::new(ms(qos.deadline_ms), now), lease: Period::new(ms(lease), now), lost: 0 }
+        Self { lease: Period::new(ms(lease), now), lost: 0 }
     }
 }
 
@@ -66,7 +63,6 @@ pub(super) struct SubscriptionWatch {
 #[derive(Debug)]
 struct EdgeWatch {
     edge: Arc<Edge>,
-    deadline: Option<Period>,
     lease: Option<Period>,
     alive: bool,
 }
@@ -80,57 +76,39 @@ impl SubscriptionWatch {
         // A process that is alive needs no proof beyond the kernel's: its end closes the connection.
         let lease = self.lease.filter(|_| edge.qos.liveliness == Liveliness::ManualByTopic);
         if self.deadline.is_some() || lease.is_some() {
-            let (deadline, lease) = (Period::new(self.deadline, now), Period::new(lease, now));
-            self.edges.push(EdgeWatch { edge: Arc::clone(edge), deadline, lease, alive: true });
+            self.edges.push(EdgeWatch { edge: Arc::clone(edge), lease: Period::new(lease, now), alive: true });
         }
     }
 
     pub(super) fn remove(&mut self, edge: &Arc<Edge>) {
+        edge.deadlines(MonotonicNs::now());
+        if let Some(deadline) = &edge.progress.deadline {
+            deadline.end();
+        }
         self.edges.retain(|w| !Arc::ptr_eq(&w.edge, edge));
     }
-}
-
-/// When an edge's newest sample was published, as its publisher says; 0 if there is none.
-fn last_publish(edge: &Edge) -> u64 {
-    let (sequence, slot) = reader::newest(&edge.segment);
-    if sequence == 0 || slot >= edge.segment.slots() { 0 } else { edge.segment.peek_publish_time(slot) }
 }
 
 impl Control {
     pub(super) fn watch_deadlines(&mut self) {
         let now = self.now;
         let mut soonest: Option<MonotonicNs> = None;
-        let mut note = |p: &Option<Period>| {
-            if let Some(p) = p {
-                soonest = Some(soonest.map_or(p.ends, |s: MonotonicNs| s.min(p.ends)));
-            }
+        let mut note = |at: Option<MonotonicNs>| {
+            soonest = [soonest, at].into_iter().flatten().min();
         };
         for outlet in self.outlets.values_mut() {
             let (w, p) = (&mut outlet.watch, &outlet.publication);
-            if let Some(period) = &mut w.deadline
-                && period.missed(p.last_publish_ns.load(Relaxed), now)
-            {
-                add(&p.counters.deadlines_missed, 1);
-                p.events.push(PublisherEvent::DeadlineMissed { total: p.counters.deadlines_missed.load(Relaxed) });
-            }
             if let Some(period) = &mut w.lease
                 && period.missed(p.segment.heartbeat().load(Relaxed), now)
             {
                 w.lost += 1;
                 p.events.push(PublisherEvent::LivelinessLost { total: w.lost });
             }
-            note(&w.deadline);
-            note(&w.lease);
+            note(w.lease.as_ref().map(|p| p.ends));
         }
         for state in self.inlets.values_mut() {
             for w in &mut state.watch.edges {
                 let publisher = w.edge.publisher;
-                if let Some(period) = &mut w.deadline
-                    && period.missed(last_publish(&w.edge), now)
-                {
-                    let total = state.inlet.deadlines_missed.fetch_add(1, Relaxed) + 1;
-                    state.inlet.event(SubscriptionEvent::DeadlineMissed { publisher, total });
-                }
                 if let Some(period) = &mut w.lease {
                     let missed = period.missed(w.edge.segment.heartbeat().load(Relaxed), now);
                     let fresh = now.0.saturating_sub(w.edge.segment.heartbeat().load(Relaxed)) < period.length.as_nanos() as u64;
@@ -146,8 +124,9 @@ impl Control {
                         period.ends = period.ends.min(now + period.length / 4);
                     }
                 }
-                note(&w.deadline);
-                note(&w.lease);
+                note(w.lease.as_ref().map(|p| p.ends));
+                // Here for the count: who reports it polls it.
+                note(w.edge.deadlines(now).map(|(_, again)| again));
             }
         }
         if let Some(at) = soonest {

@@ -2,9 +2,10 @@
 //! One callback or timer in an executor.
 
 use super::attention::Attention;
+use super::events::{EventSender, Inbox};
 use super::gate::Gate;
 use super::record::{CallbackRecord, InputRecord, Observer};
-use crate::event::{EndpointEvent, Severity};
+use crate::event::{DeadlineLines, EndpointEvent, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale};
@@ -42,8 +43,14 @@ impl CallbackGroup {
         Self { kind, gate: Arc::default() }
     }
 
-    fn enter(&self) -> bool {
-        self.kind == GroupKind::Reentrant || self.gate.enter()
+    /// The gate that its callbacks share, if they exclude each other.
+    pub(super) fn gate(&self) -> Option<Arc<Gate>> {
+        (self.kind == GroupKind::MutuallyExclusive).then(|| self.gate.clone())
+    }
+
+    /// Whether callbacks of the two groups exclude each other.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
+        self.kind == GroupKind::MutuallyExclusive && Arc::ptr_eq(&self.gate, &other.gate)
     }
 
     /// `true`: the waiting thread has left the group out and must be kicked.
@@ -215,12 +222,18 @@ pub(super) struct Entry {
     pub(super) group: CallbackGroup,
     callback: Callback,
     attention: Option<Arc<dyn Attention>>,
+    /// Of a callback that is called with events.
+    inbox: Option<Arc<Inbox>>,
+    /// Where events of its inputs go.
+    events: OnceLock<EventSender>,
     state: Mutex<State>,
     topics: Vec<TopicId>,
     max_age: Option<Duration>,
     input_names: Vec<String>,
-    /// An input has a deadline that this entry has to watch itself.
+    /// An input has a deadline or a lease.
     watches_silence: bool,
+    /// By input.
+    deadline_lines: Mutex<Vec<DeadlineLines>>,
     /// When it has to be looked at even if no sample comes; nanoseconds.
     deadline: AtomicU64,
     /// An input has to wait until one of its samples is given back, which kicks.
@@ -234,16 +247,6 @@ pub(super) struct Entry {
     invocations: AtomicU64,
     failed: AtomicU64,
     overruns: AtomicU64,
-}
-
-/// What a look at an entry gave.
-#[allow(clippy::large_enum_variant, reason = "it is taken apart at once; a box would allocate on the data path")]
-pub(super) enum Poll<'a> {
-    Due(Job<'a>),
-    Nothing {
-        /// The waiting thread left the group out while it was entered for the look, and must be kicked.
-        kick: bool,
-    },
 }
 
 /// A call that is due. Its group is entered.
@@ -271,7 +274,7 @@ impl Entry {
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
-        let input_names = ports.iter().map(|p| p.name.clone()).collect();
+        let input_names: Vec<String> = ports.iter().map(|p| p.name.clone()).collect();
         let watches_silence = ports.iter().any(|p| p.subscription.has_deadline());
         let max_age = trigger.max_age();
         let trigger = TriggerState::new(trigger, ports.len())?;
@@ -286,9 +289,12 @@ impl Entry {
             group,
             callback,
             attention,
+            inbox: None,
+            events: OnceLock::new(),
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
             max_age,
+            deadline_lines: Mutex::new(vec![DeadlineLines::default(); input_names.len()]),
             input_names,
             watches_silence,
             deadline: AtomicU64::new(NEVER),
@@ -303,12 +309,19 @@ impl Entry {
         })
     }
 
+    pub(super) fn with_inbox(self, inbox: Arc<Inbox>) -> Self {
+        Self { inbox: Some(inbox), ..self }
+    }
+
+    pub(super) fn send_events_to(&self, sender: EventSender) {
+        let _ = self.events.set(sender);
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When an input whose deadline nobody else watches will have been silent for too long, or is to be reported as stalled. Looks at the inputs only if
-    /// there is one with a deadline.
+    /// When the silence or a stall of an input is an event. Looks at the inputs only if one has a deadline or a lease.
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let stall = Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
         if !self.watches_silence {
@@ -356,6 +369,12 @@ impl Entry {
             if let Some(observer) = observer {
                 observer.event(callback, input, &event);
             }
+            if let Some(sender) = self.events.get() {
+                sender.send(input, false, &event);
+            }
+            let mut lines = self.deadline_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(event) = lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now())) else { continue };
+            drop(lines);
             match event.severity() {
                 Severity::Error => tracing::error!(callback, input, "{event}"),
                 Severity::Warning => tracing::warn!(callback, input, "{event}"),
@@ -450,22 +469,17 @@ impl Entry {
         self.starved.load(Ordering::Acquire)
     }
 
-    /// Finds out whether a call is due, and claims it. Waits at most while another thread looks at the same inputs.
-    pub(super) fn poll(&self, now: MonotonicNs) -> Poll<'_> {
-        if !self.group.enter() {
-            return Poll::Nothing { kick: false };
+    /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
+    pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
+        if let Some(inbox) = &self.inbox {
+            let job = Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
+            return inbox.is_due().then_some(job);
         }
-        match self.claim(now) {
-            Some(job) => Poll::Due(job),
-            None => Poll::Nothing { kick: self.group.leave() },
-        }
-    }
-
-    fn claim(&self, now: MonotonicNs) -> Option<Job<'_>> {
         // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
         let mut state = self.state();
         let State { ports, trigger, timer } = &mut *state;
         if let Some(clock) = timer {
+            let now = now();
             if now < clock.next {
                 return None;
             }
@@ -482,7 +496,7 @@ impl Entry {
             return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
         }
         let mut polled = trigger.poll(ports, &self.skips);
-        if !matches!(polled, Polled::Run { .. }) && self.attention.as_ref().is_some_and(|a| a.is_due(now)) {
+        if !matches!(polled, Polled::Run { .. }) && self.attention.as_ref().is_some_and(|a| a.is_due(now())) {
             // Once more: what came before it fell due goes first.
             polled = trigger.poll(ports, &self.skips);
             if !matches!(polled, Polled::Run { .. }) {
@@ -569,7 +583,7 @@ impl Job<'_> {
         let failed = panicked || invocation.failed.get();
         entry.invocations.fetch_add(1, Ordering::Relaxed);
         entry.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-        if let Some(observer) = observer {
+        if let Some(observer) = observer.filter(|_| entry.inbox.is_none()) {
             invocation.observe(observer, conversions, failed);
         }
         drop(invocation);

@@ -4,11 +4,14 @@
 //! One thread at a time, the leader, waits in the kernel for everything at once: samples of every topic, the nearest
 //! timer, and being kicked. When it finds work it hands the lead to an idle thread and runs the callback. A call is
 //! claimed under its group's rule; entries whose group is busy are left out of the wait, and whoever ends that call
-//! looks again. An executor with one thread has no hand-over at all.
+//! looks again. An executor with one thread has no hand-over at all. Which of several due calls is made first is a matter
+//! of turns (`fairness`).
 
 mod attention;
 mod current;
 mod entry;
+mod events;
+mod fairness;
 mod gate;
 mod record;
 mod schedule;
@@ -17,6 +20,7 @@ mod worker;
 pub(crate) use attention::Attention;
 pub(crate) use current::{ExecutorId, current};
 pub use entry::{CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, TimerTick};
+pub use events::{EventSender, PortEvent};
 pub use record::{CallbackRecord, InputRecord, Observer};
 pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 
@@ -92,6 +96,11 @@ impl CallbackHandle {
     #[must_use]
     pub fn inputs(&self) -> Vec<InputStats> {
         self.entry.inputs()
+    }
+
+    /// Has events of the callback's inputs sent from now on, besides being logged. Only the first call counts.
+    pub fn send_events_to(&self, sender: EventSender) {
+        self.entry.send_events_to(sender);
     }
 
     /// Returns the stalls of inputs that were not reported yet, those that have just begun included, with the input's name. For the
@@ -203,6 +212,31 @@ impl Executor {
         let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
         self.shared.add(entry.clone(), &self.options.name)?;
         Ok(CallbackHandle { entry })
+    }
+
+    /// Adds a callback that is called with events of ports, one at a time in their order; [`CallbackHandle::send_events_to`]
+    /// has those of a callback's inputs sent to it. Its calls are in its own counters and not given to the observer.
+    ///
+    /// # Errors
+    /// As [`Self::add_callback`].
+    pub fn add_event_callback(
+        &self,
+        name: &str,
+        group: CallbackGroup,
+        callback: impl Fn(&Invocation<'_>, &PortEvent) + Send + Sync + 'static,
+    ) -> Result<(CallbackHandle, EventSender), ExecutorError> {
+        let inbox = Arc::new(events::Inbox::default());
+        let sender = EventSender { inbox: inbox.clone(), kicker: self.kicker() };
+        let own = inbox.clone();
+        let call = move |invocation: &Invocation<'_>| {
+            if let Some(event) = own.pop() {
+                callback(invocation, &event);
+            }
+        };
+        let made = Entry::new(name, group, Trigger::any(), Vec::new(), Box::new(call), None).map(|e| e.with_inbox(inbox));
+        let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: name.to_owned(), reason })?);
+        self.shared.add(entry.clone(), &self.options.name)?;
+        Ok((CallbackHandle { entry }, sender))
     }
 
     /// Adds a timer.

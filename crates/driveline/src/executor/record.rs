@@ -46,7 +46,8 @@ pub trait Observer: Send + Sync {
     /// A call has ended.
     fn callback(&self, record: &CallbackRecord<'_>);
 
-    /// Something other than a sample has happened to an input of a callback. An executor that has nothing else to do looks for it now and then.
+    /// Something other than a sample has happened to an input of a callback. The executor polls for it after a wait, and
+    /// between calls at most every 100 ms.
     fn event(&self, _callback: &str, _input: &str, _event: &EndpointEvent) {}
 
     /// An input of a callback gets no samples because too many of them are kept, or gets them again. Once each, at the latest 0.5 s after

@@ -6,6 +6,8 @@ use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, Qos};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+mod saturated;
+
 /// Only a failure takes that long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 

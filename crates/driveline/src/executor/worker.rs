@@ -6,12 +6,13 @@
 //! flag back before it runs the callback and wakes one sleeper, if any. So whenever a thread is idle there is a leader.
 
 use super::current::{self, ExecutorId};
-use super::entry::{Entry, Poll};
+use super::entry::Entry;
+use super::fairness::{Rotation, Turns};
 use super::record::Observer;
 use crate::error::ExecutorError;
 use driveline_shm::{Kicker, WaitBackend, WaitSet};
 use driveline_types::MonotonicNs;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ const EVENT_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Shared {
     id: ExecutorId,
-    entries: OnceLock<Vec<Arc<Entry>>>,
+    entries: OnceLock<Entries>,
     waiting_entries: Mutex<Vec<Arc<Entry>>>,
     wait_set: Mutex<WaitSet>,
     kicker: Kicker,
@@ -30,8 +31,34 @@ pub(super) struct Shared {
     stopping: AtomicBool,
     threads: usize,
     spin: Duration,
-    next: AtomicUsize,
     events_at: AtomicU64,
+}
+
+/// What the executor runs, since its start. Entries of a group are next to each other.
+struct Entries {
+    all: Vec<Arc<Entry>>,
+    rotation: Rotation,
+}
+
+impl Entries {
+    /// Groups keep the order in which their first entries were added.
+    fn new(added: Vec<Arc<Entry>>) -> Self {
+        let mut members: Vec<Vec<Arc<Entry>>> = Vec::new();
+        for entry in added {
+            match members.iter_mut().find(|m| m[0].group.excludes(&entry.group)) {
+                Some(group) => group.push(entry),
+                None => members.push(vec![entry]),
+            }
+        }
+        let mut first = 0;
+        let turns = |m: &Vec<Arc<Entry>>| {
+            let range = first..first + m.len();
+            first = range.end;
+            Turns::new(m[0].group.gate(), range)
+        };
+        let rotation = Rotation::new(members.iter().map(turns).collect());
+        Self { all: members.into_iter().flatten().collect(), rotation }
+    }
 }
 
 /// Threads by the leader/followers pattern: one waits for all; the others sleep until it has found a callback to run, and one of them leads.
@@ -59,7 +86,6 @@ impl Shared {
             stopping: AtomicBool::new(false),
             threads,
             spin,
-            next: AtomicUsize::new(0),
             events_at: AtomicU64::new(0),
         })
     }
@@ -103,12 +129,12 @@ impl Shared {
             for e in &entries {
                 e.start_timer(now);
             }
-            entries
+            Entries::new(entries)
         });
     }
 
     fn entries(&self) -> &[Arc<Entry>] {
-        self.entries.get().map_or(&[], Vec::as_slice)
+        self.entries.get().map_or(&[], |e| e.all.as_slice())
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -122,35 +148,41 @@ impl Shared {
         self.wake_follower.notify_all();
     }
 
-    /// Makes the first due call found, starting the search behind the entry that ran last.
+    /// Makes the first due call found; whose turn it is says [`Rotation`].
     fn run_one(&self, before_call: impl FnOnce()) -> bool {
-        let entries = self.entries();
+        let Some(entries) = self.entries.get() else { return false };
         let now = MonotonicNs::now();
-        let first = self.next.load(Ordering::Relaxed);
-        for step in 0..entries.len() {
-            let i = (first + step) % entries.len();
-            let entry = &entries[i];
-            match entry.poll(now) {
-                Poll::Due(job) => {
-                    self.next.store(i + 1, Ordering::Relaxed);
-                    before_call();
-                    let _current = current::enter(self.id);
-                    if job.run(self.observer.get().map(Arc::as_ref)) {
+        // Here too: an executor that always has work never waits.
+        if self.claim_event_poll(now) {
+            self.poll_all_events();
+        }
+        let job = entries.rotation.search(|turns, part| {
+            let turn = turns.enter()?;
+            // Read again among several threads: a timer may have fallen due while another thread was in the group.
+            let now = || if self.threads > 1 { MonotonicNs::now() } else { now };
+            match turn.first_due(part, |i| entries.all[i].claim(now)) {
+                Ok(job) => Some(job),
+                Err(kick) => {
+                    if kick {
                         self.kicker.kick();
                     }
-                    return true;
+                    None
                 }
-                Poll::Nothing { kick: true } => self.kicker.kick(),
-                Poll::Nothing { kick: false } => {}
             }
+        });
+        let Some(job) = job else { return false };
+        before_call();
+        let _current = current::enter(self.id);
+        if job.run(self.observer.get().map(Arc::as_ref)) {
+            self.kicker.kick();
         }
-        false
+        true
     }
 
     pub(super) fn run_ready(&self) -> usize {
         // Bounded: a callback that feeds itself must not keep the caller for ever.
         let limit = self.entries().len().saturating_mul(64).max(1);
-        (0..limit).take_while(|_| self.run_one(|| {})).count()
+        (0..limit).take_while(|_| !self.is_stopping() && self.run_one(|| {})).count()
     }
 
     pub(super) fn work(&self) {
@@ -223,17 +255,31 @@ impl Shared {
         self.look_at_events();
     }
 
+    /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
     fn look_at_events(&self) {
         let now = MonotonicNs::now();
-        let last = MonotonicNs(self.events_at.load(Ordering::Relaxed));
-        let all = now.since(last) >= EVENT_INTERVAL;
-        if all {
-            self.events_at.store(now.0, Ordering::Relaxed);
+        if self.claim_event_poll(now) {
+            self.poll_all_events();
+            return;
         }
         for entry in self.entries() {
-            if all || entry.silence_deadline().is_some_and(|d| d <= now) {
+            if entry.silence_deadline().is_some_and(|d| d <= now) {
                 entry.log_events(self.observer.get().map(Arc::as_ref));
             }
+        }
+    }
+
+    /// Returns `true` to one thread per [`EVENT_INTERVAL`].
+    fn claim_event_poll(&self, now: MonotonicNs) -> bool {
+        let last = self.events_at.load(Ordering::Relaxed);
+        // Relaxed: only one winner counts; the entries' locks order what it reads.
+        now.since(MonotonicNs(last)) >= EVENT_INTERVAL
+            && self.events_at.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    fn poll_all_events(&self) {
+        for entry in self.entries() {
+            entry.log_events(self.observer.get().map(Arc::as_ref));
         }
     }
 }

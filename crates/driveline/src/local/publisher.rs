@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sending end inside the process.
 
-use super::topic::{Reader, Writer};
+use super::topic::{Recipient, Writer};
 use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic, Peer};
 use crate::error::LoanError;
 use crossbeam_queue::ArrayQueue;
@@ -53,8 +53,7 @@ impl Drop for LocalLoan {
 pub(crate) struct LocalPublisher {
     topic: Arc<LocalTopic>,
     pub(crate) end: Arc<LocalEnd>,
-    /// With the last sequence that is not to be delivered to each.
-    readers: Vec<(Arc<Reader>, u64)>,
+    readers: Vec<Recipient>,
     seen_generation: u64,
     pool: Vec<Arc<LocalSample>>,
     returned: Arc<ArrayQueue<Arc<LocalSample>>>,
@@ -91,7 +90,7 @@ impl LocalPublisher {
 
     /// Bytes that [`Self::new`] reserves.
     pub(crate) fn memory_for(topic: &LocalTopic, end: &LocalEnd, loans: u32) -> u64 {
-        let held: usize = topic.readers_of(end).iter().map(|(r, _)| r.keeps).sum();
+        let held: usize = topic.readers_of(end).iter().map(|r| r.reader.keeps).sum();
         (loans as usize + kept(end) + held + 1) as u64 * end.buffer_len as u64
     }
 
@@ -121,7 +120,7 @@ impl LocalPublisher {
         }
         self.seen_generation = generation;
         self.readers = self.topic.readers_of(&self.end);
-        let held: usize = self.readers.iter().map(|(r, _)| r.keeps).sum();
+        let held: usize = self.readers.iter().map(|r| r.reader.keeps).sum();
         let wanted = self.loans as usize + self.kept() + held + 1;
         self.capacity = self.capacity.max(wanted);
         for buffer in self.end.take_spare() {
@@ -188,8 +187,11 @@ impl LocalPublisher {
         self.refresh();
         let wait = (self.end.qos.reliability == driveline_types::Reliability::Reliable)
             .then(|| MonotonicNs::real_now() + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
-        for (reader, _) in self.readers.iter().filter(|(_, until)| sample.header.sequence > *until) {
-            let evicted = reader.queue.push(sample.clone(), wait);
+        for r in self.readers.iter().filter(|r| sample.header.sequence > r.history_until) {
+            if let Some(deadline) = &r.deadline {
+                deadline.published(sample.header.publish_time);
+            }
+            let evicted = r.reader.queue.push(sample.clone(), wait);
             delivery.overwritten += u64::from(evicted.is_some());
             delivery.displace(evicted);
         }

@@ -122,6 +122,11 @@ impl LocalReader {
         }
     }
 
+    /// Deadlines missed until now, over all writers inside the process, and when the next one will be. Locks.
+    pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
+        self.end.deadlines(now)
+    }
+
     /// Counters until now, of what no read has noticed as well.
     pub(crate) fn ledger(&self) -> LocalLedger {
         let replaced = self.head_is_replaced();

@@ -3,7 +3,8 @@
 
 use super::{AlignedBytes, LocalQueue, LocalSample};
 use crate::event::EndpointEvent;
-use driveline_shm::Kicker;
+use crate::raw::Promise;
+use driveline_shm::{DeadlineMeter, DeadlineReports, DeadlinesMissed, Kicker};
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,14 +21,13 @@ struct Events {
     lost: u64,
 }
 
-/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first two, whoever polls events the others.
+/// Times in nanoseconds on `CLOCK_MONOTONIC`; the publishing thread writes the first one, whoever polls events the other.
 struct Promises {
-    /// The topic, where nobody else watches.
-    watched: Option<TopicName>,
-    published_ns: AtomicU64,
+    /// Where nobody else watches.
+    watched: Option<Promise>,
+    deadline: Option<Arc<DeadlineMeter>>,
+    reports: Mutex<DeadlineReports>,
     alive_ns: AtomicU64,
-    /// The last publish after which a missed deadline was told.
-    silence_told: AtomicU64,
     /// The last sign of life after which its lack was told.
     death_told: AtomicU64,
 }
@@ -35,13 +35,7 @@ struct Promises {
 impl Default for Promises {
     fn default() -> Self {
         let now = MonotonicNs::now().0;
-        Self {
-            watched: None,
-            published_ns: AtomicU64::new(now),
-            alive_ns: AtomicU64::new(now),
-            silence_told: AtomicU64::new(0),
-            death_told: AtomicU64::new(0),
-        }
+        Self { watched: None, deadline: None, reports: Mutex::default(), alive_ns: AtomicU64::new(now), death_told: AtomicU64::new(0) }
     }
 }
 
@@ -62,6 +56,8 @@ pub(crate) struct LocalEnd {
     pub(super) published: AtomicU64,
     /// Readers only: (writer, its last sequence before this reader came).
     baselines: Mutex<Vec<Baseline>>,
+    /// Readers only: deadlines missed by writers that are in no baseline any more.
+    deadlines_of_forgotten: AtomicU64,
     /// Readers only, if they tell: (writer, its last sequence that was taken).
     taken: Mutex<Vec<(u64, u64)>>,
     /// Who is kicked when ends of the topic have come or gone.
@@ -91,6 +87,7 @@ impl LocalEnd {
             events: Mutex::default(),
             published: AtomicU64::new(0),
             baselines: Mutex::default(),
+            deadlines_of_forgotten: AtomicU64::new(0),
             taken: Mutex::default(),
             kicker: Mutex::default(),
         }
@@ -103,12 +100,30 @@ impl LocalEnd {
 
     /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its lease.
     pub(crate) fn watching_itself(self, topic: &TopicName) -> Self {
-        Self { promises: Promises { watched: Some(topic.clone()), ..self.promises }, ..self }
+        let deadline_ms = self.qos.deadline_ms;
+        let watched = Some(Promise { topic: topic.clone(), deadline_ms });
+        let deadline = deadline_ms.map(meter);
+        Self { promises: Promises { watched, deadline, ..self.promises }, ..self }
+    }
+
+    /// Counts the deadlines that a writer misses, if it offers one and nobody else watches.
+    pub(crate) fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
+        self.promises.deadline.clone()
+    }
+
+    /// Readers only: deadlines missed until now, over all writers, and when the next one will be.
+    pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
+        let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
+        let meters = || baselines.iter().filter_map(|b| b.deadline.as_ref());
+        let missed = meters().fold(self.deadlines_of_forgotten.load(Ordering::Relaxed), |sum, m| sum.saturating_add(m.missed(now)));
+        (missed, meters().filter_map(|m| m.next_miss(now)).min())
     }
 
     /// A sample was published at that time.
     pub(crate) fn has_published(&self, at: MonotonicNs) {
-        self.promises.published_ns.store(at.0, Ordering::Relaxed);
+        if let Some(deadline) = &self.promises.deadline {
+            deadline.published(at);
+        }
         self.promises.alive_ns.store(at.0, Ordering::Relaxed);
     }
 
@@ -122,24 +137,24 @@ impl LocalEnd {
         MonotonicNs(self.promises.alive_ns.load(Ordering::Relaxed))
     }
 
-    /// Events for promises that were broken since the last look, once for each silence.
-    fn look_at_promises(&self, topic: &TopicName) {
-        let now = MonotonicNs::now();
-        let broken = |limit_ms: Option<u32>, since: &AtomicU64, told: &AtomicU64| {
-            let since = since.load(Ordering::Relaxed);
-            let limit = limit_ms.map(|ms| Duration::from_millis(u64::from(ms)));
-            limit.is_some_and(|limit| now.since(MonotonicNs(since)) > limit) && told.swap(since, Ordering::Relaxed) != since
-        };
+    /// Adds an event if a lease has run out since the last look, once for each silence.
+    fn look_at_lease(&self) {
         let p = &self.promises;
-        if broken(self.qos.deadline_ms, &p.published_ns, &p.silence_told) {
-            let ms = self.qos.deadline_ms.unwrap_or(0);
-            let text = format!("topic '{topic}': nothing was published for longer than the offered deadline of {ms} ms");
-            self.event(EndpointEvent::DeadlineMissed { text });
-        }
-        let lease_ms = self.qos.lease_ms.filter(|_| self.qos.liveliness == Liveliness::ManualByTopic);
-        if broken(lease_ms, &p.alive_ns, &p.death_told) {
+        let Some(lease_ms) = self.qos.lease_ms.filter(|_| self.qos.liveliness == Liveliness::ManualByTopic) else { return };
+        let since = p.alive_ns.load(Ordering::Relaxed);
+        let silent = MonotonicNs::now().since(MonotonicNs(since));
+        if silent > Duration::from_millis(u64::from(lease_ms)) && p.death_told.swap(since, Ordering::Relaxed) != since {
             self.event(EndpointEvent::LivelinessLost { peer: "this publisher".into() });
         }
+    }
+
+    /// The next report of deadlines that this writer has missed.
+    fn missed_deadlines(&self) -> Option<EndpointEvent> {
+        let p = &self.promises;
+        let (promise, deadline, now) = (p.watched.as_ref()?, p.deadline.as_ref()?, MonotonicNs::now());
+        let mut reports = p.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let DeadlinesMissed { missed, total } = reports.next(deadline.missed(now), now)?;
+        Some(promise.offered(missed, total))
     }
 
     /// Buffers that were brought along since the last call.
@@ -201,14 +216,16 @@ impl LocalEnd {
         baselines.iter().any(|b| b.writer == writer && !b.gone)
     }
 
-    /// Last sequence of a writer that its history brought to this reader, or that is from before the match.
-    fn history_until(&self, writer: u64) -> u64 {
+    /// Last sequence of a writer that its history brought to this reader, or that is from before the match, and the deadline
+    /// that the reader requests of it.
+    fn match_with(&self, writer: u64) -> (u64, Option<Arc<DeadlineMeter>>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-        baselines.iter().find(|b| b.writer == writer).map_or(0, |b| b.history_until)
+        baselines.iter().find(|b| b.writer == writer).map_or((0, None), |b| (b.history_until, b.deadline.clone()))
     }
 
     fn set_baseline(&self, writer: u64, before: u64, history_until: u64) {
-        let baseline = Baseline { writer, before, history_until, gone: false };
+        let deadline = self.qos.deadline_ms.map(meter);
+        let baseline = Baseline { writer, before, history_until, deadline, gone: false };
         self.baselines.lock().unwrap_or_else(PoisonError::into_inner).push(baseline);
     }
 
@@ -218,25 +235,33 @@ impl LocalEnd {
             let mut baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
             // Of one that has published nothing, nothing can wait.
             baselines.retain(|b| b.writer != writer || published > b.before);
-            baselines.iter_mut().filter(|b| b.writer == writer).for_each(|b| b.gone = true);
+            let now = MonotonicNs::now();
+            for b in baselines.iter_mut().filter(|b| b.writer == writer && !b.gone) {
+                b.gone = true;
+                b.deadline.iter().for_each(|d| d.end(now));
+            }
             if baselines.iter().filter(|b| b.gone).count() > MAX_GONE_WRITERS
                 && let Some(oldest) = baselines.iter().position(|b| b.gone)
             {
-                baselines.remove(oldest);
+                let forgotten = baselines.remove(oldest).deadline.map_or(0, |d| d.missed(now));
+                self.deadlines_of_forgotten.fetch_add(forgotten, Ordering::Relaxed);
             }
         }
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).retain(|(w, _)| *w != writer);
     }
 
     pub(crate) fn poll_event(&self) -> Option<EndpointEvent> {
-        if let Some(topic) = &self.promises.watched {
-            self.look_at_promises(topic);
+        if self.promises.watched.is_some() {
+            self.look_at_lease();
         }
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::take(&mut events.lost) {
-            0 => events.waiting.pop_front(),
-            count => Some(EndpointEvent::EventsLost { count }),
-        }
+        let next = {
+            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            match std::mem::take(&mut events.lost) {
+                0 => events.waiting.pop_front(),
+                count => Some(EndpointEvent::EventsLost { count }),
+            }
+        };
+        next.or_else(|| self.missed_deadlines())
     }
 }
 
@@ -251,6 +276,8 @@ struct Baseline {
     before: u64,
     /// Last sequence that is not delivered to it any more: from before the match, or part of the history that it got.
     history_until: u64,
+    /// If the reader requests one.
+    deadline: Option<Arc<DeadlineMeter>>,
     gone: bool,
 }
 
@@ -259,6 +286,19 @@ pub(super) struct Reader {
     pub(super) queue: Arc<LocalQueue>,
     /// Samples of one writer that it may keep, in its queue and held.
     pub(super) keeps: usize,
+}
+
+/// A reader as one of its writers delivers to it.
+pub(super) struct Recipient {
+    pub(super) reader: Arc<Reader>,
+    /// Last sequence that is not delivered to it.
+    pub(super) history_until: u64,
+    /// Counts the deadlines that it requests of this writer.
+    pub(super) deadline: Option<Arc<DeadlineMeter>>,
+}
+
+fn meter(deadline_ms: u32) -> Arc<DeadlineMeter> {
+    Arc::new(DeadlineMeter::new(Duration::from_millis(u64::from(deadline_ms))))
 }
 
 pub(super) struct Writer {
@@ -294,11 +334,15 @@ impl LocalTopic {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The readers that match a writer, each with the last sequence that is not to be delivered to it.
-    pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<(Arc<Reader>, u64)> {
+    /// The readers that match a writer.
+    pub(super) fn readers_of(&self, writer: &LocalEnd) -> Vec<Recipient> {
         let ends = self.ends();
         let matching = ends.readers.iter().filter(|r| self.verdict(writer, &r.end).is_ok());
-        matching.map(|r| (r.clone(), r.end.history_until(writer.id))).collect()
+        let recipient = |reader: &Arc<Reader>| {
+            let (history_until, deadline) = reader.end.match_with(writer.id);
+            Recipient { reader: reader.clone(), history_until, deadline }
+        };
+        matching.map(recipient).collect()
     }
 
     /// Writers of a reader that have to give signs of life themselves.
@@ -321,7 +365,7 @@ impl LocalTopic {
             has_room: r.queue.has_room(),
             end: r.end.clone(),
         };
-        self.readers_of(writer).into_iter().map(|(reader, _)| of(reader)).collect()
+        self.readers_of(writer).into_iter().map(|r| of(r.reader)).collect()
     }
 
     /// Writers that match a reader. Allocates.

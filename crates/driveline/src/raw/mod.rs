@@ -20,6 +20,7 @@ pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};
+pub(crate) use watch::Promise;
 
 use driveline_shm::Kicker;
 

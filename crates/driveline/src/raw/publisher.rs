@@ -9,7 +9,7 @@ use crate::event::EndpointEvent;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
-use driveline_shm::{Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig};
+use driveline_shm::{DeadlineMeter, Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig};
 use driveline_types::service::ShortId;
 use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
 use std::sync::Arc;
@@ -40,6 +40,7 @@ pub struct RawPublisher {
     wall_read: MonotonicNs,
     stats: PublisherStats,
     published: PublishedCounter,
+    _deadline_end: DeadlineEnd,
     events: Arc<EventSources>,
     max_payload: usize,
     depth: u64,
@@ -91,23 +92,47 @@ pub struct PublisherStats {
     pub overwritten: u64,
     /// Values that were serialised for readers outside.
     pub serialised: u64,
+    /// Periods of the offered deadline in which nothing was published.
+    pub deadlines_missed: u64,
 }
 
-/// How many samples one publisher has published. Outlives it; clones are the same; any thread may look.
+/// How many samples one publisher has published, and how many deadlines it has missed. Outlives it; clones are the same;
+/// any thread may look.
 #[derive(Clone, Debug, Default)]
-pub struct PublishedCounter(Arc<AtomicU64>);
+pub struct PublishedCounter {
+    samples: Arc<AtomicU64>,
+    deadline: Option<Arc<DeadlineMeter>>,
+}
 
 impl PublishedCounter {
     /// Samples so far. One atomic load.
     #[must_use]
     pub fn get(&self) -> u64 {
         // Relaxed: the number stands for itself.
-        self.0.load(Ordering::Relaxed)
+        self.samples.load(Ordering::Relaxed)
+    }
+
+    /// Periods of the offered deadline in which nothing was published, from the first sample until now or the publisher's
+    /// end. Neither locks nor allocates.
+    #[must_use]
+    pub fn deadlines_missed(&self) -> u64 {
+        self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
     fn count(&self) {
         // Only the publisher writes, so that the addition need not be atomic.
-        self.0.store(self.get() + 1, Ordering::Relaxed);
+        self.samples.store(self.get() + 1, Ordering::Relaxed);
+    }
+}
+
+/// A publisher that is gone misses no deadline.
+struct DeadlineEnd(Option<Arc<DeadlineMeter>>);
+
+impl Drop for DeadlineEnd {
+    fn drop(&mut self) {
+        if let Some(deadline) = &self.0 {
+            deadline.end(MonotonicNs::now());
+        }
     }
 }
 
@@ -210,6 +235,7 @@ impl RawPublisher {
             None
         };
         let header = SampleHeader::stamped_now();
+        let deadline = host.as_ref().map_or_else(|| local.as_ref()?.end.deadline_meter(), driveline_shm::Publisher::deadline_meter);
         let ends = local.as_ref().map(|l| l.end.clone());
         let sources = host.as_ref().map(driveline_shm::Publisher::event_source);
         let promise = super::watch::Promise { topic: topic.clone(), deadline_ms };
@@ -225,7 +251,8 @@ impl RawPublisher {
             wall_read: header.publish_time,
             header,
             stats: PublisherStats::default(),
-            published: PublishedCounter::default(),
+            published: PublishedCounter { samples: Arc::default(), deadline: deadline.clone() },
+            _deadline_end: DeadlineEnd(deadline),
             events: EventSources::new(ends, sources),
             max_payload,
             depth: u64::from(o.qos.depth),
@@ -420,7 +447,7 @@ impl RawPublisher {
     /// Counters since creation.
     #[must_use]
     pub fn stats(&self) -> PublisherStats {
-        PublisherStats { published: self.published.get(), ..self.stats }
+        PublisherStats { published: self.published.get(), deadlines_missed: self.published.deadlines_missed(), ..self.stats }
     }
 
     /// A view of how many samples were published, for other threads than the publisher's.

@@ -10,7 +10,7 @@ use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
 use crate::scope;
-use driveline_shm::{OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake};
+use driveline_shm::{DeadlineReports, DeadlinesMissed, OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake};
 use driveline_types::service::ShortId;
 use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName, Uncounted};
 use std::os::fd::BorrowedFd;
@@ -34,9 +34,8 @@ pub struct RawSubscription {
     received: u64,
     /// Only the newest sample is ever read.
     newest_only: bool,
-    last_arrival: MonotonicNs,
-    deadline: Option<Duration>,
-    deadline_reported: bool,
+    deadline_ms: Option<u32>,
+    deadline_reports: DeadlineReports,
     /// Signs of life that are asked for of publishers which give them by hand.
     lease: Option<Duration>,
     /// Publishers inside the process whose lease has run out.
@@ -75,6 +74,8 @@ pub struct SubscriptionStats {
     pub uncounted: u64,
     /// Why, of one of them.
     pub uncounted_reason: Option<Uncounted>,
+    /// Periods of the requested deadline in which a matched publisher published nothing. Not a number of samples.
+    pub deadlines_missed: u64,
 }
 
 impl RawSubscription {
@@ -99,7 +100,7 @@ impl RawSubscription {
         o: SubscriptionOptions,
         depth: u32,
     ) -> Result<Self, EndpointError> {
-        let deadline = o.qos.deadline_ms.map(|ms| Duration::from_millis(u64::from(ms)));
+        let deadline_ms = o.qos.deadline_ms;
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let (qos, of_one) = (o.qos.clone(), o.qos.depth);
         let host = match o.reach {
@@ -135,9 +136,8 @@ impl RawSubscription {
             notifier: None,
             received: 0,
             newest_only: false,
-            last_arrival: MonotonicNs::now(),
-            deadline,
-            deadline_reported: false,
+            deadline_ms,
+            deadline_reports: DeadlineReports::default(),
             lease,
             silent_writers: Vec::new(),
             context: context.clone(),
@@ -205,10 +205,6 @@ impl RawSubscription {
         let sample = taken?;
         if sample.is_some() {
             self.received += 1;
-            if self.deadline.is_some() {
-                self.last_arrival = MonotonicNs::now();
-                self.deadline_reported = false;
-            }
         }
         Ok(sample)
     }
@@ -412,20 +408,33 @@ impl RawSubscription {
 
     /// Whether silence of publishers is an event.
     pub(crate) fn has_deadline(&self) -> bool {
-        self.deadline.is_some() || self.lease.is_some()
+        self.deadline_ms.is_some() || self.lease.is_some()
     }
 
-    /// When a topic whose samples come from inside the process will have been silent for longer than the deadline. The
-    /// host transport watches its own; `None` also after one silence was reported and until the next sample.
+    /// When silence of a publisher is an event that can be polled.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
-        self.next_lease_look().into_iter().chain(self.deadline_for_samples()).min()
+        let now = MonotonicNs::now();
+        let deadline = self.deadlines(now).map(|(total, next)| self.deadline_reports.due(total, next));
+        self.next_lease_look().into_iter().chain(deadline).min()
     }
 
-    fn deadline_for_samples(&self) -> Option<MonotonicNs> {
-        let deadline = self.deadline.filter(|_| !self.deadline_reported && !self.has_unread())?;
-        // Pointers pass the host transport by.
-        let watched = self.host.is_none() || (self.schema.kind == PayloadKind::Protobuf && self.local.as_ref()?.matched() > 0);
-        watched.then(|| self.last_arrival + deadline)
+    /// Deadlines missed until now at every reach, and when the next one may be; `None` without a deadline.
+    fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        self.deadline_ms?;
+        let (inside, next) = self.local.as_ref().map_or((0, None), |l| l.deadlines(now));
+        let (outside, at) = self.host.as_ref().and_then(|h| h.deadlines(now)).unwrap_or((0, MonotonicNs(u64::MAX)));
+        Some((inside.saturating_add(outside), next.map_or(at, |next| next.min(at))))
+    }
+
+    fn missed_deadlines(&mut self) -> Option<EndpointEvent> {
+        let now = MonotonicNs::now();
+        let (total, _) = self.deadlines(now)?;
+        let DeadlinesMissed { missed, total } = self.deadline_reports.next(total, now)?;
+        Some(self.promise().requested(missed, total))
+    }
+
+    fn promise(&self) -> Promise {
+        Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms }
     }
 
     /// When the leases of publishers inside the process have to be looked at next. The return of a lost one is noticed
@@ -465,19 +474,13 @@ impl RawSubscription {
         if let Some(e) = self.local.as_ref().and_then(|l| l.end.poll_event()) {
             return Some(e);
         }
-        if let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
-            let deadline_ms = self.deadline.map(|d| u32::try_from(d.as_millis()).unwrap_or(u32::MAX));
-            return Some(subscription_event(e, &Promise { topic: self.topic.clone(), deadline_ms }));
+        while let Some(e) = self.host.as_mut().and_then(driveline_shm::Subscription::poll_event) {
+            // Below, with those inside the process.
+            if !matches!(e, driveline_shm::SubscriptionEvent::DeadlineMissed { .. }) {
+                return Some(subscription_event(e, &self.promise()));
+            }
         }
-        if let Some(event) = self.look_at_leases() {
-            return Some(event);
-        }
-        let deadline = self.deadline?;
-        if MonotonicNs::now() < self.deadline_for_samples()? {
-            return None;
-        }
-        self.deadline_reported = true;
-        Some(EndpointEvent::DeadlineMissed { text: format!("topic '{}': no sample for more than {} ms", self.topic, deadline.as_millis()) })
+        self.look_at_leases().or_else(|| self.missed_deadlines())
     }
 
     /// Counters since creation. At host reach it locks, for as long as a list of publishers is copied.
@@ -501,6 +504,7 @@ impl RawSubscription {
             overwritten,
             uncounted: host.uncounted,
             uncounted_reason: host.uncounted_reason,
+            deadlines_missed: self.deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed),
         }
     }
 

@@ -107,16 +107,26 @@ impl Drop for Notifier {
 }
 
 /// The deadline of an endpoint, as events tell of it.
-pub(super) struct Promise {
-    pub(super) topic: TopicName,
-    pub(super) deadline_ms: Option<u32>,
+pub(crate) struct Promise {
+    pub(crate) topic: TopicName,
+    pub(crate) deadline_ms: Option<u32>,
 }
 
 impl Promise {
-    fn broken(&self, what: &str, total: u64) -> EndpointEvent {
+    fn missed(&self, what: &str, missed: u64, total: u64) -> EndpointEvent {
         let Self { topic, deadline_ms } = self;
         let ms = deadline_ms.unwrap_or(0);
-        EndpointEvent::DeadlineMissed { text: format!("topic '{topic}': {what} deadline of {ms} ms ({total} times so far)") }
+        EndpointEvent::DeadlineMissed { text: format!("topic '{topic}': {what} deadline of {ms} ms"), missed, total }
+    }
+
+    /// A publisher's.
+    pub(crate) fn offered(&self, missed: u64, total: u64) -> EndpointEvent {
+        self.missed("nothing was published for longer than the offered", missed, total)
+    }
+
+    /// A subscription's.
+    pub(super) fn requested(&self, missed: u64, total: u64) -> EndpointEvent {
+        self.missed("no sample came for longer than the requested", missed, total)
     }
 }
 
@@ -125,7 +135,7 @@ pub(super) fn publisher_event(event: PublisherEvent, promise: &Promise) -> Endpo
         PublisherEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
         PublisherEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
         PublisherEvent::Refused { text, .. } => EndpointEvent::Refused { text },
-        PublisherEvent::DeadlineMissed { total } => promise.broken("nothing was published for longer than the offered", total),
+        PublisherEvent::DeadlineMissed { missed, total } => promise.offered(missed, total),
         PublisherEvent::LivelinessLost { total } => {
             EndpointEvent::LivelinessLost { peer: format!("this publisher ({total} times so far)") }
         }
@@ -141,7 +151,7 @@ pub(super) fn subscription_event(event: SubscriptionEvent, promise: &Promise) ->
         SubscriptionEvent::Matched { node, .. } => EndpointEvent::Matched { peer: node },
         SubscriptionEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
         SubscriptionEvent::Refused { text, .. } => EndpointEvent::Refused { text },
-        SubscriptionEvent::DeadlineMissed { total, .. } => promise.broken("no sample came for longer than the requested", total),
+        SubscriptionEvent::DeadlineMissed { missed, total } => promise.requested(missed, total),
         SubscriptionEvent::LivelinessLost { publisher } => EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") },
         SubscriptionEvent::LivelinessGained { publisher } => EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") },
         SubscriptionEvent::Dropped { count } => EndpointEvent::EventsLost { count },

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "driveline/context.hpp"
+#include "driveline/event.hpp"
 #include "driveline/handle.hpp"
 #include "driveline/parameter.hpp"
 #include "driveline/payload.hpp"
@@ -128,6 +129,10 @@ public:
     virtual Status init() { return {}; }
     /// The trigger that the graph gives this component has fired.
     virtual Status on_trigger(const Invocation&) { return {}; }
+    /// Something other than a sample happened to an input or output: a missed deadline, a match, a refusal, a lost lease. About 100 ms
+    /// after it happened at the latest unless the component is busy; an output's event after a second if its topic has neither deadline
+    /// nor lease. A component is called at most once in 100 ms for missed deadlines of one port. Events are logged as well.
+    virtual Status on_event(const PortEvent&) { return {}; }
     /// No callback runs any more and none will. End threads of your own here.
     virtual void shutdown() {}
 
@@ -209,6 +214,11 @@ public:
             if (auto done = member->bind(io); !done) return done;
         }
         return component.init();
+    }
+
+    [[nodiscard]] static Result<void> on_event(Component& component, const dl_port_event* event) {
+        const Event inner{static_cast<Event::Kind>(event->kind), event->text, event->missed, event->total};
+        return component.on_event(PortEvent{inner, event->port, event->is_output != 0});
     }
 
     [[nodiscard]] static Result<void> on_trigger(Component& component, const dl_invocation* invocation) {

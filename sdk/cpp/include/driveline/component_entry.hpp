@@ -67,6 +67,9 @@ struct ComponentType {
     static int on_trigger(void* component, const dl_invocation* invocation) noexcept {
         return guarded("on_trigger", [&] { return Access::on_trigger(*static_cast<Component*>(component), invocation); });
     }
+    static int on_event(void* component, const dl_port_event* event) noexcept {
+        return guarded("on_event", [&] { return Access::on_event(*static_cast<Component*>(component), event); });
+    }
     static void shutdown(void* component) noexcept {
         const int status = guarded("shutdown", [&]() -> Result<void> {
             static_cast<Component*>(component)->shutdown();
@@ -77,7 +80,7 @@ struct ComponentType {
     static void destroy(void* component) noexcept { delete static_cast<Component*>(component); }
 
     [[nodiscard]] static dl_component_vtable vtable(const char* name, const char* doc) noexcept {
-        return {sizeof(dl_component_vtable), name, doc, &create, &describe, &init, &on_trigger, &shutdown, &destroy};
+        return {sizeof(dl_component_vtable), name, doc, &create, &describe, &init, &on_trigger, &shutdown, &destroy, &on_event};
     }
 };
 

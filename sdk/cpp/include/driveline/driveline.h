@@ -329,6 +329,8 @@ typedef struct {
   uint64_t overwritten;
   // Values that were serialised for readers outside.
   uint64_t serialised;
+  // Periods of the offered deadline that ended without a sample, from the first one on.
+  uint64_t deadlines_missed;
 } dl_publisher_stats;
 
 // An event of a publisher or a subscription.
@@ -345,6 +347,10 @@ typedef struct {
   size_t text_capacity;
   // Length of the whole text without the NUL, in bytes, also if it was cut.
   size_t text_len;
+  // Of a missed deadline: periods without a sample since the event before this one. Else 0.
+  uint64_t missed;
+  // Of a missed deadline: periods without a sample in all. Else 0.
+  uint64_t total;
 } dl_event;
 
 // What travels with a sample besides the payload. Times are `CLOCK_MONOTONIC` of the publisher's host, in nanoseconds.
@@ -512,7 +518,27 @@ typedef struct {
   // ended, and its last number was not announced; 4 the gateway here gave its place to another publisher; 5 the gateway here has
   // ended; others: a reason of a later release.
   uint64_t uncounted_reason;
+  // Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+  uint64_t deadlines_missed;
 } dl_subscription_stats;
+
+// An event of an input or output of a component.
+typedef struct {
+  // `sizeof(dl_port_event)` of the library that made it; a later one may have more fields at its end.
+  size_t size;
+  // Name of the port; empty if events of several ports were lost.
+  const char *port;
+  // 1 if the port is an output, 0 if it is an input.
+  uint32_t is_output;
+  // What happened, a `dl_event_kind`; a later library may have more of them.
+  uint32_t kind;
+  // A text for people.
+  const char *text;
+  // Of a missed deadline: periods without a sample since the event before this one. Else 0.
+  uint64_t missed;
+  // Of a missed deadline: periods without a sample in all. Else 0.
+  uint64_t total;
+} dl_port_event;
 
 // A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an
 // `int` return 0, or anything else after giving the reason of the failure to `dl_set_last_error`.
@@ -535,6 +561,9 @@ typedef struct {
   void (*shutdown)(void *component);
   // Destroys the component.
   void (*destroy)(void *component);
+  // Something other than a sample happened to an input or output. As `on_trigger`, in the same group, on the same executor.
+  // `event` is borrowed: valid during the call. NULL: no interest.
+  int (*on_event)(void *component, const dl_port_event *event);
 } dl_component_vtable;
 
 // What `driveline_component_entry` returns. Static.

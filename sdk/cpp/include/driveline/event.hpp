@@ -28,6 +28,17 @@ struct Event {
     Kind kind;
     /// For people.
     std::string text;
+    /// Of a missed deadline: periods without a sample since the event before this one. Else 0.
+    std::uint64_t missed = 0;
+    /// Of a missed deadline: periods without a sample in all. Else 0.
+    std::uint64_t total = 0;
+};
+
+/// An event of an input or output of a component.
+struct PortEvent : Event {
+    /// Name of the port; empty if events of several ports were lost.
+    std::string port;
+    bool is_output = false;
 };
 
 namespace detail {
@@ -40,7 +51,7 @@ template <class Endpoint>
     event.text = text.data();
     event.text_capacity = text.size();
     if (poll(endpoint, &event) != DL_OK || event.kind == DL_EVENT_NONE) return std::nullopt;
-    return Event{static_cast<Event::Kind>(event.kind), text.data()};
+    return Event{static_cast<Event::Kind>(event.kind), text.data(), event.missed, event.total};
 }
 
 }  // namespace detail

@@ -293,12 +293,14 @@ public:
         std::uint64_t overwritten = 0;
         /// Values that were serialised for readers outside.
         std::uint64_t serialised = 0;
+        /// Periods of the offered deadline that ended without a sample, from the first one on.
+        std::uint64_t deadlines_missed = 0;
     };
     /// Counters since creation.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_publisher_stats>();
         if (dl_publisher_get_stats(publisher(), &c) != DL_OK) return {};
-        return {c.published, c.overwritten, c.serialised};
+        return {c.published, c.overwritten, c.serialised, c.deadlines_missed};
     }
 
     /// The next event, if any.

@@ -95,6 +95,8 @@ public:
         std::uint64_t uncounted = 0;
         /// Why, of one of them. Values that are not named here are reasons of a later release.
         Uncounted uncounted_reason = Uncounted::none;
+        /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
+        std::uint64_t deadlines_missed = 0;
     };
     /// Counters since creation. Published after the match = received + missed + superseded + expired + corrupt + refused +
     /// lost_on_the_way + not_read.
@@ -111,7 +113,8 @@ public:
                 c.lost_on_the_way,
                 c.not_read,
                 c.uncounted,
-                static_cast<Uncounted>(c.uncounted_reason)};
+                static_cast<Uncounted>(c.uncounted_reason),
+                c.deadlines_missed};
     }
 
     /// The next event, if any.

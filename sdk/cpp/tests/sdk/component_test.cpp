@@ -124,6 +124,18 @@ TEST(Components, ConversionsAreCommunicationAndNotComputation) {
     EXPECT_EQ(run.count("COMMUNICATION") + run.count("COMPUTATION"), 0u) << run.output;
 }
 
+TEST(Components, AreCalledWithMissedDeadlinesOfBothEnds) {
+    const test::Directory directory;
+    const std::string file = directory / "graph.yaml";
+    std::ofstream(file) << "driveline: 1\ntopics:\n  late: {qos: {deadline_ms: 1}}\nmodules:\n  all:\n    components:\n      source:\n"
+                        << library << "        class: LateSource\n        outputs: {out: late}\n      sink:\n"
+                        << library << "        class: LateSink\n        inputs: {in: late}\n";
+    const auto run = host({"run", "--graph", file, "--module", "all"});
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_GE(run.count("both ends were told"), 1u) << run.output;
+    EXPECT_EQ(run.count("disagree"), 0u) << run.output;
+}
+
 TEST(Components, ThatReturnAnErrorAreNamedLikewise) {
     const auto run = run_graph(pipeline("fail_on: 2"));
     EXPECT_EQ(run.status, 0) << run.output;

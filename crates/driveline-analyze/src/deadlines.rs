@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Deadlines of topics that inputs and outputs missed.
+
+use crate::collector::Collector;
+use crate::summary::Summary;
+use driveline_types::TopicId;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Most ports that are kept: far above any graph.
+const MAX_PORTS: usize = 20_000;
+
+/// Whose deadlines they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortEnd {
+    /// The offered ones of an output.
+    Output,
+    /// The requested ones of an input.
+    Input,
+}
+
+/// Deadlines that one port missed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeadlineSummary {
+    /// The component.
+    pub stage: String,
+    /// The port.
+    pub port: String,
+    /// Whether it is an input or an output.
+    pub end: PortEnd,
+    /// The topic.
+    pub topic: String,
+    /// Periods of its deadline that ended without a sample.
+    pub missed: u64,
+}
+
+/// What the ports of a run count; those of a restarted process begin anew.
+#[derive(Debug, Default)]
+pub(crate) struct Deadlines(BTreeMap<(String, PortEnd, String), Series>);
+
+#[derive(Debug, Default)]
+struct Series {
+    topic: TopicId,
+    before_restart: u64,
+    since: u64,
+}
+
+impl Deadlines {
+    pub(crate) fn set(&mut self, stage: &str, end: PortEnd, port: &str, topic: TopicId, missed: u64) {
+        let key = (stage.to_owned(), end, port.to_owned());
+        if !self.0.contains_key(&key) && (missed == 0 || self.0.len() >= MAX_PORTS) {
+            return;
+        }
+        let series = self.0.entry(key).or_default();
+        if missed < series.since {
+            series.before_restart = series.before_restart.saturating_add(series.since);
+        }
+        (series.topic, series.since) = (topic, missed);
+    }
+}
+
+/// Ports that missed any, in the order of the graph's components, outputs first.
+pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
+    let of = |((stage, end, port), series): (&(String, PortEnd, String), &Series)| DeadlineSummary {
+        stage: stage.clone(),
+        port: port.clone(),
+        end: *end,
+        topic: run.topic_name(series.topic),
+        missed: series.before_restart.saturating_add(series.since),
+    };
+    let mut all: Vec<_> = run.accounts.deadlines.0.iter().map(of).collect();
+    all.sort_by_key(|d| run.facts.stages.iter().position(|known| known.name == d.stage).unwrap_or(usize::MAX));
+    all
+}
+
+impl Summary {
+    /// `deadlines missed: 1208 by output 'out' of fast (x/tick)`, with each port that missed any; `None` if none did.
+    #[must_use]
+    pub fn missed_deadlines(&self) -> Option<String> {
+        let port = |d: &DeadlineSummary| {
+            let end = if d.end == PortEnd::Output { "output" } else { "input" };
+            format!("{} by {end} '{}' of {} ({})", d.missed, d.port, d.stage, d.topic)
+        };
+        let ports: Vec<_> = self.deadlines.iter().map(port).collect();
+        (!ports.is_empty()).then(|| format!("deadlines missed: {}", ports.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{InputFacts, RunFacts, StageFacts};
+    use driveline_runtime::account::{InputCounters, Record};
+    use driveline_types::TopicName;
+
+    #[test]
+    fn both_ends_stand_in_summary_and_report_over_restarts() {
+        let topic: TopicName = "x/tick".parse().unwrap();
+        let input = InputFacts { name: "in".into(), topic: topic.clone(), triggers: true };
+        let stages = vec![
+            StageFacts { name: "slow".into(), inputs: vec![input], outputs: Vec::new() },
+            StageFacts { name: "fast".into(), inputs: Vec::new(), outputs: vec![topic.clone()] },
+        ];
+        let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
+        let mut take = |record: &Record| run.take("m", &serde_json::from_slice(&serde_json::to_vec(record).unwrap()).unwrap());
+        for missed in [0, 900, 1200, 8] {
+            let (component, output, topic) = ("fast".into(), "out".into(), topic.id());
+            take(&Record::Output { component, output, topic, published: 1, deadlines_missed: missed });
+        }
+        for deadlines_missed in [0, 5, 321] {
+            let stats = InputCounters { deadlines_missed, ..InputCounters::default() };
+            assert_eq!(stats.accounted(), 0, "they are no samples");
+            take(&Record::Input { component: "slow".into(), input: "in".into(), topic: topic.id(), stats });
+        }
+        let s = run.summary();
+        let missed: Vec<_> = s.deadlines.iter().map(|d| (d.stage.as_str(), d.end, d.missed)).collect();
+        assert_eq!(missed, [("slow", PortEnd::Input, 321), ("fast", PortEnd::Output, 1208)]);
+        let text = "deadlines missed: 321 by input 'in' of slow (x/tick), 1208 by output 'out' of fast (x/tick)";
+        assert_eq!(s.missed_deadlines().unwrap(), text);
+        let json = serde_json::to_value(&s).unwrap();
+        let fast = serde_json::json!({ "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 });
+        assert_eq!(json["deadlines"][1], fast);
+        let page = crate::report::render(&run, &s);
+        assert!(page.contains("Missed deadlines") && page.contains("<th>out</th><th>output</th><th>x/tick</th>"), "{page}");
+        let quiet = Collector::new(RunFacts::default());
+        assert!(!crate::report::render(&quiet, &quiet.summary()).contains("Missed deadlines"));
+    }
+}
