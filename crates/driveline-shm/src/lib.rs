@@ -126,5 +126,6 @@ pub use self::{
     sample::{Copied, Sample},
     subscription::{Publishers, Subscription},
     sys::memory::{AvailableMemory, available_memory},
+    sys::peer::PeerUser,
     waitset::{Kicker, WaitBackend, WaitSet, Wake},
 };

@@ -10,6 +10,7 @@ use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
+use crate::launch::control::{is_hung_up, remove_dead};
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +28,9 @@ const COUNTERS: Duration = Duration::from_secs(1);
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// Time for a launcher whose end of the account is closed to close its control socket as well.
+const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
+
 /// What a host process runs.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -38,6 +42,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// Control socket of the launcher, removed at the end if the launcher has died.
+    pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
     pub stop_within: Duration,
 }
@@ -110,6 +116,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         account: account.clone(),
         stop: stop.switch(),
         stop_within: options.stop_within,
+        control: options.control.clone(),
     };
     let watch = Watch::start(subject).map_err(os("cannot start the thread that watches"))?;
     let module = Module { options, loader, account: &account, socket: socket.as_ref(), stop: &stop, watch: &watch };
@@ -119,6 +126,9 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     }
     if let Some(account) = &account {
         account.close();
+    }
+    if let (Some(path), true) = (&options.control, socket.as_ref().is_some_and(is_hung_up)) {
+        remove_dead(path, LAUNCHER_ENDS);
     }
     watch.end_the_rest();
     ran
