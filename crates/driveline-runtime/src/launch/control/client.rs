@@ -38,7 +38,8 @@ pub enum AskError {
     Gone,
     /// Its launcher lives and does not respond.
     #[error(
-        "the run did not respond within {patience:?}{}",
+        "the run did not respond within {} s{}",
+        patience.as_secs_f64(),
         pid.map_or(String::new(), |pid| format!(": process {pid} may be stopped (`kill -CONT {pid}`), or its terminal does not take output"))
     )]
     Silent {
