@@ -5,14 +5,16 @@
 
 mod support;
 
+use driveline_runtime::account::Record;
+use driveline_runtime::host::exit;
 use driveline_runtime::launch::control::{AskError, ControlSocket, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb, find};
 use driveline_runtime::launch::{Down, End, Outcome};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 use support::{Fixture, PATIENCE, Seen, graph, host};
@@ -208,12 +210,13 @@ fn clients_that_do_not_read_or_send_half_a_line_disturb_neither_the_run_nor_othe
     assert_eq!(seen.ended(), ["two", "one"]);
 }
 
-/// Starts module `one` with a launcher's end of its socket, and waits until it says that it is ready.
-fn module(f: &Fixture, control: &std::path::Path) -> (std::process::Child, UnixStream) {
+/// Starts a process of a run, with the launcher's end of its socket, and waits until it is ready.
+fn started(f: &Fixture, arguments: &[&str], control: &Path) -> (Child, UnixStream) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
+    // The configuration of a gateway. A module takes it for the word to start.
+    ours.write_all(b"{}\n").unwrap();
     let child = Command::new(host())
-        .args(["run", "--account-stdin", "--module", "one", "--graph"])
-        .arg(&f.graph.file)
+        .args(arguments)
         .arg("--control")
         .arg(control)
         .env("DRIVELINE_DOMAIN_DIR", f.dir.path().join("domain"))
@@ -221,25 +224,48 @@ fn module(f: &Fixture, control: &std::path::Path) -> (std::process::Child, UnixS
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let mut byte = [0];
-    ours.read_exact(&mut byte).unwrap();
+    let ready = |line: std::io::Result<String>| serde_json::from_str::<Record>(&line.unwrap()).unwrap() == Record::Ready;
+    assert!(BufReader::new(&ours).lines().any(ready));
     (child, ours)
 }
 
-#[test]
-fn the_modules_of_a_dead_launcher_remove_its_socket_and_only_they() {
+/// Whose launcher dies, once with its account alone and once as a whole.
+fn removes_the_socket_of_its_dead_launcher(code: u8, arguments: impl Fn(&Fixture) -> Vec<String>) {
     let f = Fixture::new(&graph(0, "", ""));
+    let arguments = arguments(&f);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let domain = f.dir.path().join("domain");
     std::fs::create_dir(&domain).unwrap();
     // It stands for a launcher: alive as long as it listens.
     let path = ControlSocket::new(&domain, "test").unwrap().path().to_owned();
     let listener = UnixListener::bind(&path).unwrap();
-    let (mut first, to_first) = module(&f, &path);
+    let (mut first, to_first) = started(&f, &arguments, &path);
     drop(to_first);
-    assert!(first.wait().unwrap().success());
+    assert_eq!(first.wait().unwrap().code(), Some(i32::from(code)));
     assert!(path.exists(), "its owner lives");
-    let (mut second, to_second) = module(&f, &path);
+    let (mut second, to_second) = started(&f, &arguments, &path);
     drop((to_second, listener));
-    assert!(second.wait().unwrap().success());
+    assert_eq!(second.wait().unwrap().code(), Some(i32::from(code)));
     assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0);
+}
+
+fn one(f: &Fixture, more: &[&str]) -> Vec<String> {
+    let file = f.graph.file.display().to_string();
+    let first = ["run", "--account-stdin", "--module", "one", "--graph", &file];
+    first.iter().chain(more).map(|a| (*a).to_owned()).collect()
+}
+
+#[test]
+fn a_module_removes_the_socket_of_its_dead_launcher() {
+    removes_the_socket_of_its_dead_launcher(exit::DONE, |f| one(f, &[]));
+}
+
+#[test]
+fn a_module_that_hangs_removes_it_as_well() {
+    removes_the_socket_of_its_dead_launcher(exit::STUCK, |f| one(f, &["--set", "printer.hang=1", "--stop-within-ms", "50"]));
+}
+
+#[test]
+fn a_gateway_removes_the_socket_of_its_dead_launcher() {
+    removes_the_socket_of_its_dead_launcher(exit::DONE, |_| vec!["--account-stdin".into()]);
 }

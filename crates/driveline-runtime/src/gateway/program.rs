@@ -8,7 +8,7 @@ use super::line_limit::{LineLimit, LineVerdict};
 use crate::account::Record;
 use crate::graph::{clean, closest};
 use crate::launch::Build;
-use crate::launch::control::{is_hung_up, remove_dead};
+use crate::launch::control::remove_of_dead_launcher;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -30,8 +30,6 @@ const MAX_CONFIG_LEN: u64 = 4 << 20;
 const MISUSED: u8 = 2;
 /// The argument with which a run starts it.
 pub(super) const FROM_RUN: &str = "--account-stdin";
-/// Time for a launcher whose socket is closed to close its control socket as well.
-const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 /// How often it is looked whether there is something to tell.
 const TELL: Duration = Duration::from_secs(1);
 /// Lines that are told in a minute.
@@ -203,9 +201,7 @@ fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
         }
     };
     let ran = run::<G>(config, Some((launcher, reader)));
-    if let (Some(path), true) = (control, is_hung_up(&watched)) {
-        remove_dead(path, LAUNCHER_ENDS);
-    }
+    remove_of_dead_launcher(control, &watched);
     ran
 }
 

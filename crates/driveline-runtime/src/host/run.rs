@@ -10,7 +10,7 @@ use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
-use crate::launch::control::{is_hung_up, remove_dead};
+use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,9 +27,6 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
-
-/// Time for a launcher whose end of the account is closed to close its control socket as well.
-const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 
 /// What a host process runs.
 #[derive(Clone, Debug)]
@@ -127,8 +124,8 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     if let Some(account) = &account {
         account.close();
     }
-    if let (Some(path), true) = (&options.control, socket.as_ref().is_some_and(is_hung_up)) {
-        remove_dead(path, LAUNCHER_ENDS);
+    if let Some(launcher) = &socket {
+        remove_of_dead_launcher(options.control.as_deref(), launcher);
     }
     watch.end_the_rest();
     ran

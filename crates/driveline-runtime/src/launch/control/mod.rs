@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 
 /// Version of the protocol.
 const PROTOCOL: u32 = 1;
+/// Time for a launcher of which one socket is closed to be gone.
+const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".control";
 /// Most entries of a directory that are looked at.
@@ -197,10 +199,15 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
     }
 }
 
-/// Whether the other end of a socket is closed.
-pub(crate) fn is_hung_up(socket: &UnixStream) -> bool {
-    let mut fds = [PollFd::new(socket, PollFlags::empty())];
-    poll(&mut fds, Some(&Timespec::default())).is_ok() && fds.iter().any(|fd| !fd.revents().is_empty())
+/// What a process of a run does last: removes the control socket, if there is one, of a launcher that has died. `launcher` is the
+/// process's socket to it. Blocks for 1 s at most.
+pub(crate) fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
+    let mut fds = [PollFd::new(launcher, PollFlags::empty())];
+    let closed = poll(&mut fds, Some(&Timespec::default())).is_ok() && fds.iter().any(|fd| !fd.revents().is_empty());
+    if let Some(path) = control.filter(|_| closed) {
+        // The kernel may not have closed all that it had.
+        remove_dead(path, LAUNCHER_ENDS);
+    }
 }
 
 #[cfg(test)]
