@@ -3,7 +3,7 @@
 
 use super::request::{ErrorCode, Request, Verb};
 use super::status::RunStatus;
-use super::{MAX_ENTRIES, Response, connected, id_of, is_dead};
+use super::{BOUND_WITHIN, MAX_ENTRIES, NEW, Response, SUFFIX, connected, id_of, is_dead};
 use crate::gateway::MAX_REPORT_LEN;
 use crate::socket_clients::{address, open_directory};
 use driveline_shm::PeerUser;
@@ -92,12 +92,15 @@ pub fn find(domain_dir: &Path) -> io::Result<Vec<RunSocket>> {
     for entry in entries.take(MAX_ENTRIES).filter_map(Result::ok) {
         // Where others may create names, a link could lead to any socket.
         let (Ok(name), true) = (entry.file_name().into_string(), entry.file_type().is_ok_and(|t| t.is_socket())) else { continue };
-        if id_of(&name).is_none() {
+        let bound = id_of(&name, SUFFIX).is_some();
+        let old = || entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= BOUND_WITHIN));
+        let left = !bound && id_of(&name, NEW).is_some() && old();
+        if !bound && !left {
             continue;
         }
         if is_dead(&directory, &name) {
             let _ = std::fs::remove_file(address(&directory, &name));
-        } else if runs.len() < MAX_RUNS {
+        } else if bound && runs.len() < MAX_RUNS {
             runs.push(RunSocket { directory: directory.clone(), name });
         }
     }
@@ -109,7 +112,7 @@ impl RunSocket {
     /// The digits in its name.
     #[must_use]
     pub fn id(&self) -> &str {
-        id_of(&self.name).unwrap_or_default()
+        id_of(&self.name, SUFFIX).unwrap_or_default()
     }
 
     /// Asks the run. Blocks until it has responded, at most for `patience`.

@@ -35,12 +35,16 @@ const PROTOCOL: u32 = 1;
 const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
 const PREFIX: &str = "run-";
 const SUFFIX: &str = ".control";
+/// Instead of [`SUFFIX`] until the socket is bound: while the kernel binds it, it looks like that of a dead launcher.
+const NEW: &str = ".new";
+/// After this, a socket that is not bound never will be.
+const BOUND_WITHIN: Duration = Duration::from_secs(60);
 /// Most entries of a directory that are looked at.
 const MAX_ENTRIES: usize = 1 << 16;
 
 /// The digits in the name of a run's socket; nothing if it is no such name.
-fn id_of(name: &str) -> Option<&str> {
-    let id = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+fn id_of<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
+    let id = name.strip_prefix(PREFIX)?.strip_suffix(suffix)?;
     (id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
 }
 
@@ -90,12 +94,16 @@ impl ControlSocket {
         let directory = open_directory(domain_dir)?;
         let id = EndpointId::random()?.to_string();
         let name = format!("{PREFIX}{id}{SUFFIX}");
-        let at = address(&directory, &name);
+        let at = address(&directory, &format!("{PREFIX}{id}{NEW}"));
         let listener = UnixListener::bind(&at)?;
-        let socket = Self { listener, directory, path: domain_dir.join(&name), name, id, domain: domain.to_owned() };
-        std::fs::set_permissions(&at, Permissions::from_mode(0o600))?;
-        socket.listener.set_nonblocking(true)?;
-        Ok(socket)
+        let named = std::fs::set_permissions(&at, Permissions::from_mode(0o600))
+            .and_then(|()| listener.set_nonblocking(true))
+            .and_then(|()| std::fs::rename(&at, address(&directory, &name)));
+        if let Err(e) = named {
+            let _ = std::fs::remove_file(&at);
+            return Err(e);
+        }
+        Ok(Self { listener, directory, path: domain_dir.join(&name), name, id, domain: domain.to_owned() })
     }
 
     /// Where it is.
@@ -125,11 +133,17 @@ pub(super) struct Server {
     clients: Clients,
     /// No connection is accepted before this.
     accept_at: Option<Instant>,
+    admits: fn(&UnixStream) -> bool,
+}
+
+/// Whether a client is of the launcher's own user, or root.
+fn is_trusted(client: &UnixStream) -> bool {
+    PeerUser::of(client).is_ok_and(|user| user.trusted)
 }
 
 impl Server {
     pub(super) fn new(socket: Arc<ControlSocket>) -> Self {
-        Self { socket, clients: Clients::default(), accept_at: None }
+        Self { socket, clients: Clients::default(), accept_at: None, admits: is_trusted }
     }
 
     /// Descriptors to wait for.
@@ -151,7 +165,7 @@ impl Server {
             let (newcomers, refused) = accept_waiting(|| Ok(self.socket.listener.accept()?.0));
             self.accept_at = refused.then(|| now + ACCEPT_AGAIN);
             for client in newcomers {
-                if PeerUser::of(&client).is_ok_and(|user| user.trusted) {
+                if (self.admits)(&client) {
                     self.clients.add(client, now, &mut respond);
                 } else {
                     // What it does not take at once it does not get.

@@ -178,6 +178,14 @@ fn one_client_too_many_takes_the_place_of_the_most_silent_one_which_is_told_so()
 }
 
 #[test]
+fn another_user_gets_an_error_and_nothing_else() {
+    let mut rig = Rig::new();
+    rig.server.admits = |_| false;
+    assert_eq!(code(&rig.response(b"{\"verb\":\"stop\"}\n")), Some(&ErrorCode::Forbidden));
+    assert_eq!(rig.asked, []);
+}
+
+#[test]
 fn a_run_is_found_asked_and_gone() {
     let mut rig = Rig::new();
     let found = find(rig.dir.path()).unwrap();
@@ -252,6 +260,16 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     assert!(starting.to_string_lossy().contains(found[0].id()));
     assert!(matches!(found[0].ask(Verb::Status, Duration::from_millis(1)), Err(AskError::Silent { pid: None, .. })));
     assert!(!dead.exists() && [&file, &starting, &other, &elsewhere].iter().all(|p| p.exists()) && link.is_symlink());
+    // While the kernel binds a socket, it looks dead: its first name is removed only when it is old.
+    let new = dir.path().join(format!("{PREFIX}{}{NEW}", EndpointId::random().unwrap()));
+    drop(UnixListener::bind(&new).unwrap());
+    find(dir.path()).unwrap();
+    assert!(new.exists());
+    let time = rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 };
+    let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+    rustix::fs::utimensat(rustix::fs::CWD, &new, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
+    find(dir.path()).unwrap();
+    assert!(!new.exists());
     // A new launcher removes what is dead as well.
     drop(binds);
     let _new = ControlSocket::new(dir.path(), "d").unwrap();
