@@ -2,7 +2,7 @@
 //! The command line.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,7 +13,8 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer
+     answer; for `status`, `stop` and `health`: or there is no such run; for
+     `stop`: or it has not ended in time; for `health`: or it is not ready
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -51,6 +52,8 @@ Environment:
 Examples:
   driveline validate graph.yaml
   driveline run graph.yaml --set camera.rate_hz=10 --report out/
+  driveline health --wait ready --timeout 10
+  driveline stop
   driveline topic list
   driveline topic echo camera/image
   driveline gateway list --explain";
@@ -89,6 +92,38 @@ Examples:
   driveline gateway list --explain
       the same of those that pass to and from ROS 2";
 
+const STATUS: &str = "\
+Examples:
+  driveline status
+  driveline status --domain comp --json | jq '.processes[].state'
+  driveline status --run perception
+      where several runs are in one domain
+
+Exit code 1 if there is no such run, or if it does not respond.";
+
+const STOP: &str = "\
+The modules stop in reverse order, as with Ctrl-C; `driveline run` ends as it does then. A second `driveline stop`, half a second later or \
+more, kills what has not stopped.
+
+Examples:
+  driveline stop
+  driveline stop --timeout 10
+  driveline stop --domain comp --run perception
+
+Exit code 0 once the run has ended, however it ended; 1 if there is no such run, or if it has not ended in time.";
+
+const HEALTH: &str = "\
+A run is ready when its graph runs and each of its modules and gateways is ready and not suspended. Restarts that are over do not matter.
+
+With --wait, a run that does not exist yet is waited for as well. A module that stays down ends the wait at once: it cannot become ready.
+
+Examples:
+  driveline health
+  driveline health --wait ready --timeout 10 && echo driving
+  driveline health --json | jq -r '.processes[] | select(.ready | not).reason'
+
+Exit code 0 if the run is ready; 1 if not, with names and reasons on standard error.";
+
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
 #[command(name = "driveline", version, after_help = AFTER, max_term_width = 110)]
@@ -109,8 +144,18 @@ pub(crate) enum Command {
   driveline run graph.yaml --set lane.canny_low=40
   driveline run graph.yaml --report out/demo --speed-kmh 130
 
-Ctrl-C stops the modules in reverse order; a second one kills them.")]
+Ctrl-C, or `driveline stop`, stops the modules in reverse order; a second one
+kills them.")]
     Run(Run),
+    /// State of a run: its modules, since when, restarts, faults
+    #[command(after_help = STATUS)]
+    Status(WhichRun),
+    /// Stop a run in good order and wait until it has ended
+    #[command(after_help = STOP)]
+    Stop(Stop),
+    /// Tell whether a run is ready, for people, scripts and probes
+    #[command(after_help = HEALTH)]
+    Health(Health),
     /// Explain every mistake in graph files
     #[command(after_help = "Examples:
   driveline validate graph.yaml
@@ -202,6 +247,44 @@ pub(crate) struct Domain {
     /// Domain, as the graph names it [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) domain: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhichRun {
+    /// Domain of the run, as the graph names it [default: default]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) domain: Option<String>,
+    /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
+    #[arg(long, value_name = "NAME")]
+    pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stop {
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+    /// Seconds to wait for the end
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds)]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Health {
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+    /// Wait until the run is ready, instead of one look
+    #[arg(long, value_name = "STATE")]
+    pub(crate) wait: Option<WaitFor>,
+    /// Seconds to wait
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "wait")]
+    pub(crate) timeout: Duration,
+}
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WaitFor {
+    /// All modules of the run are ready
+    Ready,
 }
 
 #[derive(Debug, Subcommand)]
@@ -439,7 +522,7 @@ mod tests {
             assert!(!told(line).contains("--'"), "{}", told(line));
         }
         let all = told("driveline topics list");
-        assert!(all.contains("`driveline` has: run, validate") && !all.contains("peer"), "{all}");
+        assert!(all.contains("`driveline` has: run, status, stop, health, validate") && !all.contains("peer"), "{all}");
         let left_out = told("driveline gateway --explain");
         assert!(left_out.contains("`driveline gateway list` takes `--explain`"), "{left_out}");
         for (line, says) in

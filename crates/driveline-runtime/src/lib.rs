@@ -24,3 +24,4 @@ pub mod interfaces;
 pub mod launch;
 pub mod network;
 pub mod ros2;
+mod socket_clients;

@@ -134,5 +134,6 @@ pub use self::{
     sys::admission::{MemoryAdmission, MemoryRefusal, admit_memory},
     sys::descriptors::DescriptorShortage,
     sys::memory::{AvailableMemory, available_memory},
+    sys::peer::PeerUser,
     waitset::{Kicker, WaitBackend, WaitSet, Wake},
 };

@@ -38,6 +38,13 @@ impl DomainPlace {
         Ok(Self::Named(domain.map(str::to_owned).or_else(|| variable(NAME_VARIABLE)).unwrap_or_else(|| DEFAULT.to_owned())))
     }
 
+    /// Its name, or its directory.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Named(name) | Self::Directory(name) => name,
+        }
+    }
+
     /// The command that lists what is there, in this environment.
     pub(super) fn look_on(&self) -> String {
         self.look_on_where(std::env::var_os(NAME_VARIABLE).is_some_and(|v| !v.is_empty()))

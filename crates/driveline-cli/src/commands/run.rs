@@ -13,6 +13,7 @@ use crate::text::cut;
 use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
+use driveline_runtime::launch::control::ControlSocket;
 use driveline_runtime::launch::{
     self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, When,
 };
@@ -24,6 +25,7 @@ use driveline_shm::domain::DIRECTORY_VARIABLE;
 use driveline_types::{MonotonicNs, TopicName};
 use serde_json::json;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Colours of module names; dark enough on white, light enough on black.
@@ -84,9 +86,14 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         gateways.push(GatewayOptions::to_ros2(program, &config).map_err(|e| e.to_string())?);
     }
     let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
-    let options = LaunchOptions { modules, gateways, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
+    let place = DomainPlace::of(Some(domain_name))?;
+    let control = ControlSocket::new(&domain_dir, place.name())
+        .map_err(|e| format!("cannot make the control socket of the run in {}: {e}", domain_dir.display()))?;
+    // Its name goes when this run is over, reports included: then `driveline stop` returns.
+    let control = Some(Arc::new(control));
+    let options = LaunchOptions { modules, gateways, control, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
     let mut show = Show::new(arguments, &graph, &beside, interrupter, screen);
-    show.domain(&DomainPlace::of(Some(domain_name))?);
+    show.domain(&place);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
     match outcome {

@@ -2,6 +2,7 @@
 //! The command as people and scripts use it: real processes, exit codes, output.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
+mod control;
 mod files;
 mod fixture;
 mod runs;

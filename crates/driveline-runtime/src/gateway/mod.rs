@@ -4,7 +4,6 @@
 //!
 //! Not here: what they carry, and how what they say is shown.
 
-mod askers;
 mod desk;
 mod line_limit;
 mod mistakes;

@@ -8,6 +8,7 @@ use super::line_limit::{LineLimit, LineVerdict};
 use crate::account::Record;
 use crate::graph::{clean, closest};
 use crate::launch::Build;
+use crate::launch::control::remove_of_dead_launcher;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -16,6 +17,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -99,7 +101,8 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             println!("{name} {}", Build { version: VERSION.into(), commit: G::COMMIT.into() });
             return ExitCode::SUCCESS;
         }
-        [flag] if flag == FROM_RUN => from_launcher::<G>(),
+        [flag] if flag == FROM_RUN => from_launcher::<G>(None),
+        [flag, control, path] if flag == FROM_RUN && control == "--control" => from_launcher::<G>(Some(Path::new(path))),
         [path] => from_file::<G>(path),
         _ => {
             eprintln!("error: {}", usage());
@@ -181,9 +184,11 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
     run::<G>(config, None)
 }
 
-fn from_launcher<G: Gateway>() -> Result<(), Failure> {
+/// `control`: the launcher's control socket, removed at the end if the launcher has died.
+fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
     let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| format!("standard input: {e}"))?;
     let mut launcher = UnixStream::from(stdin);
+    let watched = launcher.try_clone().map_err(|e| e.to_string())?;
     let mut reader = BufReader::new(launcher.try_clone().map_err(|e| e.to_string())?);
     let mut line = String::new();
     Read::by_ref(&mut reader).take(MAX_CONFIG_LEN).read_line(&mut line).map_err(|e| format!("no configuration came: {e}"))?;
@@ -195,7 +200,9 @@ fn from_launcher<G: Gateway>() -> Result<(), Failure> {
             return Err(Failure { text, told });
         }
     };
-    run::<G>(config, Some((launcher, reader)))
+    let ran = run::<G>(config, Some((launcher, reader)));
+    remove_of_dead_launcher(control, &watched);
+    ran
 }
 
 /// What goes to a terminal: without control characters of what somebody has written, but for the ends of lines.

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets one report and the end.
 
-use super::askers::{Askers, MAX_ASKERS};
 use super::only_one::holder;
 use super::report::Report;
-use rustix::fs::{Mode, OFlags, open};
+use crate::socket_clients::{ACCEPT_AGAIN, Clients, accept_waiting, address, open_directory};
 use std::fs::Permissions;
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,21 +17,10 @@ use std::time::{Duration, Instant};
 
 /// Longest report that is read.
 pub const MAX_REPORT_LEN: u64 = 8 << 20;
-/// After somebody could not be let in, so that a cause that lasts costs no CPU.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 const PREFIX: &str = "gateway-";
 const SUFFIX: &str = ".status";
 /// Most gateways that are asked.
 const MAX_GATEWAYS: usize = 16;
-
-/// A name in a directory as an address of a socket, whose path would be too long for one in some directories.
-fn address(directory: &OwnedFd, name: &str) -> PathBuf {
-    format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
-}
-
-fn opened(directory: &Path) -> io::Result<OwnedFd> {
-    Ok(open(directory, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
-}
 
 /// Answers everybody of this process's own user who asks, on a thread of its own, until it is dropped.
 #[derive(Debug)]
@@ -50,7 +38,7 @@ impl StatusSocket {
     /// # Errors
     /// If the directory does not let it.
     pub fn new(domain_dir: &Path, kind: &str, report: impl Fn() -> Report + Send + 'static) -> io::Result<Self> {
-        let directory = opened(domain_dir)?;
+        let directory = open_directory(domain_dir)?;
         let name = format!("{PREFIX}{kind}{SUFFIX}");
         let path = address(&directory, &name);
         match std::fs::remove_file(&path) {
@@ -70,12 +58,12 @@ impl StatusSocket {
 
 /// Answers whoever comes, until it is told to stop.
 fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report) {
-    let mut askers = Askers::default();
+    let mut clients = Clients::default();
     let mut accept_at = None;
     loop {
         let closed = accept_at.is_some_and(|at| Instant::now() < at);
-        let comes = askers.wait((!closed).then_some(listener), accept_at.filter(|_| closed));
-        let (newcomers, refused) = if comes { let_in(|| Ok(listener.accept()?.0)) } else { (Vec::new(), false) };
+        let comes = clients.wait((!closed).then_some(listener), accept_at.filter(|_| closed));
+        let (newcomers, refused) = if comes { accept_waiting(|| Ok(listener.accept()?.0)) } else { (Vec::new(), false) };
         if stop.load(Ordering::Acquire) {
             return;
         }
@@ -85,24 +73,11 @@ fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report
             let began = Instant::now();
             // What cannot be written as JSON is no answer: there is nothing else to say.
             let text: Arc<[u8]> = serde_json::to_vec(&report()).unwrap_or_default().into();
-            askers.grant(began.elapsed());
-            newcomers.into_iter().for_each(|client| askers.add(client, &text, Instant::now()));
+            clients.grant(began.elapsed());
+            newcomers.into_iter().for_each(|client| clients.add_reader(client, &text, Instant::now()));
         }
-        askers.go_on(Instant::now());
+        clients.go_on(Instant::now(), &mut |_| [].into());
     }
-}
-
-/// All who are waiting, up to [`MAX_ASKERS`], and whether one could not be let in. What kept him out may pass: a lack of descriptors, or that he has gone.
-fn let_in(mut accept: impl FnMut() -> io::Result<UnixStream>) -> (Vec<UnixStream>, bool) {
-    let mut newcomers = Vec::new();
-    while newcomers.len() < MAX_ASKERS {
-        match accept().and_then(|client| client.set_nonblocking(true).map(|()| client)) {
-            Ok(client) => newcomers.push(client),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return (newcomers, e.kind() != io::ErrorKind::WouldBlock),
-        }
-    }
-    (newcomers, false)
 }
 
 impl Drop for StatusSocket {
@@ -149,7 +124,7 @@ pub fn ask(domain_dir: &Path, patience: Duration) -> io::Result<Vec<Answer>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(e),
     };
-    let directory = opened(domain_dir)?;
+    let directory = open_directory(domain_dir)?;
     let kind_of = |name: &str| Some(name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.to_owned());
     let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
     let mut kinds: Vec<String> = names.filter_map(|name| kind_of(&name)).take(MAX_GATEWAYS).collect();
@@ -219,26 +194,6 @@ mod tests {
         }
         drop(socket);
         assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn who_cannot_be_let_in_keeps_nobody_out_for_good() {
-        use rustix::io::Errno;
-        for refused in [Errno::MFILE, Errno::CONNABORTED] {
-            let (client, _asks) = UnixStream::pair().unwrap();
-            let mut come = [Ok(client), Err(Errno::INTR.into()), Err(refused.into()), Err(Errno::AGAIN.into())].into_iter();
-            let (first, again) = let_in(|| come.next().unwrap());
-            assert_eq!((first.len(), again), (1, true));
-            let (none, again) = let_in(|| come.next().unwrap());
-            assert_eq!((none.len(), again), (0, false));
-        }
-        let mut pairs = Vec::new();
-        let many = let_in(|| {
-            let (client, asks) = UnixStream::pair().unwrap();
-            pairs.push(asks);
-            Ok(client)
-        });
-        assert_eq!((many.0.len(), many.1), (MAX_ASKERS, false), "the rest wait until these are answered");
     }
 
     #[test]

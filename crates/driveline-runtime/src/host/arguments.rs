@@ -9,10 +9,11 @@ use std::time::Duration;
 /// How a host process is called.
 pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N] [--account-stdin]
+                [--control PATH]
        HOST describe LIBRARY
 
 run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
-          after 5 s (--stop-within-ms) is left behind
+          after 5 s (--stop-within-ms) is left behind; if the launcher dies, its socket (--control) is removed
 describe  prints the component classes of a library as JSON
 
 People usually want `driveline run GRAPH`, which starts this program for each module.";
@@ -38,7 +39,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         Some("--help" | "-h" | "help") => return Ok(Command::Help),
         _ => return Err(format!("error: unknown command {command:?}")),
     }
-    let (mut graph, mut module, mut set, mut account_stdin) = (None, None, Vec::new(), false);
+    let (mut graph, mut module, mut set, mut account_stdin, mut control) = (None, None, Vec::new(), false, None);
     let mut stop_within = super::STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
@@ -49,6 +50,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             "--module" => module = Some(text(value()?)?),
             "--set" => set.push(text(value()?)?),
             "--account-stdin" => account_stdin = true,
+            "--control" => control = Some(PathBuf::from(value()?)),
             "--stop-within-ms" => {
                 let given = text(value()?)?;
                 let ms = given.parse().map_err(|_| format!("error: `--stop-within-ms` needs milliseconds, not {given:?}"))?;
@@ -59,7 +61,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     }
     let graph = graph.ok_or("error: `--graph` is missing")?;
     let module = module.ok_or("error: `--module` is missing")?;
-    Ok(Command::Run(HostOptions { graph, module, set, account_stdin, stop_within }))
+    Ok(Command::Run(HostOptions { graph, module, set, account_stdin, control, stop_within }))
 }
 
 #[cfg(test)]
@@ -72,11 +74,13 @@ mod tests {
 
     #[test]
     fn commands_are_understood() {
-        let Ok(Command::Run(o)) = parsed("run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 --account-stdin")
+        let Ok(Command::Run(o)) =
+            parsed("run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 --account-stdin --control d/c")
         else {
             panic!()
         };
         assert_eq!((o.graph, o.module, o.set, o.account_stdin), ("g.yaml".into(), "m".into(), vec!["a.b=1".into(), "c.d=x".into()], true));
+        assert_eq!(o.control, Some("d/c".into()));
         assert_eq!(o.stop_within, Duration::from_millis(70));
         assert!(matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"));
         assert!(matches!(parsed("--help"), Ok(Command::Help)));

@@ -6,11 +6,13 @@
 //!
 //! ```text
 //! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N] [--account-stdin]
+//!          [--control PATH]
 //! HOST describe LIBRARY
 //! ```
 //! With `--account-stdin`, standard input is a stream socket to whoever started the process: the account goes out
 //! through it ([`crate::account`]), the components start when a line `go` comes in, and its end ends the module. Without it
-//! the module starts at once and ends on SIGINT, SIGTERM, or when a component has finished.
+//! the module starts at once and ends on SIGINT, SIGTERM, or when a component has finished. `--control` names the launcher's
+//! socket ([`crate::launch::control`]), which the process removes if the launcher has died.
 //!
 //! Nothing that a component does keeps the process from ending: if a callback hangs, it ends without once the time for
 //! stopping is up, or at a second signal.

@@ -10,6 +10,7 @@ use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
+use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,6 +43,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// Control socket of the launcher, removed at the end if the launcher has died.
+    pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
     pub stop_within: Duration,
 }
@@ -114,6 +117,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         account: account.clone(),
         stop: stop.switch(),
         stop_within: options.stop_within,
+        control: options.control.clone(),
     };
     let watch = Watch::start(subject).map_err(os("cannot start the thread that watches"))?;
     let module = Module { options, loader, account: &account, socket: socket.as_ref(), stop: &stop, watch: &watch };
@@ -123,6 +127,9 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
     }
     if let Some(account) = &account {
         account.close();
+    }
+    if let Some(launcher) = &socket {
+        remove_of_dead_launcher(options.control.as_deref(), launcher);
     }
     watch.end_the_rest();
     ran

@@ -8,6 +8,7 @@ use super::{ONE_INTERRUPT, crash, exit};
 use crate::account::{Record, Writer};
 use crate::activity::{Running, running_since};
 use crate::component::StopSwitch;
+use crate::launch::control::remove_dead;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -15,6 +16,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -37,6 +39,8 @@ pub(super) struct Subject {
     pub(super) stop: StopSwitch,
     /// How long the module may take to end once it was asked to.
     pub(super) stop_within: Duration,
+    /// The launcher's control socket.
+    pub(super) control: Option<PathBuf>,
 }
 
 /// The main thread's end of it.
@@ -215,6 +219,9 @@ impl Thread {
             account.close();
         }
         if self.launcher_gone.load(Ordering::Acquire) {
+            if let Some(path) = &self.subject.control {
+                remove_dead(path, Duration::ZERO);
+            }
             // Ends this process as well, where it leads the group.
             signal_own_group(Signal::KILL);
         }

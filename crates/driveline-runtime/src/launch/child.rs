@@ -36,6 +36,8 @@ pub(super) struct Start<'a> {
     pub(super) set: &'a [String],
     pub(super) domain_dir: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
+    /// The run's control socket.
+    pub(super) control: Option<&'a Path>,
     /// How long it may take to stop before it ends without what hangs.
     pub(super) stop_within: Duration,
 }
@@ -89,14 +91,16 @@ impl Child {
             .args(["--stop-within-ms", &with.stop_within.as_millis().to_string()])
             .env(crate::domain::DIRECTORY, with.domain_dir)
             .envs(with.environment);
+        add_control(&mut command, with.control);
         Self::spawn(command, with.module, None)
     }
 
     /// A gateway, which is no module of the graph and gives the same account. Its configuration is the first line it reads.
-    pub(super) fn start_gateway(gateway: &GatewayOptions) -> io::Result<Self> {
+    pub(super) fn start_gateway(gateway: &GatewayOptions, control: Option<&Path>) -> io::Result<Self> {
         let line = format!("{}\n", gateway.config);
         let mut command = Command::new(&gateway.program);
         command.arg0(format!("driveline:{}", gateway.name)).arg("--account-stdin");
+        add_control(&mut command, control);
         let unset = gateway.environment.iter().filter(|(name, _)| std::env::var_os(name).is_none());
         command.envs(unset.copied());
         Self::spawn(command, gateway.name, Some(&line))
@@ -332,4 +336,11 @@ impl Drop for Child {
 enum More {
     Perhaps,
     Later,
+}
+
+/// The process removes this socket if it ends because its launcher has died.
+fn add_control(command: &mut Command, control: Option<&Path>) {
+    if let Some(path) = control {
+        command.arg("--control").arg(path);
+    }
 }

@@ -15,6 +15,7 @@
 
 mod build;
 mod child;
+pub mod control;
 mod death;
 mod describe;
 mod gateway;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a graph is run: programs, patience.
 
+use super::control::ControlSocket;
 use super::gateway::GatewayOptions;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a graph is run.
@@ -17,6 +19,9 @@ pub struct LaunchOptions {
     pub gateways: Vec<GatewayOptions>,
     /// Directory of the domain, for all modules.
     pub domain_dir: PathBuf,
+    /// Socket on which the run responds to tools (`driveline status`, `stop`, `health`); none if `None`. Its name stays until the
+    /// last reference is dropped, which tells tools that the run has ended.
+    pub control: Option<Arc<ControlSocket>>,
     /// Modules to start; all if `None`.
     pub modules: Option<Vec<String>>,
     /// Assignments `component.parameter=value` to pass on.
@@ -46,6 +51,7 @@ impl LaunchOptions {
             host_arguments: Vec::new(),
             gateways: Vec::new(),
             domain_dir,
+            control: None,
             modules: None,
             set: Vec::new(),
             ready_within: Duration::from_secs(60),

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod state;
+
 use super::child::{Child, Source, Start};
+use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
 use super::matching::{self, Unconnected};
@@ -15,6 +18,7 @@ use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use state::Past;
 use std::collections::VecDeque;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -47,15 +51,22 @@ pub enum LaunchError {
 ///
 /// # Errors
 /// [`LaunchError`]; a module that fails is not one but an [`Outcome`].
-pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt, sink: &mut dyn Sink) -> Result<Outcome, LaunchError> {
+pub fn run<'a>(
+    graph: &'a ResolvedGraph,
+    options: &'a LaunchOptions,
+    interrupt: &Interrupt,
+    sink: &mut dyn Sink,
+) -> Result<Outcome, LaunchError> {
     let wanted = |name: &str| options.modules.as_ref().is_none_or(|m| m.iter().any(|w| w == name));
-    let mut programs: Vec<Program<'_>> = options.gateways.iter().map(Program::Gateway).collect();
+    let mut programs: Vec<Program<'a>> = options.gateways.iter().map(Program::Gateway).collect();
     programs.extend(graph.modules.iter().filter(|m| wanted(m.name.as_str())).map(Program::Module));
     if programs.is_empty() {
         return Err(LaunchError::Nothing);
     }
-    let processes =
-        programs.iter().map(|program| Process { program: *program, child: None, death: None, late: None, ended_at: None }).collect();
+    let began = Instant::now();
+    let process =
+        |program: &Program<'a>| Process { program: *program, child: None, death: None, late: None, ended_at: None, past: Past::new(began) };
+    let processes = programs.iter().map(process).collect();
     let launcher = Launcher {
         graph,
         options,
@@ -75,9 +86,11 @@ pub fn run(graph: &ResolvedGraph, options: &LaunchOptions, interrupt: &Interrupt
         finished: Vec::new(),
         slowest: Duration::ZERO,
         slowest_timer: slowest_timer(graph, wanted),
-        began: Instant::now(),
-        tick_at: Instant::now(),
+        began,
+        tick_at: began,
         service_manager: ServiceManager::new(),
+        phase_since: (RunPhase::Starting, began),
+        server: options.control.clone().map(Server::new),
     };
     launcher.run()
 }
@@ -176,6 +189,7 @@ struct Process<'a> {
     late: Option<Death>,
     /// When the last one ended, until the next is ready.
     ended_at: Option<Instant>,
+    past: Past,
 }
 
 impl Process<'_> {
@@ -218,6 +232,10 @@ struct Launcher<'a> {
     began: Instant,
     tick_at: Instant,
     service_manager: ServiceManager,
+    /// The phase as tools see it, and its beginning.
+    phase_since: (RunPhase, Instant),
+    /// Responds to tools.
+    server: Option<Server>,
 }
 
 impl Launcher<'_> {
@@ -225,7 +243,7 @@ impl Launcher<'_> {
         let mut records = Vec::new();
         self.step(Input::Time);
         while self.processes.iter().any(Process::is_alive) || self.supervisor.pending() {
-            let ready = self.wait()?;
+            let (ready, asked) = self.wait()?;
             if self.interrupt.take() > 0 {
                 self.interrupted();
             }
@@ -246,11 +264,23 @@ impl Launcher<'_> {
                 }
             }
             self.advance();
+            self.note_states(Instant::now());
+            if asked {
+                self.serve();
+            }
         }
         let unreadable = self.unreadable + self.processes.iter().filter_map(|p| p.child.as_ref()).map(Child::unreadable).sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
         let Self { killed, down, unconnected, stopped, .. } = self;
         Ok(Outcome { end, killed, down, unreadable, unconnected, stopped })
+    }
+
+    /// Responds to the tools that ask.
+    fn serve(&mut self) {
+        if let (Some(mut server), Some(socket)) = (self.server.take(), self.options.control.as_deref()) {
+            server.serve(Instant::now(), &mut |verb| self.asked(verb, socket));
+            self.server = Some(server);
+        }
     }
 
     /// Reports an event to the supervisor and does what it decides.
@@ -288,8 +318,10 @@ impl Launcher<'_> {
     }
 
     fn start(&mut self, process: usize) -> io::Result<()> {
+        self.processes[process].past.started();
+        let control = self.options.control.as_ref().map(|socket| socket.path());
         let child = match self.processes[process].program {
-            Program::Gateway(gateway) => Child::start_gateway(gateway)?,
+            Program::Gateway(gateway) => Child::start_gateway(gateway, control)?,
             Program::Module(module) => Child::start(&Start {
                 host: &self.options.host,
                 host_arguments: &self.options.host_arguments,
@@ -298,6 +330,7 @@ impl Launcher<'_> {
                 set: &self.options.set,
                 domain_dir: &self.options.domain_dir,
                 environment: &module.environment,
+                control,
                 // The launcher's own patience ends first, so that it can say so.
                 stop_within: self.options.grace + STOP_BEHIND,
             })?,
@@ -325,6 +358,7 @@ impl Launcher<'_> {
             help: None,
         };
         self.sink.event(&Event::Ended { death: death.clone(), expected: false });
+        self.processes[process].past.failed(death.to_string());
         self.processes[process].death = Some(death);
     }
 
@@ -376,6 +410,7 @@ impl Launcher<'_> {
             (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => "it ended by itself (`restart: policy`)".to_owned(),
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
+        self.processes[process].past.stays_down(&why);
         let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. }) || self.continues_without(process);
         if goes_on {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
@@ -413,8 +448,8 @@ impl Launcher<'_> {
         self.options.quiet + self.slowest + self.slowest_timer
     }
 
-    /// Sleeps until something happens and says what.
-    fn wait(&mut self) -> io::Result<Vec<(usize, Source)>> {
+    /// Sleeps until something happens and says what, and whether a tool asks.
+    fn wait(&mut self) -> io::Result<(Vec<(usize, Source)>, bool)> {
         let next = match self.phase {
             Phase::Running | Phase::Starting => self.tick_at,
             Phase::Stopping { until, .. } => until.min(self.tick_at),
@@ -422,6 +457,8 @@ impl Launcher<'_> {
             Phase::Settling { active, until } => until.min(active + self.quiet()).min(self.tick_at),
         };
         let next = self.supervisor.next().map_or(next, |due| next.min(self.began + due));
+        let asked_at = self.server.as_ref().and_then(Server::next);
+        let next = asked_at.map_or(next, |due| next.min(due));
         let left = next.saturating_duration_since(Instant::now());
         let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut what = Vec::new();
@@ -433,12 +470,17 @@ impl Launcher<'_> {
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
             }
         }
+        let of_tools = fds.len()..;
+        fds.extend(self.server.iter().flat_map(Server::polled));
         match poll(&mut fds, Some(&left)) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
+            Err(rustix::io::Errno::INTR) => return Ok((Vec::new(), false)),
             Err(e) => return Err(e.into()),
         }
-        Ok(what.into_iter().zip(&fds[of_children]).filter(|(_, fd)| !fd.revents().is_empty()).map(|(w, _)| w).collect())
+        let happened = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let asked = fds[of_tools].iter().any(happened) || asked_at.is_some_and(|due| Instant::now() >= due);
+        let ready = what.into_iter().zip(&fds[of_children]).filter(|(_, fd)| happened(fd)).map(|(w, _)| w).collect();
+        Ok((ready, asked))
     }
 
     fn record(&mut self, process: usize, mut record: Record) {
@@ -552,6 +594,9 @@ impl Launcher<'_> {
         let p = &mut self.processes[process];
         p.ended_at = Some(Instant::now());
         p.death = p.late.take().or_else(|| (!expected).then(|| death.clone()));
+        if let Some(death) = &p.death {
+            p.past.failed(death.to_string());
+        }
         self.sink.event(&Event::Ended { death: death.clone(), expected });
         // The first cause counts, but a crash at the end matters more than that the end was asked for.
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {

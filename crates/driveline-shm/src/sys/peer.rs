@@ -88,6 +88,28 @@ fn names_everybody(map: &str) -> bool {
     counts.sum::<Option<u64>>().is_some_and(|n| n >= ALL_USERS)
 }
 
+/// The process at the other end of a connected Unix socket when it connected or listened, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerUser {
+    /// Its effective user, as this user namespace numbers it.
+    pub uid: u32,
+    /// Whether it is certainly this process's own user, or root.
+    pub trusted: bool,
+    /// Its process id, where this PID namespace has one for it. For people: process ids are used again.
+    pub pid: Option<u32>,
+}
+
+impl PeerUser {
+    /// Reads it from a connected socket. Does not block.
+    ///
+    /// # Errors
+    /// If the descriptor is no Unix socket.
+    pub fn of(socket: impl AsFd) -> io::Result<Self> {
+        let user = user(&socket)?;
+        Ok(Self { uid: user.uid(), trusted: user.is_trusted(), pid: process(&socket) })
+    }
+}
+
 /// Effective user of the peer when it connected (or listened).
 pub(crate) fn user(socket: impl AsFd) -> io::Result<User> {
     credentials(socket).map(|cred| User::of(cred.uid))
@@ -121,6 +143,14 @@ mod tests {
         for partial in ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"] {
             assert!(!names_everybody(partial), "{partial:?}");
         }
+    }
+
+    #[test]
+    fn a_process_trusts_itself() {
+        let (a, _b) = std::os::unix::net::UnixStream::pair().unwrap();
+        let own = PeerUser { uid: User::own().uid(), trusted: true, pid: Some(std::process::id()) };
+        assert_eq!(PeerUser::of(&a).unwrap(), own);
+        assert!(PeerUser::of(std::fs::File::open("/dev/null").unwrap()).is_err());
     }
 
     #[test]

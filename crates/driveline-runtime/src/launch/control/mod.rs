@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The socket on which a run responds to tools: state, health, stop (`docs/protocols/control.md`).
+//!
+//! The launcher serves it on its own thread, between the events of its processes, and never waits for a client.
+//!
+//! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate `driveline-cli`).
+
+mod client;
+mod request;
+mod status;
+
+pub use client::{AskError, RunSocket, find};
+pub use request::{ErrorCode, Verb};
+pub use status::{Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus};
+
+use crate::socket_clients::{ACCEPT_AGAIN, Clients, Received, accept_waiting, address, open_directory};
+use driveline_shm::PeerUser;
+use driveline_types::EndpointId;
+use request::RequestError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use serde::{Deserialize, Serialize};
+use std::fs::Permissions;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Version of the protocol.
+const PROTOCOL: u32 = 1;
+/// Time for a launcher of which one socket is closed to be gone.
+const LAUNCHER_ENDS: Duration = Duration::from_secs(1);
+const PREFIX: &str = "run-";
+const SUFFIX: &str = ".control";
+/// Instead of [`SUFFIX`] until the socket is bound: while the kernel binds it, it looks like that of a dead launcher.
+const NEW: &str = ".new";
+/// After this, a socket that is not bound never will be.
+const BOUND_WITHIN: Duration = Duration::from_secs(60);
+/// Most entries of a directory that are looked at.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// The digits in the name of a run's socket; nothing if it is no such name.
+fn id_of<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
+    let id = name.strip_prefix(PREFIX)?.strip_suffix(suffix)?;
+    (id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(id)
+}
+
+/// A response, in one line.
+#[derive(Debug, Deserialize, Serialize)]
+struct Response {
+    protocol: u32,
+    ok: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<RunStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<RequestError>,
+}
+
+impl Response {
+    fn line(result: Result<RunStatus, RequestError>) -> Arc<[u8]> {
+        let (run, error) = match result {
+            Ok(run) => (Some(run), None),
+            Err(error) => (None, Some(error)),
+        };
+        let mut text = serde_json::to_vec(&Self { protocol: PROTOCOL, ok: run.is_some(), run, error }).unwrap_or_default();
+        text.push(b'\n');
+        text.into()
+    }
+}
+
+/// The listening socket of a run, in the directory of its domain. Dropping it removes the name, which tells tools that the run
+/// has ended.
+#[derive(Debug)]
+pub struct ControlSocket {
+    listener: UnixListener,
+    directory: OwnedFd,
+    path: PathBuf,
+    name: String,
+    id: String,
+    domain: String,
+}
+
+impl ControlSocket {
+    /// Listens under a new name, and removes the names of dead launchers. `domain` is what tools call the domain. Does not block.
+    ///
+    /// # Errors
+    /// If the directory does not exist or does not admit sockets of this user.
+    pub fn new(domain_dir: &Path, domain: &str) -> io::Result<Self> {
+        // Only to remove what dead ones have left.
+        let _ = find(domain_dir);
+        let directory = open_directory(domain_dir)?;
+        let id = EndpointId::random()?.to_string();
+        let name = format!("{PREFIX}{id}{SUFFIX}");
+        let at = address(&directory, &format!("{PREFIX}{id}{NEW}"));
+        let listener = UnixListener::bind(&at)?;
+        let named = std::fs::set_permissions(&at, Permissions::from_mode(0o600))
+            .and_then(|()| listener.set_nonblocking(true))
+            .and_then(|()| std::fs::rename(&at, address(&directory, &name)));
+        if let Err(e) = named {
+            let _ = std::fs::remove_file(&at);
+            return Err(e);
+        }
+        Ok(Self { listener, directory, path: domain_dir.join(&name), name, id, domain: domain.to_owned() })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn domain(&self) -> &str {
+        &self.domain
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(address(&self.directory, &self.name));
+    }
+}
+
+/// The launcher's side: its socket and the clients that it serves.
+pub(super) struct Server {
+    socket: Arc<ControlSocket>,
+    clients: Clients,
+    /// No connection is accepted before this.
+    accept_at: Option<Instant>,
+    admits: fn(&UnixStream) -> bool,
+}
+
+/// Whether a client is of the launcher's own user, or root.
+fn is_trusted(client: &UnixStream) -> bool {
+    PeerUser::of(client).is_ok_and(|user| user.trusted)
+}
+
+impl Server {
+    pub(super) fn new(socket: Arc<ControlSocket>) -> Self {
+        Self { socket, clients: Clients::default(), accept_at: None, admits: is_trusted }
+    }
+
+    /// Descriptors to wait for.
+    pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let listener = self.accept_at.is_none().then(|| PollFd::new(&self.socket.listener, PollFlags::IN));
+        listener.into_iter().chain(self.clients.polled())
+    }
+
+    /// When [`Server::serve`] is due, if no descriptor becomes ready before.
+    pub(super) fn next(&self) -> Option<Instant> {
+        self.clients.next().into_iter().chain(self.accept_at).min()
+    }
+
+    /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a request.
+    pub(super) fn serve(&mut self, now: Instant, ask: &mut dyn FnMut(Verb) -> RunStatus) {
+        let mut respond = |received: Received<'_>| Response::line(request::parse(received).map(&mut *ask));
+        self.accept_at = self.accept_at.filter(|at| *at > now);
+        if self.accept_at.is_none() {
+            let (newcomers, refused) = accept_waiting(|| Ok(self.socket.listener.accept()?.0));
+            self.accept_at = refused.then(|| now + ACCEPT_AGAIN);
+            for client in newcomers {
+                if (self.admits)(&client) {
+                    self.clients.add(client, now, &mut respond);
+                } else {
+                    // What it does not take at once it does not get.
+                    let _ = (&client).write(&Response::line(Err(RequestError::forbidden())));
+                }
+            }
+        }
+        self.clients.go_on(now, &mut respond);
+    }
+}
+
+fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::Result<OwnedFd> {
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    connect(&socket, &SocketAddrUnix::new(address(directory, name))?)?;
+    Ok(socket)
+}
+
+/// Whether the owner of a socket's name is dead. A living one notices nothing: a socket of another type is refused as "wrong
+/// type" where there is an owner, also before it listens, and as "refused" where there is none.
+fn is_dead(directory: &OwnedFd, name: &str) -> bool {
+    connected(directory, name, SocketType::DGRAM).is_err_and(|e| e == rustix::io::Errno::CONNREFUSED)
+}
+
+/// Removes the control socket of a launcher that has died. Blocks until it has, at most for `patience`.
+pub(crate) fn remove_dead(path: &Path, patience: Duration) {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else { return };
+    let Ok(directory) = open_directory(parent) else { return };
+    let end = Instant::now() + patience;
+    loop {
+        if is_dead(&directory, name) {
+            let _ = std::fs::remove_file(address(&directory, name));
+            return;
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        // The connection ends with the launcher.
+        match connected(&directory, name, SocketType::STREAM) {
+            _ if left.is_zero() => return,
+            Ok(connection) => {
+                let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+                let _ = poll(&mut [PollFd::new(&connection, PollFlags::empty())], Some(&left));
+            }
+            Err(rustix::io::Errno::CONNREFUSED) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// What a process of a run does last: removes the control socket, if there is one, of a launcher that has died. `launcher` is the
+/// process's socket to it. Blocks for 1 s at most.
+pub(crate) fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
+    let mut fds = [PollFd::new(launcher, PollFlags::empty())];
+    let closed = poll(&mut fds, Some(&Timespec::default())).is_ok() && fds.iter().any(|fd| !fd.revents().is_empty());
+    if let Some(path) = control.filter(|_| closed) {
+        // The kernel may not have closed all that it had.
+        remove_dead(path, LAUNCHER_ENDS);
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

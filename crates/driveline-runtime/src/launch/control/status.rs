@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run says about itself. Keys and meanings: `docs/protocols/control.md`.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// State of a run. Durations are in milliseconds, on `CLOCK_MONOTONIC`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunStatus {
+    /// The digits in the name of its socket.
+    pub id: String,
+    /// Name of the graph.
+    pub graph: String,
+    /// Name of the domain, or its directory where a directory names it.
+    pub domain: String,
+    /// The launcher, as a process id in its own PID namespace.
+    pub pid: u32,
+    /// Where it stands.
+    pub phase: RunPhase,
+    /// Time in this phase.
+    pub since_ms: u64,
+    /// Time since its start.
+    pub age_ms: u64,
+    /// Verdict; only in a response to `health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// Why it is not ready, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Gateways, and modules in the order of the graph.
+    pub processes: Vec<ProcessStatus>,
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPhase {
+    /// Not all modules are ready, or they have not found each other.
+    Starting,
+    /// The callbacks run.
+    Running,
+    /// The modules are stopped.
+    Ending,
+    /// A phase of a later version.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl fmt::Display for RunPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Ending => "ending",
+            Self::Other(text) => text,
+        })
+    }
+}
+
+/// State of one process of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStatus {
+    /// Name of the module, or of the gateway's process.
+    pub name: String,
+    /// What it is.
+    pub kind: ProcessKind,
+    /// Its process id in the launcher's PID namespace, while there is a process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
+    /// State.
+    pub state: ProcessState,
+    /// Time in this state.
+    pub since_ms: u64,
+    /// Restarts so far.
+    pub restarts: u64,
+    /// Whether SIGSTOP or a debugger has stopped it.
+    #[serde(default)]
+    pub suspended: bool,
+    /// The call that has run for more than 3 s, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
+    /// The last end or time-out that was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_fault: Option<Fault>,
+    /// Names of its components.
+    #[serde(default)]
+    pub components: Vec<String>,
+    /// Verdict; only in a response to `health`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
+    /// Why it is not ready, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Kind of a process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessKind {
+    /// A module of the graph.
+    Module,
+    /// A gateway, which carries topics of the graph to other hosts or to ROS 2.
+    Gateway,
+    /// A kind of a later version.
+    #[serde(untagged)]
+    Other(String),
+}
+
+/// State of a process, as in `docs/protocols/supervision.md`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessState {
+    /// No process yet; others must be ready first.
+    Waiting,
+    /// Its components are being initialised.
+    Starting,
+    /// All its components are initialised.
+    Ready,
+    /// It was told to end.
+    Ending,
+    /// No process; it starts again after a pause.
+    Paused,
+    /// No process, and none any more in this run.
+    Down,
+    /// A state of a later version.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl fmt::Display for ProcessState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Ending => "ending",
+            Self::Paused => "paused",
+            Self::Down => "down",
+            Self::Other(text) => text,
+        })
+    }
+}
+
+/// An end or a time-out that was not asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// What happened, for people.
+    pub text: String,
+    /// Time since then.
+    pub ago_ms: u64,
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run says about itself when a tool asks (`docs/protocols/control.md`).
+
+use super::super::child::Child;
+use super::super::control::{ControlSocket, Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb};
+use super::super::gateway::Called;
+use super::super::supervisor::State;
+use super::{Launcher, Phase, Program};
+use std::time::{Duration, Instant};
+
+/// Processes that a verdict on the whole run names.
+const MOST_NAMED: usize = 8;
+
+/// What is remembered of a process for those who ask.
+pub(super) struct Past {
+    state: ProcessState,
+    since: Instant,
+    /// Attempts to start it.
+    starts: u64,
+    fault: Option<(String, Instant)>,
+    /// Why it stays down, for people.
+    why_down: Option<String>,
+}
+
+impl Past {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { state: ProcessState::Waiting, since: now, starts: 0, fault: None, why_down: None }
+    }
+
+    pub(super) fn started(&mut self) {
+        self.starts += 1;
+        // Also where it was in this state just before.
+        (self.state, self.since) = (ProcessState::Starting, Instant::now());
+    }
+
+    pub(super) fn failed(&mut self, text: String) {
+        self.fault = Some((text, Instant::now()));
+    }
+
+    pub(super) fn stays_down(&mut self, why: &str) {
+        self.why_down = Some(why.to_owned());
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Launcher<'_> {
+    /// Notes since when processes and the run are in their states.
+    pub(super) fn note_states(&mut self, now: Instant) {
+        for i in 0..self.processes.len() {
+            let state = self.shown_state(i);
+            let past = &mut self.processes[i].past;
+            if past.state != state {
+                (past.state, past.since) = (state, now);
+            }
+        }
+        let phase = self.shown_phase();
+        if self.phase_since.0 != phase {
+            self.phase_since = (phase, now);
+        }
+    }
+
+    pub(super) fn shown_phase(&self) -> RunPhase {
+        match self.phase {
+            Phase::Starting | Phase::Matching { .. } => RunPhase::Starting,
+            Phase::Running | Phase::Settling { .. } => RunPhase::Running,
+            Phase::Stopping { .. } => RunPhase::Ending,
+        }
+    }
+
+    fn shown_state(&self, process: usize) -> ProcessState {
+        // The supervisor leaves the order of a stop to the launcher.
+        if self.processes[process].child.as_ref().is_some_and(|c| c.ended.is_none() && c.told) {
+            return ProcessState::Ending;
+        }
+        match self.supervisor.state(process) {
+            State::Waiting => ProcessState::Waiting,
+            State::Starting { .. } => ProcessState::Starting,
+            State::Ready { .. } => ProcessState::Ready,
+            State::Ending { .. } => ProcessState::Ending,
+            State::Paused { .. } => ProcessState::Paused,
+            State::Down => ProcessState::Down,
+        }
+    }
+
+    /// Carries out a request of a tool.
+    pub(super) fn asked(&mut self, verb: Verb, socket: &ControlSocket) -> RunStatus {
+        if verb == Verb::Stop {
+            self.interrupted();
+        }
+        let now = Instant::now();
+        self.note_states(now);
+        let verdict = verb == Verb::Health;
+        let processes: Vec<ProcessStatus> = (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
+        let reason = self.not_ready_because(&processes);
+        RunStatus {
+            id: socket.id().to_owned(),
+            graph: self.graph.name.clone(),
+            domain: socket.domain().to_owned(),
+            pid: std::process::id(),
+            phase: self.phase_since.0.clone(),
+            since_ms: ms(now.saturating_duration_since(self.phase_since.1)),
+            age_ms: ms(now.saturating_duration_since(self.began)),
+            ready: verdict.then_some(reason.is_none()),
+            reason: reason.filter(|_| verdict),
+            processes,
+        }
+    }
+
+    fn process_status(&self, process: usize, now: Instant, verdict: bool) -> ProcessStatus {
+        let p = &self.processes[process];
+        let child = p.child.as_ref().filter(|c| c.ended.is_none());
+        let (kind, components) = match p.program {
+            Program::Module(module) => (ProcessKind::Module, module.components.iter().map(|c| c.name.to_string()).collect()),
+            Program::Gateway(_) => (ProcessKind::Gateway, Vec::new()),
+        };
+        let ago = |at: Instant| ms(now.saturating_duration_since(at));
+        let reason = self.why_not_ready(process);
+        ProcessStatus {
+            name: p.program.name().to_owned(),
+            kind,
+            pid: child.map(Child::pid),
+            state: p.past.state.clone(),
+            since_ms: ago(p.past.since),
+            restarts: p.past.starts.saturating_sub(1),
+            suspended: child.is_some_and(|c| c.stopped),
+            busy: child.and_then(Child::busy_call).map(ToString::to_string),
+            last_fault: p.past.fault.as_ref().map(|(text, at)| Fault { text: text.clone(), ago_ms: ago(*at) }),
+            components,
+            ready: verdict.then_some(reason.is_none()),
+            reason: reason.filter(|_| verdict),
+        }
+    }
+
+    /// What keeps a process from being ready, as the end of a sentence for people.
+    fn why_not_ready(&self, process: usize) -> Option<String> {
+        let p = &self.processes[process];
+        let child = p.child.as_ref().filter(|c| c.ended.is_none());
+        let suspended = child.filter(|c| c.stopped).map(|c| {
+            let pid = c.pid();
+            format!("is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
+        });
+        let doing = || child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"));
+        match p.past.state {
+            ProcessState::Waiting => Some(self.waits_for(process)),
+            ProcessState::Paused => {
+                let left = match self.supervisor.state(process) {
+                    State::Paused { until } => until.saturating_sub(self.began.elapsed()),
+                    _ => Duration::ZERO,
+                };
+                Some(format!("is started again in {:.1} s", left.as_secs_f64()))
+            }
+            ProcessState::Down => Some(p.past.why_down.as_ref().map_or_else(|| "has ended".to_owned(), |why| format!("is down: {why}"))),
+            ProcessState::Ready => suspended,
+            ProcessState::Starting => suspended.or_else(|| Some(format!("is starting{}", doing()))),
+            ProcessState::Ending | ProcessState::Other(_) => suspended.or_else(|| Some(format!("is ending{}", doing()))),
+        }
+    }
+
+    fn waits_for(&self, process: usize) -> String {
+        let Program::Module(module) = self.processes[process].program else { return "waits".to_owned() };
+        let named = |names: &[String], wanted: fn(&ProcessState) -> bool| -> Vec<String> {
+            let here = self.processes.iter().filter(|p| wanted(&p.past.state)).map(|p| p.program.name());
+            here.filter(|name| names.iter().any(|n| n == name)).map(|name| format!("'{name}'")).collect()
+        };
+        let needed = named(&module.depends_on, |state| *state != ProcessState::Ready);
+        let away = named(&module.restart_with, |state| matches!(state, ProcessState::Paused | ProcessState::Ending));
+        match (needed.as_slice(), away.as_slice()) {
+            ([], []) => "waits".to_owned(),
+            ([], away) => format!("waits for the restart of {} (`restart_with`)", away.join(", ")),
+            (needed, _) => format!("waits for {} to be ready (`depends_on`)", needed.join(", ")),
+        }
+    }
+
+    /// What keeps the run from being ready, for people.
+    fn not_ready_because(&self, processes: &[ProcessStatus]) -> Option<String> {
+        let whole = match self.phase {
+            Phase::Matching { .. } => Some("the modules have not found each other yet"),
+            Phase::Stopping { .. } => Some("the run is ending"),
+            _ => None,
+        };
+        let one = |(i, p): (usize, &ProcessStatus)| self.why_not_ready(i).map(|why| format!("{} {why}", Called(&p.name)));
+        let mut reasons: Vec<String> = processes.iter().enumerate().filter_map(one).collect();
+        if let Some(more) = reasons.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+            reasons.truncate(MOST_NAMED);
+            reasons.push(format!("{more} more are not ready"));
+        }
+        let reasons: Vec<String> = whole.map(str::to_owned).into_iter().chain(reasons).collect();
+        match (reasons.is_empty(), &self.phase) {
+            (true, Phase::Starting) => Some("the run is starting".to_owned()),
+            (true, _) => None,
+            (false, _) => Some(reasons.join("; ")),
+        }
+    }
+}
