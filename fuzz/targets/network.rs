@@ -19,8 +19,8 @@ fuzz_target!(|bytes: &[u8]| {
             let (received, answered) = (head.header.publish_time, MonotonicNs(head.written));
             clock.exchange(&Exchange { sent: MonotonicNs(now.0 - 1000), received, answered, returned: now });
             let mut arrivals = Arrivals::default();
-            arrivals.is_new(head.number);
-            arrivals.is_new(head.written);
+            arrivals.is_new(head.number, head.owed);
+            arrivals.is_new(head.written, head.owed);
             if let Some(offset) = clock.offset(now) {
                 let _ = least_age_ns(&head, offset, now);
                 let here = localized(&head, 1, offset, arrivals.lost(), now);
