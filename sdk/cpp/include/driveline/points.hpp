@@ -53,6 +53,12 @@ struct FloatField {
     std::uint32_t offset;
 };
 
+// A concept of its own: clang 16 crashes on a requires-expression in the lambda below.
+template <class P>
+concept HasIntensity = requires(P p) {
+    { p.intensity } -> std::same_as<float&>;
+};
+
 /// The fields of a point type and their offsets. Members may be those of base classes and anonymous unions, as in PCL,
 /// which offsetof does not know.
 template <Point P>
@@ -63,9 +69,7 @@ std::span<const FloatField> point_fields() {
             return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&member) - reinterpret_cast<std::uintptr_t>(&point));
         };
         std::vector<FloatField> list{{"x", offset(point.x)}, {"y", offset(point.y)}, {"z", offset(point.z)}};
-        if constexpr (requires(P p) {
-                          { p.intensity } -> std::same_as<float&>;
-                      }) {
+        if constexpr (HasIntensity<P>) {
             list.push_back({"intensity", offset(point.intensity)});
         }
         return list;
