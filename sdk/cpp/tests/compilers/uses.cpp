@@ -6,11 +6,13 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <google/protobuf/timestamp.pb.h>
 
 #include <driveline/driveline.hpp>
 #include <driveline/opencv.hpp>
+#include <driveline/pcl.hpp>
 #include <driveline/points.hpp>
 #include <driveline/protobuf.hpp>
 
@@ -31,6 +33,22 @@ DRIVELINE_PLAIN_WITH_TAIL(Scan, "uses/Scan", float, ranges, count);
 struct Path {
     std::string name;
 };
+struct Echo {
+    double x, y, z;
+    float beam_angle;
+    std::uint8_t unused[4];
+};
+DRIVELINE_POINT(Echo, x, y, z, beam_angle);
+struct PclLike {
+    using PointType = driveline::PointXyzi;
+    struct {
+        std::string frame_id;
+    } header;
+    std::vector<PointType> points;
+    std::uint32_t width = 0;
+    std::uint32_t height = 0;
+    bool is_dense = false;
+};
 
 class Everything : public driveline::Component {
     driveline::Input<Tick> tick_{*this, "tick"};
@@ -41,6 +59,7 @@ class Everything : public driveline::Component {
     driveline::Output<Tick> ticks_{*this, "ticks"};
     driveline::Output<Scan> scans_{*this, "scans"};
     driveline::Output<driveline::Image> images_{*this, "images"};
+    driveline::Output<driveline::PointCloud> clouds_{*this, "clouds"};
     driveline::Output<Timestamp> times_{*this, "times"};
     driveline::Output<Path> paths_{*this, "paths"};
     driveline::Output<driveline::Bytes> bytes_{*this, "bytes", driveline::Bytes{"json"}};
@@ -70,6 +89,11 @@ class Everything : public driveline::Component {
         if (auto sample = cloud_.read()) {
             auto points = driveline::points<driveline::PointXyzi>(sample->cloud());
             if (!points) return points.error();
+            auto echoes = driveline::point_span<Echo>(sample->cloud());
+            if (!echoes) return echoes.error();
+            PclLike cloud;
+            if (auto done = driveline::copy(sample->cloud(), cloud); !done) return done;
+            if (auto done = driveline::publish(clouds_, cloud); !done) return done;
             log_debug("points ", points->size(), ", missed ", sample->missed());
         }
         if (auto sample = time_.sample()) {
