@@ -12,7 +12,7 @@ die() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
 optional=()
 case "${1:-}" in
     demo) lists=(tools/packages/demo.txt) ;;
-    test) lists=(tools/packages/demo.txt tools/packages/test.txt) optional=(tools/packages/browser.txt) ;;
+    test) lists=(tools/packages/demo.txt tools/packages/test.txt) optional=(tools/packages/browser.txt tools/packages/compilers.txt) ;;
     engines) lists=(tools/packages/engines.txt) ;;
     gateways) lists=(tools/packages/demo.txt tools/packages/test.txt tools/packages/engines.txt tools/packages/gateways.txt) ;;
     peers) lists=(tools/packages/peers.txt) optional=(tools/packages/middleware.txt) ;;

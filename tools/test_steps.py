@@ -154,6 +154,7 @@ STEPS = [
     ),
     Step("clippy", "Lints", [cargo("clippy", "--workspace", "--all-targets", "--keep-going") + ["--", "-D", "warnings"]]),
     Step("docs", "API documentation", [cargo("doc", "--workspace", "--no-deps")], environment={"RUSTDOCFLAGS": "-D warnings"}),
+    Step("headers", "C++ headers under g++ 12, clang 14 and clang 16 without a warning", [["python3", "tools/check_headers.py"]]),
     Step("product", "Build of the core, the SDK and the examples", cmake("build", f"-DCMAKE_BUILD_TYPE={BUILD_TYPE}"), builds=True),
     Step("cargo", "Rust tests, documentation examples included", [cargo("test", "--workspace", "--no-fail-fast")], "tests"),
     Step(

@@ -136,7 +136,7 @@ class Setup(unittest.TestCase):
 
     def test_the_package_lists_are_well_formed(self):
         seen = set()
-        for name in ("demo", "test", "gateways", "engines", "peers", "middleware"):
+        for name in ("demo", "test", "compilers", "gateways", "engines", "peers", "middleware"):
             # Peers are set up by themselves, and so is what builds gateways.
             seen = set() if name in ("engines", "peers") else seen
             for line in (ROOT / f"tools/packages/{name}.txt").read_text().splitlines():

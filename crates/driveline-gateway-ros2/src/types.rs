@@ -13,6 +13,7 @@ use thiserror::Error;
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Kind {
     Image,
+    CompressedImage,
     PointCloud,
     Imu,
     RadarScan,
@@ -20,7 +21,7 @@ pub enum Kind {
 }
 
 /// What these consist of in ROS 2, for their type hashes: names and types of fields, in order.
-const DEFINITIONS: [(&str, &str); 19] = [
+const DEFINITIONS: [(&str, &str); 20] = [
     ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
     ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
     ("std_msgs/msg/Header", "builtin_interfaces/Time stamp\nstring frame_id\n"),
@@ -28,6 +29,7 @@ const DEFINITIONS: [(&str, &str); 19] = [
         "sensor_msgs/msg/Image",
         "std_msgs/Header header\nuint32 height\nuint32 width\nstring encoding\nuint8 is_bigendian\nuint32 step\nuint8[] data\n",
     ),
+    ("sensor_msgs/msg/CompressedImage", "std_msgs/Header header\nstring format\nuint8[] data\n"),
     ("sensor_msgs/msg/PointField", "string name\nuint32 offset\nuint8 datatype\nuint32 count\n"),
     (
         "sensor_msgs/msg/PointCloud2",
@@ -57,11 +59,12 @@ const DETECTIONS: [(&str, &str); 2] = [
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Image, Self::PointCloud, Self::Imu, Self::RadarScan, Self::Detections2D];
+    pub const ALL: [Self; 6] = [Self::Image, Self::CompressedImage, Self::PointCloud, Self::Imu, Self::RadarScan, Self::Detections2D];
 
     fn ros_name(self) -> &'static str {
         match self {
             Self::Image => "sensor_msgs/msg/Image",
+            Self::CompressedImage => "sensor_msgs/msg/CompressedImage",
             Self::PointCloud => "sensor_msgs/msg/PointCloud2",
             Self::Imu => "sensor_msgs/msg/Imu",
             Self::RadarScan => "radar_msgs/msg/RadarScan",
@@ -74,6 +77,7 @@ impl Kind {
     pub fn schema(self) -> Schema {
         match self {
             Self::Image => driveline_msgs::Image::schema(),
+            Self::CompressedImage => driveline_msgs::CompressedImage::schema(),
             Self::PointCloud => driveline_msgs::PointCloud::schema(),
             Self::Imu => driveline_msgs::Imu::schema(),
             Self::RadarScan => driveline_msgs::RadarScan::schema(),

@@ -28,7 +28,7 @@ pub struct Image {
 /// Most columns and most rows of an image: what fits the `int` of image libraries.
 pub const MAX_IMAGE_SIDE: u32 = 0x7fff_ffff;
 
-/// How pixels are stored. Names as in ROS.
+/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte are little endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Encoding {
@@ -40,13 +40,78 @@ pub enum Encoding {
     Mono8 = 3,
     /// U, Y, V, Y for each two pixels, one byte each (UYVY); the width is even.
     Yuv422 = 4,
+    /// Y, U, Y, V for each two pixels, one byte each (YUY2); the width is even.
+    Yuyv = 5,
+    /// Blue, green, red, opacity; one byte each.
+    Bgra8 = 6,
+    /// Red, green, blue, opacity; one byte each.
+    Rgba8 = 7,
+    /// Grey; two bytes.
+    Mono16 = 8,
+    /// One number of 16 bits, such as a depth in millimetres.
+    Type16Uc1 = 9,
+    /// One `float`, such as a depth in metres.
+    Type32Fc1 = 10,
+    /// One byte without a meaning of its own.
+    Type8Uc1 = 11,
+    /// Two bytes without a meaning of their own.
+    Type8Uc2 = 12,
+    /// Three bytes without a meaning of their own.
+    Type8Uc3 = 13,
+    /// Four bytes without a meaning of their own.
+    Type8Uc4 = 14,
+    /// A plane of Y, then rows of U, V for each two by two pixels; width and height are even.
+    Nv12 = 15,
+    /// A plane of Y, then rows of V, U for each two by two pixels; width and height are even.
+    Nv21 = 16,
+    /// Behind colour filters, RGGB from the first pixel on; one byte.
+    BayerRggb8 = 17,
+    /// Behind colour filters, BGGR from the first pixel on; one byte.
+    BayerBggr8 = 18,
+    /// Behind colour filters, GBRG from the first pixel on; one byte.
+    BayerGbrg8 = 19,
+    /// Behind colour filters, GRBG from the first pixel on; one byte.
+    BayerGrbg8 = 20,
+    /// Behind colour filters, RGGB from the first pixel on; two bytes.
+    BayerRggb16 = 21,
+    /// Behind colour filters, BGGR from the first pixel on; two bytes.
+    BayerBggr16 = 22,
+    /// Behind colour filters, GBRG from the first pixel on; two bytes.
+    BayerGbrg16 = 23,
+    /// Behind colour filters, GRBG from the first pixel on; two bytes.
+    BayerGrbg16 = 24,
 }
 
 impl Encoding {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Bgr8, Self::Rgb8, Self::Mono8, Self::Yuv422];
+    pub const ALL: [Self; 24] = [
+        Self::Bgr8,
+        Self::Rgb8,
+        Self::Mono8,
+        Self::Yuv422,
+        Self::Yuyv,
+        Self::Bgra8,
+        Self::Rgba8,
+        Self::Mono16,
+        Self::Type16Uc1,
+        Self::Type32Fc1,
+        Self::Type8Uc1,
+        Self::Type8Uc2,
+        Self::Type8Uc3,
+        Self::Type8Uc4,
+        Self::Nv12,
+        Self::Nv21,
+        Self::BayerRggb8,
+        Self::BayerBggr8,
+        Self::BayerGbrg8,
+        Self::BayerGrbg8,
+        Self::BayerRggb16,
+        Self::BayerBggr16,
+        Self::BayerGbrg16,
+        Self::BayerGrbg16,
+    ];
 
-    /// `bgr8`, `rgb8`, `mono8` or `yuv422`.
+    /// Its name in ROS, such as `bgr8` or `16UC1`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,18 +119,92 @@ impl Encoding {
             Self::Rgb8 => "rgb8",
             Self::Mono8 => "mono8",
             Self::Yuv422 => "yuv422",
+            Self::Yuyv => "yuyv",
+            Self::Bgra8 => "bgra8",
+            Self::Rgba8 => "rgba8",
+            Self::Mono16 => "mono16",
+            Self::Type16Uc1 => "16UC1",
+            Self::Type32Fc1 => "32FC1",
+            Self::Type8Uc1 => "8UC1",
+            Self::Type8Uc2 => "8UC2",
+            Self::Type8Uc3 => "8UC3",
+            Self::Type8Uc4 => "8UC4",
+            Self::Nv12 => "nv12",
+            Self::Nv21 => "nv21",
+            Self::BayerRggb8 => "bayer_rggb8",
+            Self::BayerBggr8 => "bayer_bggr8",
+            Self::BayerGbrg8 => "bayer_gbrg8",
+            Self::BayerGrbg8 => "bayer_grbg8",
+            Self::BayerRggb16 => "bayer_rggb16",
+            Self::BayerBggr16 => "bayer_bggr16",
+            Self::BayerGbrg16 => "bayer_gbrg16",
+            Self::BayerGrbg16 => "bayer_grbg16",
         }
     }
 
-    /// Bytes that a pixel takes.
+    /// Its name in messages of ROS, which every release since Humble knows.
+    #[must_use]
+    pub fn ros_name(self) -> &'static str {
+        if self == Self::Yuyv { "yuv422_yuy2" } else { self.name() }
+    }
+
+    /// Bytes of a row for each pixel; of `nv12` and `nv21`, each row of which is one of a plane, 1.
     #[must_use]
     pub fn bytes_per_pixel(self) -> u32 {
         match self {
-            Self::Bgr8 | Self::Rgb8 => 3,
-            Self::Mono8 => 1,
-            Self::Yuv422 => 2,
+            Self::Bgr8 | Self::Rgb8 | Self::Type8Uc3 => 3,
+            Self::Mono8
+            | Self::Type8Uc1
+            | Self::Nv12
+            | Self::Nv21
+            | Self::BayerRggb8
+            | Self::BayerBggr8
+            | Self::BayerGbrg8
+            | Self::BayerGrbg8 => 1,
+            Self::Yuv422
+            | Self::Yuyv
+            | Self::Mono16
+            | Self::Type16Uc1
+            | Self::Type8Uc2
+            | Self::BayerRggb16
+            | Self::BayerBggr16
+            | Self::BayerGbrg16
+            | Self::BayerGrbg16 => 2,
+            Self::Bgra8 | Self::Rgba8 | Self::Type32Fc1 | Self::Type8Uc4 => 4,
         }
     }
+
+    /// Bytes of the numbers that pixels consist of. Steps between rows are a multiple of it.
+    #[must_use]
+    pub fn bytes_per_channel(self) -> u32 {
+        match self {
+            Self::Mono16 | Self::Type16Uc1 | Self::BayerRggb16 | Self::BayerBggr16 | Self::BayerGbrg16 | Self::BayerGrbg16 => 2,
+            Self::Type32Fc1 => 4,
+            _ => 1,
+        }
+    }
+
+    /// Rows of data that an image of `height` pixels has: one and a half times as many for `nv12` and `nv21`.
+    #[must_use]
+    pub fn rows(self, height: u32) -> u64 {
+        let height = u64::from(height);
+        if self.has_planes() { height + height / 2 } else { height }
+    }
+
+    fn has_planes(self) -> bool {
+        matches!(self, Self::Nv12 | Self::Nv21)
+    }
+
+    /// Whether pixels that share their colour are complete.
+    fn permits(self, width: u32, height: u32) -> bool {
+        let pairs = self.has_planes() || matches!(self, Self::Yuv422 | Self::Yuyv);
+        (width.is_multiple_of(2) || !pairs) && (height.is_multiple_of(2) || !self.has_planes())
+    }
+}
+
+/// Names of all encodings, for errors.
+fn known() -> String {
+    Encoding::ALL.map(Encoding::name).join(", ")
 }
 
 impl fmt::Display for Encoding {
@@ -74,10 +213,16 @@ impl fmt::Display for Encoding {
     }
 }
 
+/// From a name of ROS, older and newer ones (`uyvy`, `yuv422_yuy2`) included.
 impl FromStr for Encoding {
     type Err = ImageError;
     fn from_str(name: &str) -> Result<Self, ImageError> {
-        Self::ALL.into_iter().find(|e| e.name() == name).ok_or_else(|| ImageError::EncodingName { name: name.chars().take(40).collect() })
+        let found = match name {
+            "uyvy" => Some(Self::Yuv422),
+            "yuv422_yuy2" => Some(Self::Yuyv),
+            name => Self::ALL.into_iter().find(|e| e.name() == name),
+        };
+        found.ok_or_else(|| ImageError::EncodingName { name: name.chars().take(40).collect() })
     }
 }
 
@@ -95,13 +240,13 @@ pub enum ImageError {
     #[error(transparent)]
     Payload(#[from] PayloadError),
     /// A number that stands for no encoding.
-    #[error("image encoding {number} is unknown; known are 1 bgr8, 2 rgb8, 3 mono8, 4 yuv422")]
+    #[error("image encoding {number} is unknown; known are 1 (bgr8) to {} (bayer_grbg16)", Encoding::ALL.len())]
     Encoding {
         /// The number.
         number: u32,
     },
     /// A name of no encoding.
-    #[error("image encoding '{name}' is unknown; known are bgr8, rgb8, mono8, yuv422")]
+    #[error("image encoding '{name}' is unknown; known are {}", known())]
     EncodingName {
         /// The name, cut to 40 characters.
         name: String,
@@ -114,11 +259,23 @@ pub enum ImageError {
         /// Rows, in pixels.
         height: u32,
     },
-    /// Two pixels share their colour, so that there cannot be an odd number of them.
-    #[error("a yuv422 image cannot be {width} pixels wide: pixels come in pairs")]
-    OddWidth {
+    /// Pixels share their colour, so that there cannot be an odd number of them.
+    #[error("a {encoding} image cannot be {width} x {height} pixels large: pixels come in pairs")]
+    Odd {
+        /// Encoding.
+        encoding: Encoding,
         /// Columns, in pixels.
         width: u32,
+        /// Rows, in pixels.
+        height: u32,
+    },
+    /// Numbers of several bytes would not be aligned.
+    #[error("image step {step} bytes is no multiple of the {} bytes of a number of {encoding}", encoding.bytes_per_channel())]
+    StepAlignment {
+        /// Distance between rows, in bytes.
+        step: u32,
+        /// Encoding.
+        encoding: Encoding,
     },
     /// Rows overlap.
     #[error("image step {step} bytes is less than a row of {width} {encoding} pixels takes ({row_len} bytes)")]
@@ -133,12 +290,12 @@ pub enum ImageError {
         row_len: u64,
     },
     /// Rows lie beyond the data.
-    #[error("image data is {data_len} bytes where {height} rows of {step} bytes need {needed}")]
+    #[error("image data is {data_len} bytes where {rows} rows of {step} bytes need {needed}")]
     Data {
         /// Length of the data in bytes.
         data_len: usize,
-        /// Rows.
-        height: u32,
+        /// Rows of data.
+        rows: u64,
         /// Distance between rows, in bytes.
         step: u32,
         /// Length needed, in bytes.
@@ -151,53 +308,60 @@ pub enum ImageError {
 struct Shape {
     step: usize,
     row_len: usize,
+    /// At most [`MAX_IMAGE_SIDE`].
+    rows: u32,
     encoding: Encoding,
+}
+
+fn check_size(width: u32, height: u32, encoding: Encoding) -> Result<(), ImageError> {
+    if width > MAX_IMAGE_SIDE || encoding.rows(height) > u64::from(MAX_IMAGE_SIDE) {
+        return Err(ImageError::Size { width, height });
+    }
+    if !encoding.permits(width, height) {
+        return Err(ImageError::Odd { encoding, width, height });
+    }
+    Ok(())
 }
 
 fn check(head: &Image, data_len: usize) -> Result<Shape, ImageError> {
     let encoding = Encoding::try_from(head.encoding)?;
-    let (width, step, height) = (head.width, head.step, head.height);
-    if width > MAX_IMAGE_SIDE || height > MAX_IMAGE_SIDE {
-        return Err(ImageError::Size { width, height });
-    }
-    if encoding == Encoding::Yuv422 && !width.is_multiple_of(2) {
-        return Err(ImageError::OddWidth { width });
-    }
+    let (width, step) = (head.width, head.step);
+    check_size(width, head.height, encoding)?;
     let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
     if u64::from(step) < row_len {
         return Err(ImageError::Step { step, width, encoding, row_len });
     }
-    // Both factors are below 2^32.
-    let needed = u64::from(step) * u64::from(height);
-    if needed > data_len as u64 {
-        return Err(ImageError::Data { data_len, height, step, needed });
+    if !step.is_multiple_of(encoding.bytes_per_channel()) {
+        return Err(ImageError::StepAlignment { step, encoding });
     }
-    Ok(Shape { step: step as usize, row_len: row_len as usize, encoding })
+    // Both factors are below 2^32.
+    let rows = encoding.rows(head.height);
+    let needed = u64::from(step) * rows;
+    if needed > data_len as u64 {
+        return Err(ImageError::Data { data_len, rows, step, needed });
+    }
+    Ok(Shape { step: step as usize, row_len: row_len as usize, rows: rows as u32, encoding })
 }
 
 impl Image {
     /// A head for rows without gaps.
     ///
     /// # Errors
-    /// [`ImageError`] if the encoding does not permit the width, or a row is longer than 4 GiB.
+    /// [`ImageError`] if the encoding does not permit the size, or a row is longer than 4 GiB.
     pub fn new(header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
-        if width > MAX_IMAGE_SIDE || height > MAX_IMAGE_SIDE {
-            return Err(ImageError::Size { width, height });
-        }
+        check_size(width, height, encoding)?;
         let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
         let Ok(step) = u32::try_from(row_len) else {
             return Err(ImageError::Step { step: u32::MAX, width, encoding, row_len });
         };
-        if encoding == Encoding::Yuv422 && !width.is_multiple_of(2) {
-            return Err(ImageError::OddWidth { width });
-        }
         Ok(Self { header, width, height, step, encoding: encoding as u32 })
     }
 
     /// Length of the data that this head describes, in bytes.
     #[must_use]
     pub fn data_len(&self) -> u64 {
-        u64::from(self.step) * u64::from(self.height)
+        let rows = Encoding::try_from(self.encoding).map_or_else(|_| u64::from(self.height), |encoding| encoding.rows(self.height));
+        u64::from(self.step) * rows
     }
 
     /// That this head describes an image whose data, of `data_len` bytes, has all of its rows.
@@ -211,7 +375,7 @@ impl Image {
     /// Length of the payload of an image without gaps between its rows, in bytes: what to loan.
     ///
     /// # Errors
-    /// [`ImageError`] if the encoding does not permit the width, or the length exceeds the address space.
+    /// [`ImageError`] if the encoding does not permit the size, or the length exceeds the address space.
     pub fn payload_len(width: u32, height: u32, encoding: Encoding) -> Result<usize, ImageError> {
         let data_len = Self::new(Header::default(), width, height, encoding)?.data_len();
         Ok(payload_len::<Self>(usize::try_from(data_len).unwrap_or(usize::MAX))?)
@@ -276,16 +440,22 @@ impl<'a> ImageView<'a> {
         self.shape.encoding
     }
 
-    /// All bytes after the head; at least `step * height`.
+    /// Rows of data: the height, or one and a half times as many for `nv12` and `nv21`.
+    #[must_use]
+    pub fn rows(&self) -> u32 {
+        self.shape.rows
+    }
+
+    /// All bytes after the head; at least `step * rows`.
     #[must_use]
     pub fn data(&self) -> &'a [u8] {
         self.data
     }
 
-    /// The pixels of row `y`, without the gap to the next row; empty from `height` on.
+    /// The pixels of row `y`, without the gap to the next row; empty from `rows` on.
     #[must_use]
     pub fn row(&self, y: u32) -> &'a [u8] {
-        if y >= self.head.height {
+        if y >= self.shape.rows {
             return &[];
         }
         let start = y as usize * self.shape.step;
@@ -297,7 +467,6 @@ impl<'a> ImageView<'a> {
 #[derive(Debug)]
 pub struct ImageMut<'a> {
     data: &'a mut [u8],
-    height: u32,
     shape: Shape,
 }
 
@@ -306,13 +475,13 @@ impl<'a> ImageMut<'a> {
     /// [`Image::payload_len`]. The pixels keep what was there.
     ///
     /// # Errors
-    /// [`ImageError`] if the payload is too short or the encoding does not permit the width.
+    /// [`ImageError`] if the payload is too short or the encoding does not permit the size.
     pub fn new(payload: PlainMut<'a, Image>, header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
         let (head, data) = payload.split();
         let new = Image::new(header, width, height, encoding)?;
         let shape = check(&new, data.len())?;
         *head = new;
-        Ok(Self { data, height, shape })
+        Ok(Self { data, shape })
     }
 
     /// All bytes after the head; rows follow each other without gaps.
@@ -321,10 +490,10 @@ impl<'a> ImageMut<'a> {
         self.data
     }
 
-    /// The pixels of row `y`; empty from the image's height on.
+    /// The pixels of row `y`; empty from the image's last row of data on.
     #[must_use]
     pub fn row_mut(&mut self, y: u32) -> &mut [u8] {
-        if y >= self.height {
+        if y >= self.shape.rows {
             return &mut [];
         }
         let start = y as usize * self.shape.step;
@@ -346,16 +515,22 @@ mod tests {
         let head = Image::new(Header::default(), 4, 3, Encoding::Bgr8).unwrap();
         let data = [0; 36];
         assert_eq!(view(&head, &data), Ok(()));
-        assert_eq!(view(&head, &data[1..]), Err(ImageError::Data { data_len: 35, height: 3, step: 12, needed: 36 }));
+        assert_eq!(view(&head, &data[1..]), Err(ImageError::Data { data_len: 35, rows: 3, step: 12, needed: 36 }));
         let short = Image { step: 11, ..head };
         assert_eq!(view(&short, &data), Err(ImageError::Step { step: 11, width: 4, encoding: Encoding::Bgr8, row_len: 12 }));
-        assert_eq!(view(&Image { encoding: 9, ..head }, &data), Err(ImageError::Encoding { number: 9 }));
+        assert_eq!(view(&Image { encoding: 25, ..head }, &data), Err(ImageError::Encoding { number: 25 }));
         let wide = Image { width: 0x8000_0000, ..head };
         assert_eq!(view(&wide, &data), Err(ImageError::Size { width: 0x8000_0000, height: 3 }));
         assert!(matches!(Image::new(Header::default(), 1, u32::MAX, Encoding::Mono8), Err(ImageError::Size { .. })));
         let odd = Image { encoding: Encoding::Yuv422 as u32, width: 3, ..head };
-        assert_eq!(view(&odd, &data), Err(ImageError::OddWidth { width: 3 }));
-        assert!(matches!(Image::new(Header::default(), 3, 1, Encoding::Yuv422), Err(ImageError::OddWidth { .. })));
+        assert_eq!(view(&odd, &data), Err(ImageError::Odd { encoding: Encoding::Yuv422, width: 3, height: 3 }));
+        for encoding in [Encoding::Yuv422, Encoding::Yuyv, Encoding::Nv12, Encoding::Nv21] {
+            assert!(matches!(Image::new(Header::default(), 3, 2, encoding), Err(ImageError::Odd { .. })));
+        }
+        assert!(matches!(Image::new(Header::default(), 4, 3, Encoding::Nv12), Err(ImageError::Odd { .. })));
+        let deep = Image { encoding: Encoding::Type16Uc1 as u32, step: 9, ..head };
+        assert_eq!(view(&deep, &data), Err(ImageError::StepAlignment { step: 9, encoding: Encoding::Type16Uc1 }));
+        assert!(matches!(Image::new(Header::default(), 2, MAX_IMAGE_SIDE - 1, Encoding::Nv12), Err(ImageError::Size { .. })));
         assert!(matches!(Image::new(Header::default(), MAX_IMAGE_SIDE, 1, Encoding::Bgr8), Err(ImageError::Step { .. })));
     }
 
@@ -374,17 +549,31 @@ mod tests {
             assert_eq!(e.name().parse(), Ok(e));
             assert_eq!(Encoding::try_from(e as u32), Ok(e));
         }
-        assert!("bgra8".parse::<Encoding>().unwrap_err().to_string().contains("bgr8"));
+        assert_eq!("uyvy".parse(), Ok(Encoding::Yuv422));
+        assert_eq!(Encoding::Yuyv.ros_name().parse(), Ok(Encoding::Yuyv));
+        let told = "32FC3".parse::<Encoding>().unwrap_err().to_string();
+        assert!(told.contains("'32FC3' is unknown; known are bgr8, rgb8, mono8") && told.ends_with("bayer_grbg16"), "{told}");
+        assert!(Encoding::try_from(25).unwrap_err().to_string().contains("1 (bgr8) to 24 (bayer_grbg16)"));
+    }
+
+    #[test]
+    fn chroma_rows_follow_those_of_luma() {
+        let head = Image::new(Header::default(), 4, 2, Encoding::Nv12).unwrap();
+        assert_eq!((head.step, head.data_len(), Image::payload_len(4, 2, Encoding::Nv12).unwrap()), (4, 12, 128 + 12));
+        let data: Vec<u8> = (0..12).collect();
+        let image = ImageView::new(PlainRef::from_parts(&head, &data)).unwrap();
+        assert_eq!((image.rows(), image.row(2), image.row(3)), (3, &data[8..], &[][..]));
+        assert_eq!(view(&head, &data[1..]), Err(ImageError::Data { data_len: 11, rows: 3, step: 4, needed: 12 }));
     }
 
     proptest! {
         #[test]
-        fn any_head_gives_rows_inside_the_data_or_an_error(width in 0u32..9, height: u32, step in 0u32..40, encoding in 0u32..6, len in 0usize..200) {
+        fn any_head_gives_rows_inside_the_data_or_an_error(width in 0u32..9, height: u32, step in 0u32..40, encoding in 0u32..30, len in 0usize..200) {
             let height = if height % 2 == 0 { height % 12 } else { height };
             let data = vec![0; len];
             let head = Image { header: Header::default(), width, height, step, encoding };
             if let Ok(image) = ImageView::new(PlainRef::from_parts(&head, &data)) {
-                for y in 0..height.min(100) {
+                for y in 0..image.rows().min(100) {
                     prop_assert_eq!(image.row(y).len(), (width * image.encoding().bytes_per_pixel()) as usize);
                 }
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages that come with Driveline.
 //!
-//! Plain types, read where they lie: [`Image`], [`PointCloud`], [`Imu`], [`RadarScan`], each with a [`Header`].
+//! Plain types, read where they lie: [`Image`], [`CompressedImage`], [`PointCloud`], [`Imu`], [`RadarScan`], each with a [`Header`].
 //! Protobuf messages: [`proto`]. Both have C++ twins (`sdk/cpp/include/driveline`) with the same schema hash.
 //!
 //! Enumerations in plain types are stored as integers, because a peer can send any bit pattern; reading them is checked.
@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod compressed_image;
 pub mod header;
 pub mod image;
 pub mod imu;
@@ -35,6 +36,7 @@ pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/driveline.msgs.rs"));
 }
 
+pub use compressed_image::CompressedImage;
 pub use header::{FrameId, Header, TextError};
 pub use image::{Encoding, Image, ImageError, ImageMut, ImageView, MAX_IMAGE_SIDE};
 pub use imu::Imu;

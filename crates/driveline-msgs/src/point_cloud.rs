@@ -44,7 +44,7 @@ pub struct PointField {
     pub offset: u32,
     /// A [`Datatype`]'s number.
     pub datatype: u32,
-    /// Number of elements.
+    /// Number of elements. 0 is read as 1: drivers of ROS leave it out.
     pub count: u32,
 }
 
@@ -178,7 +178,7 @@ fn spec(index: usize, field: &PointField) -> Result<FieldSpec<'_>, CloudError> {
     let name = fixed_text("its name", &field.name).map_err(|source| CloudError::FieldName { index, source })?;
     let datatype =
         Datatype::from_number(field.datatype).ok_or_else(|| CloudError::FieldType { name: name.to_owned(), datatype: field.datatype })?;
-    Ok(FieldSpec { name, offset: field.offset, datatype, count: field.count })
+    Ok(FieldSpec { name, offset: field.offset, datatype, count: field.count.max(1) })
 }
 
 fn used(head: &PointCloud) -> &[PointField] {

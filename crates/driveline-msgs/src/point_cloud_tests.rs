@@ -62,10 +62,24 @@ fn numbers_that_do_not_fit_the_data_are_refused() {
     assert_eq!(error(|h| h.row_step = 23), CloudError::RowStep { row_step: 23, width: 2, point_step: 12 });
     assert_eq!(error(|h| h.field_count = 17), CloudError::FieldCount { field_count: 17 });
     assert!(matches!(error(|h| h.fields[2].offset = 9), CloudError::FieldOutside { end: 13, point_step: 12, .. }));
+    assert!(matches!(
+        error(|h| h.fields[2] = PointField { offset: 9, count: 0, ..h.fields[2] }),
+        CloudError::FieldOutside { end: 13, point_step: 12, .. }
+    ));
     assert!(matches!(error(|h| h.fields[2].count = u32::MAX), CloudError::FieldOutside { .. }));
     assert!(matches!(error(|h| h.fields[1].datatype = 9), CloudError::FieldType { datatype: 9, .. }));
     assert!(matches!(error(|h| h.fields[1].name = [b'x'; 20]), CloudError::FieldName { index: 1, .. }));
     assert!(matches!(PointCloud::new::<PointXyz>(Header::default(), u32::MAX, 1), Err(CloudError::RowStep { .. })));
+}
+
+#[test]
+fn a_count_that_a_driver_leaves_out_is_one() {
+    let mut head = PointCloud::new::<PointXyz>(Header::default(), 2, 2).unwrap();
+    head.fields.iter_mut().for_each(|f| f.count = 0);
+    let data = Payload([0; 1024]);
+    let view = CloudView::new(PlainRef::from_parts(&head, &data.0)).unwrap();
+    assert!(view.fields().all(|f| f.count == 1));
+    assert_eq!(view.points::<PointXyz>().unwrap().len(), 4);
 }
 
 #[test]

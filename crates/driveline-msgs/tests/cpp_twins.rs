@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test")]
 
-use driveline_msgs::{Header, Image, Imu, PointCloud, PointField, RadarReturn, RadarScan, proto};
+use driveline_msgs::{CompressedImage, Header, Image, Imu, PointCloud, PointField, RadarReturn, RadarScan, proto};
 use driveline_types::{Plain, ProtobufMessage, plain_type};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,6 +61,7 @@ fn rust_definitions() -> BTreeMap<String, String> {
     let mut all = BTreeMap::from([
         plain::<Header>(),
         plain::<Image>(),
+        plain::<CompressedImage>(),
         plain::<Imu>(),
         plain::<PointField>(),
         plain::<PointCloud>(),

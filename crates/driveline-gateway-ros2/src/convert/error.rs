@@ -27,6 +27,9 @@ pub enum ConvertError {
     /// The frame's name does not fit.
     #[error("header.{0}")]
     FrameId(TextError),
+    /// The name of a compressed image's format does not fit.
+    #[error("the image's {0}")]
+    Format(TextError),
     /// The image has numbers or an encoding that Driveline does not have.
     #[error("{0}")]
     Image(#[from] ImageError),
@@ -41,8 +44,8 @@ pub enum ConvertError {
         /// What is wrong with it.
         source: TextError,
     },
-    /// Points of the other byte order.
-    #[error("the points are big endian; Driveline's are little endian: have the publisher write these")]
+    /// Points or pixels of the other byte order.
+    #[error("points or pixels are big endian; Driveline's are little endian: have the publisher write these")]
     BigEndian,
     /// Not one class for each box.
     #[error("detection {index} has {count} hypotheses; one fits: have the detector send its best")]
@@ -82,6 +85,7 @@ impl ConvertError {
             Self::TooLong { .. } => "too_long",
             Self::Stamp(_) => "stamp",
             Self::FrameId(_) => "frame_id",
+            Self::Format(_) => "format",
             Self::Image(ImageError::Encoding { .. } | ImageError::EncodingName { .. }) => "encoding",
             Self::Image(_) => "image",
             Self::Cloud(CloudError::FieldCount { .. }) => "fields",

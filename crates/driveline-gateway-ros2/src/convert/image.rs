@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `sensor_msgs/msg/Image`.
 
-use super::{Arrival, Pieces, Result, ToRos, header};
-use driveline_msgs::{Encoding, ImageError, ImageView};
+use super::{Arrival, ConvertError, Pieces, Result, ToRos, header};
+use driveline_msgs::{Encoding, ImageView};
 use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
 use driveline_types::{PlainMut, PlainRef, plain::payload_len};
 use std::ops::Range;
@@ -16,14 +16,6 @@ pub(super) struct Image<'a> {
     rows: Range<usize>,
 }
 
-/// Newer releases call UYVY by its name.
-fn encoding(name: &[u8]) -> Result<Encoding, ImageError> {
-    match name {
-        b"uyvy" => Ok(Encoding::Yuv422),
-        name => String::from_utf8_lossy(name).parse(),
-    }
-}
-
 pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Image<'a>> {
     let (head, rows) = sample.read(|from| decode(from, arrival))?;
     Ok(Image { head, sample, rows })
@@ -33,13 +25,16 @@ pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Image<'a
 fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(Head, Range<usize>)> {
     let header = header::read(&mut from, arrival)?;
     let (height, width) = (from.number()?, from.number()?);
-    let encoding = encoding(from.string()?)? as u32;
-    let _is_bigendian: u8 = from.number()?;
+    let encoding: Encoding = String::from_utf8_lossy(from.string()?).parse()?;
+    let is_bigendian: u8 = from.number()?;
     let step = from.number()?;
     let len = from.length(1)?;
     let data = from.pass_over(len)?;
     from.finish()?;
-    let head = Head { header, width, height, step, encoding };
+    if is_bigendian != 0 && encoding.bytes_per_channel() > 1 {
+        return Err(ConvertError::BigEndian);
+    }
+    let head = Head { header, width, height, step, encoding: encoding as u32 };
     head.check(data.len())?;
     // No more than there is.
     let rows = data.start..data.start + head.data_len() as usize;
@@ -65,7 +60,7 @@ pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToR
     header::write(&mut to, image.header(), stamps_ahead_ns)?;
     to.number(image.height());
     to.number(image.width());
-    to.string(image.encoding().name().as_bytes())?;
+    to.string(image.encoding().ros_name().as_bytes())?;
     to.number(0u8);
     to.number(image.step());
     to.length(rows.len())?;

@@ -5,6 +5,7 @@
 //! error with a name to count it under, never something shorter.
 
 mod cloud;
+mod compressed_image;
 mod detections;
 mod error;
 mod header;
@@ -32,6 +33,7 @@ pub struct FromRos<'a> {
 #[derive(Debug)]
 enum Content<'a> {
     Image(image::Image<'a>),
+    CompressedImage(Box<compressed_image::Compressed<'a>>),
     PointCloud(Box<cloud::Cloud<'a>>),
     Imu(Box<driveline_msgs::Imu>),
     RadarScan(radar::Scan<'a>),
@@ -54,6 +56,9 @@ impl<'a> FromRos<'a> {
     pub fn of_pieces(kind: Kind, sample: Pieces<'a>, arrival: &Arrival) -> Result<Self> {
         let (content, source_time_ns) = match kind {
             Kind::Image => image::read(sample, arrival).map(|i| (i.head.header.source_time_ns, Content::Image(i))),
+            Kind::CompressedImage => {
+                compressed_image::read(sample, arrival).map(|i| (i.head.header.source_time_ns, Content::CompressedImage(Box::new(i))))
+            }
             Kind::PointCloud => cloud::read(sample, arrival).map(|c| (c.head.header.source_time_ns, Content::PointCloud(Box::new(c)))),
             Kind::Imu => sample.read(|from| imu::read(from, arrival)).map(|i| (i.header.source_time_ns, Content::Imu(Box::new(i)))),
             Kind::RadarScan => radar::read(sample, arrival).map(|r| (r.head.header.source_time_ns, Content::RadarScan(r))),
@@ -78,6 +83,7 @@ impl<'a> FromRos<'a> {
     pub fn payload_len(&self) -> Result<usize> {
         match &self.content {
             Content::Image(i) => i.payload_len(),
+            Content::CompressedImage(i) => i.payload_len(),
             Content::PointCloud(c) => c.payload_len(),
             Content::Imu(_) => Ok(size_of::<driveline_msgs::Imu>()),
             Content::RadarScan(r) => r.payload_len(),
@@ -92,6 +98,7 @@ impl<'a> FromRos<'a> {
     pub fn write(&self, payload: &mut [u8]) -> Result<()> {
         match &self.content {
             Content::Image(i) => i.write(payload),
+            Content::CompressedImage(i) => i.write(payload),
             Content::PointCloud(c) => c.write(payload),
             Content::Imu(i) => imu::write(i, payload),
             Content::RadarScan(r) => r.write(payload),
@@ -121,6 +128,7 @@ impl<'a> ToRos<'a> {
     pub fn new(kind: Kind, payload: &'a [u8], stamps_ahead_ns: Option<i64>, max_len: usize) -> Result<Self> {
         match kind {
             Kind::Image => image::sample(payload, stamps_ahead_ns),
+            Kind::CompressedImage => compressed_image::sample(payload, stamps_ahead_ns),
             Kind::PointCloud => cloud::sample(payload, stamps_ahead_ns),
             Kind::Imu => imu::sample(payload, stamps_ahead_ns),
             Kind::RadarScan => radar::sample(payload, stamps_ahead_ns),

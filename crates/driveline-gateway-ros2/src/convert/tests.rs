@@ -82,13 +82,67 @@ fn the_bytes_of_an_image() {
 }
 
 #[test]
+fn every_encoding_comes_and_goes_by_its_name_in_ros() {
+    let mut slot = slot();
+    for encoding in Encoding::ALL {
+        let header = Header::new(1_000_000_005, "cam", 3).unwrap();
+        let head = driveline_msgs::Image::new(header, 2, 2, encoding).unwrap();
+        let data: Vec<u8> = (1..=head.data_len() as u8).collect();
+        let len = plain(&mut slot, head, &data);
+        let sample = joined(&ToRos::new(Kind::Image, &slot.0[..len], Some(WALL), 4096).unwrap());
+        let name = encoding.ros_name().as_bytes();
+        assert!(sample.windows(name.len()).any(|w| w == name), "{encoding}");
+        let back = FromRos::new(Kind::Image, &sample, &ARRIVAL).unwrap();
+        let mut again = self::slot();
+        let len = back.payload_len().unwrap();
+        back.write(&mut again.0[..len]).unwrap();
+        let image = driveline_msgs::ImageView::new(driveline_types::PlainRef::new(&again.0[..len]).unwrap()).unwrap();
+        assert_eq!((image.encoding(), image.data()), (encoding, &data[..]));
+    }
+}
+
+#[test]
+fn a_compressed_image_comes_and_goes() {
+    let mut slot = slot();
+    let header = Header::new(1_000_000_005, "cam", 3).unwrap();
+    let head = driveline_msgs::CompressedImage::new(header, "bgr8; jpeg compressed bgr8").unwrap();
+    let len = plain(&mut slot, head, &[0xff, 0xd8, 0xff]);
+    let sample = joined(&ToRos::new(Kind::CompressedImage, &slot.0[..len], Some(WALL), 4096).unwrap());
+    let back = FromRos::new(Kind::CompressedImage, &sample, &ARRIVAL).unwrap();
+    assert_eq!((back.source_time_ns(), back.payload_len().unwrap()), (1_000_000_005, len));
+    let mut again = self::slot();
+    back.write(&mut again.0[..len]).unwrap();
+    let image = driveline_types::PlainRef::<driveline_msgs::CompressedImage>::new(&again.0[..len]).unwrap();
+    assert_eq!((image.copy_head().format(), image.tail()), (Ok("bgr8; jpeg compressed bgr8"), &[0xff, 0xd8, 0xff][..]));
+
+    let mut to = Encoder::new(ByteOrder::Little);
+    to.number(0i32);
+    to.number(0u32);
+    to.string(b"cam").unwrap();
+    to.string(&[b'j'; 64]).unwrap();
+    to.number(0u32);
+    let e = FromRos::new(Kind::CompressedImage, &to.finish(), &ARRIVAL).unwrap_err();
+    assert_eq!((e.name(), e.to_string().as_str()), ("format", "the image's format is 64 bytes long where at most 63 fit: shorten it"));
+}
+
+#[test]
 fn what_does_not_fit_an_image_is_named() {
     let reason = |bytes: &[u8]| FromRos::new(Kind::Image, bytes, &ARRIVAL).unwrap_err().name();
     let good = image_bytes("mono8", &[1; 8]);
     assert!(FromRos::new(Kind::Image, &good, &ARRIVAL).is_ok());
     assert!(FromRos::new(Kind::Image, &image_bytes("uyvy", &[1; 8]), &ARRIVAL).is_ok());
-    assert_eq!(reason(&image_bytes("mono16", &[1; 8])), "encoding");
+    assert_eq!(reason(&image_bytes("32FC3", &[1; 8])), "encoding");
+    assert_eq!(reason(&image_bytes("nv12", &[1; 8])), "image", "half as many bytes more");
     assert_eq!(reason(&image_bytes("mono8", &[1; 7])), "image");
+    // `is_bigendian` stands behind the name and its NUL; it says something of numbers of several bytes only.
+    let big = |encoding: &str| {
+        let mut bytes = image_bytes(encoding, &[1; 8]);
+        let name = bytes.windows(encoding.len()).position(|w| w == encoding.as_bytes()).unwrap();
+        bytes[name + encoding.len() + 1] = 1;
+        bytes
+    };
+    assert!(FromRos::new(Kind::Image, &big("mono8"), &ARRIVAL).is_ok());
+    assert_eq!(reason(&big("16UC1")), "big_endian");
     assert_eq!(reason(&good[..good.len() - 1]), "length");
     assert_eq!(reason(&good[..30]), "truncated");
     assert_eq!(reason(&[&good[..], &[0; 8]].concat()), "trailing");
@@ -166,6 +220,11 @@ fn long_sample(kind: Kind, order: ByteOrder, frame: usize, len: usize) -> Vec<u8
             to.string(b"mono8").unwrap();
             to.number(0u8);
             to.number(len as u32);
+            to.length(len).unwrap();
+            to.bytes(&data);
+        }
+        Kind::CompressedImage => {
+            to.string(b"jpeg").unwrap();
             to.length(len).unwrap();
             to.bytes(&data);
         }

@@ -12,8 +12,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Messages that need no definition from anybody, because the gateway converts them.
-pub const CONVERTED: [&str; 5] = [
+pub const CONVERTED: [&str; 6] = [
     "sensor_msgs/msg/Image",
+    "sensor_msgs/msg/CompressedImage",
     "sensor_msgs/msg/PointCloud2",
     "sensor_msgs/msg/Imu",
     "radar_msgs/msg/RadarScan",

@@ -3,13 +3,14 @@
 //!
 //! A page with `MADV_WIPEONFORK` holds a number that handles compare (one load); in a child it reads zero, however the
 //! child was made. Descriptors are listed, and a `pthread_atfork` handler closes them in the child, so that the
-//! parent's death is seen by its peers although the child lives.
+//! parent's death is seen by its peers although the child lives. Mappings, which the child does not get, are listed as well,
+//! and zeros put in their place: references into samples that were taken before are read there without harm.
 #![allow(unsafe_code, reason = "C calls about fork and descriptors")]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 /// Copied by fork, unlike the page: the child goes on counting where the parent was.
@@ -64,7 +65,67 @@ const LISTED: usize = 16 * 1024;
 static DESCRIPTORS: [AtomicI32; LISTED] = [const { AtomicI32::new(0) }; LISTED];
 static HINT: AtomicUsize = AtomicUsize::new(0);
 
+/// Address and length of a mapping. Address 0: unused; 1: being written.
+struct Listed {
+    start: AtomicUsize,
+    len: AtomicUsize,
+}
+
+/// Mappings beyond the capacity are absent in a child, where a reference into them ends the child.
+static MAPPINGS: [Listed; LISTED] = [const { Listed { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; LISTED];
+static MAPPING_HINT: AtomicUsize = AtomicUsize::new(0);
+
+/// The place of a mapping in the list, which a forked child has zeros instead of. Drop it before the mapping is gone.
+#[derive(Debug)]
+pub(crate) struct ZerosInChild {
+    entry: usize,
+}
+
+impl ZerosInChild {
+    /// Lists a mapping with `MADV_DONTFORK`.
+    pub(crate) fn instead_of(start: usize, len: usize) -> Self {
+        let first = MAPPING_HINT.fetch_add(1, Relaxed);
+        let entry = (0..LISTED)
+            .map(|i| first.wrapping_add(i) % LISTED)
+            .find(|&i| MAPPINGS[i].start.compare_exchange(0, 1, Relaxed, Relaxed).is_ok())
+            .unwrap_or(LISTED);
+        if let Some(listed) = MAPPINGS.get(entry) {
+            listed.len.store(len, Relaxed);
+            // Release pairs with the Acquire in a child that was made by another thread.
+            listed.start.store(start, Release);
+        }
+        Self { entry }
+    }
+}
+
+impl Drop for ZerosInChild {
+    fn drop(&mut self) {
+        if let Some(listed) = MAPPINGS.get(self.entry) {
+            listed.start.store(0, Relaxed);
+        }
+    }
+}
+
+/// Maps zeros where the parent has shared memory. Nothing lies there: it would be left alone.
+fn map_zeros(start: usize, len: usize) {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let at = std::ptr::without_provenance_mut::<libc::c_void>(start);
+    // SAFETY: mmap is a system call and nothing else. The range was left out of the child by MADV_DONTFORK; whatever may
+    // lie there since is not replaced.
+    let got = unsafe { libc::mmap(at, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if got != libc::MAP_FAILED && got != at {
+        // SAFETY: kernels before 4.17 take the flag for none and may map elsewhere: what was mapped just now goes again.
+        let _ = unsafe { libc::munmap(got, len) };
+    }
+}
+
 extern "C" fn in_child() {
+    for listed in &MAPPINGS {
+        let start = listed.start.load(Acquire);
+        if start > 1 {
+            map_zeros(start, listed.len.load(Relaxed));
+        }
+    }
     for entry in &DESCRIPTORS {
         let fd = entry.swap(0, Relaxed) - 1;
         if fd >= 0 {

@@ -2,7 +2,7 @@
 //! Mapped shared memory, seen only through atomics and checked byte ranges.
 #![allow(unsafe_code, reason = "this is where memory is mapped")]
 
-use super::fork::Birthplace;
+use super::fork::{Birthplace, ZerosInChild};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 use std::io;
 use std::os::fd::AsFd;
@@ -24,13 +24,14 @@ pub(crate) enum Mode {
     ReadOnly,
 }
 
-/// A whole sealed memfd, prefaulted, absent from forked children, unmapped on drop.
+/// A whole sealed memfd, prefaulted, zeros in forked children, unmapped on drop.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
     mode: Mode,
     birthplace: Birthplace,
+    zeros_in_child: Option<ZerosInChild>,
 }
 
 // SAFETY: the memory is shared between processes anyway; it is reached through atomics, or through byte ranges whose
@@ -50,9 +51,10 @@ impl Mapping {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(p.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
-        let mapping = Self { start, len, mode, birthplace };
+        let mut mapping = Self { start, len, mode, birthplace, zeros_in_child: None };
         // SAFETY: advice on exactly this mapping.
         unsafe { madvise(p, len, Advice::LinuxDontFork) }?;
+        mapping.zeros_in_child = Some(ZerosInChild::instead_of(start.addr().get(), len));
         mapping.populate()?;
         Ok(mapping)
     }
@@ -105,7 +107,7 @@ impl Mapping {
         }
     }
 
-    /// Whether this is the process that made the mapping; elsewhere there is nothing at its address.
+    /// Whether this is the process that made the mapping; elsewhere there are zeros at its address.
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.birthplace.is_here()
@@ -206,6 +208,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         if self.birthplace.is_here() {
+            // Before the memory goes: a child must not put zeros where something else lies by then.
+            self.zeros_in_child = None;
             // SAFETY: mapped in `new` with this length, unmapped only here; nothing borrowed from `self` is left.
             let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         }

@@ -120,8 +120,17 @@ pub(crate) fn try_everything() -> Result<String, String> {
     let d = Domain::new();
     let mut all = All::new(d.path());
     let before = all.held.payload().to_vec();
+    assert!(before.iter().any(|b| *b != 0));
+    let kept = all.held.payload().as_ptr();
+    let kept_len = before.len();
     let mut copy = Some(all);
     let child = fork(|| {
+        // SAFETY: a reference that was taken before the fork; the memory is held in the parent, and zeros here.
+        let seen = unsafe { std::slice::from_raw_parts(kept, kept_len) };
+        if seen.iter().any(|b| *b != 0) {
+            eprintln!("in the child: a reference into a sample reads no zeros");
+            return 1;
+        }
         let wrong = copy.take().map(All::try_everything).unwrap_or_default();
         for what in &wrong {
             eprintln!("in the child: {what}");

@@ -10,6 +10,7 @@
 #endif
 
 #include "driveline/component.hpp"
+#include "driveline/compressed_image.hpp"
 #include "driveline/context.hpp"
 #include "driveline/conversion.hpp"
 #include "driveline/image.hpp"

@@ -32,7 +32,7 @@ DRIVELINE_PLAIN_WITH_TAIL(Image, "driveline/Image", std::uint8_t, data, header, 
 /// Most columns and most rows of an image: what fits the `int` of image libraries.
 inline constexpr std::uint32_t max_image_side = 0x7fffffff;
 
-/// How pixels are stored. Names as in ROS.
+/// How pixels are stored, with names and numbers of bits as in ROS. Numbers of more than one byte are little endian.
 enum class Encoding : std::uint32_t {
     /// Blue, green, red; one byte each.
     bgr8 = 1,
@@ -42,68 +42,183 @@ enum class Encoding : std::uint32_t {
     mono8 = 3,
     /// U, Y, V, Y for each two pixels, one byte each (UYVY); the width is even.
     yuv422 = 4,
+    /// Y, U, Y, V for each two pixels, one byte each (YUY2); the width is even.
+    yuyv = 5,
+    /// Blue, green, red, opacity; one byte each.
+    bgra8 = 6,
+    /// Red, green, blue, opacity; one byte each.
+    rgba8 = 7,
+    /// Grey; two bytes.
+    mono16 = 8,
+    /// One number of 16 bits, such as a depth in millimetres.
+    type_16UC1 = 9,
+    /// One `float`, such as a depth in metres.
+    type_32FC1 = 10,
+    /// One byte without a meaning of its own.
+    type_8UC1 = 11,
+    /// Two bytes without a meaning of their own.
+    type_8UC2 = 12,
+    /// Three bytes without a meaning of their own.
+    type_8UC3 = 13,
+    /// Four bytes without a meaning of their own.
+    type_8UC4 = 14,
+    /// A plane of Y, then rows of U, V for each two by two pixels; width and height are even.
+    nv12 = 15,
+    /// A plane of Y, then rows of V, U for each two by two pixels; width and height are even.
+    nv21 = 16,
+    /// Behind colour filters, RGGB from the first pixel on; one byte.
+    bayer_rggb8 = 17,
+    /// Behind colour filters, BGGR from the first pixel on; one byte.
+    bayer_bggr8 = 18,
+    /// Behind colour filters, GBRG from the first pixel on; one byte.
+    bayer_gbrg8 = 19,
+    /// Behind colour filters, GRBG from the first pixel on; one byte.
+    bayer_grbg8 = 20,
+    /// Behind colour filters, RGGB from the first pixel on; two bytes.
+    bayer_rggb16 = 21,
+    /// Behind colour filters, BGGR from the first pixel on; two bytes.
+    bayer_bggr16 = 22,
+    /// Behind colour filters, GBRG from the first pixel on; two bytes.
+    bayer_gbrg16 = 23,
+    /// Behind colour filters, GRBG from the first pixel on; two bytes.
+    bayer_grbg16 = 24,
 };
+
+/// Number of encodings; theirs begin with 1.
+inline constexpr std::uint32_t encoding_count = 24;
 
 /// The encoding with this number, if there is one.
 [[nodiscard]] constexpr std::optional<Encoding> encoding_from_number(std::uint32_t number) noexcept {
-    if (number < 1 || number > 4) return std::nullopt;
+    if (number < 1 || number > encoding_count) return std::nullopt;
     return static_cast<Encoding>(number);
 }
 
-/// `bgr8`, `rgb8`, `mono8` or `yuv422`.
+/// Its name in ROS, such as `bgr8` or `16UC1`.
 [[nodiscard]] constexpr std::string_view to_string(Encoding encoding) noexcept {
     switch (encoding) {
         case Encoding::bgr8: return "bgr8";
         case Encoding::rgb8: return "rgb8";
         case Encoding::mono8: return "mono8";
         case Encoding::yuv422: return "yuv422";
+        case Encoding::yuyv: return "yuyv";
+        case Encoding::bgra8: return "bgra8";
+        case Encoding::rgba8: return "rgba8";
+        case Encoding::mono16: return "mono16";
+        case Encoding::type_16UC1: return "16UC1";
+        case Encoding::type_32FC1: return "32FC1";
+        case Encoding::type_8UC1: return "8UC1";
+        case Encoding::type_8UC2: return "8UC2";
+        case Encoding::type_8UC3: return "8UC3";
+        case Encoding::type_8UC4: return "8UC4";
+        case Encoding::nv12: return "nv12";
+        case Encoding::nv21: return "nv21";
+        case Encoding::bayer_rggb8: return "bayer_rggb8";
+        case Encoding::bayer_bggr8: return "bayer_bggr8";
+        case Encoding::bayer_gbrg8: return "bayer_gbrg8";
+        case Encoding::bayer_grbg8: return "bayer_grbg8";
+        case Encoding::bayer_rggb16: return "bayer_rggb16";
+        case Encoding::bayer_bggr16: return "bayer_bggr16";
+        case Encoding::bayer_gbrg16: return "bayer_gbrg16";
+        case Encoding::bayer_grbg16: return "bayer_grbg16";
     }
     return "unknown";
 }
 
-/// The encoding with this name, if there is one.
+/// The encoding with this name of ROS, if there is one; `uyvy` is `yuv422`, `yuv422_yuy2` is `yuyv`.
 [[nodiscard]] constexpr std::optional<Encoding> encoding_from_name(std::string_view name) noexcept {
-    for (const auto e : {Encoding::bgr8, Encoding::rgb8, Encoding::mono8, Encoding::yuv422}) {
-        if (to_string(e) == name) return e;
+    if (name == "uyvy") return Encoding::yuv422;
+    if (name == "yuv422_yuy2") return Encoding::yuyv;
+    for (std::uint32_t n = 1; n <= encoding_count; ++n) {
+        if (to_string(static_cast<Encoding>(n)) == name) return static_cast<Encoding>(n);
     }
     return std::nullopt;
 }
 
-/// Bytes that a pixel takes.
+/// Bytes of a row for each pixel; of `nv12` and `nv21`, each row of which is one of a plane, 1.
 [[nodiscard]] constexpr std::uint32_t bytes_per_pixel(Encoding encoding) noexcept {
     switch (encoding) {
         case Encoding::bgr8:
-        case Encoding::rgb8: return 3;
-        case Encoding::mono8: return 1;
-        case Encoding::yuv422: return 2;
+        case Encoding::rgb8:
+        case Encoding::type_8UC3: return 3;
+        case Encoding::mono8:
+        case Encoding::type_8UC1:
+        case Encoding::nv12:
+        case Encoding::nv21:
+        case Encoding::bayer_rggb8:
+        case Encoding::bayer_bggr8:
+        case Encoding::bayer_gbrg8:
+        case Encoding::bayer_grbg8: return 1;
+        case Encoding::yuv422:
+        case Encoding::yuyv:
+        case Encoding::mono16:
+        case Encoding::type_16UC1:
+        case Encoding::type_8UC2:
+        case Encoding::bayer_rggb16:
+        case Encoding::bayer_bggr16:
+        case Encoding::bayer_gbrg16:
+        case Encoding::bayer_grbg16: return 2;
+        case Encoding::bgra8:
+        case Encoding::rgba8:
+        case Encoding::type_32FC1:
+        case Encoding::type_8UC4: return 4;
     }
     return 0;
 }
 
+/// Bytes of the numbers that pixels consist of. Steps between rows are a multiple of it.
+[[nodiscard]] constexpr std::uint32_t bytes_per_channel(Encoding encoding) noexcept {
+    switch (encoding) {
+        case Encoding::mono16:
+        case Encoding::type_16UC1:
+        case Encoding::bayer_rggb16:
+        case Encoding::bayer_bggr16:
+        case Encoding::bayer_gbrg16:
+        case Encoding::bayer_grbg16: return 2;
+        case Encoding::type_32FC1: return 4;
+        default: return 1;
+    }
+}
+
 namespace detail {
+
+[[nodiscard]] constexpr bool has_planes(Encoding encoding) noexcept { return encoding == Encoding::nv12 || encoding == Encoding::nv21; }
+
+/// Rows of data that an image of `height` pixels has.
+[[nodiscard]] constexpr std::uint64_t data_rows(Encoding encoding, std::uint32_t height) noexcept {
+    return std::uint64_t{height} + (has_planes(encoding) ? height / 2 : 0);
+}
 
 inline Result<void> check_image(const Image& image, std::size_t data_size) {
     const auto encoding = encoding_from_number(image.encoding);
     const auto number = [](auto n) { return std::to_string(n); };
     if (!encoding) {
-        return Error{"image encoding " + number(image.encoding) + " is unknown; known are 1 bgr8, 2 rgb8, 3 mono8, 4 yuv422"};
+        return Error{"image encoding " + number(image.encoding) + " is unknown; known are 1 (bgr8) to " + number(encoding_count) +
+                     " (bayer_grbg16)"};
     }
-    if (image.width > max_image_side || image.height > max_image_side) {
+    const std::string name(to_string(*encoding));
+    const std::uint64_t rows = data_rows(*encoding, image.height);
+    if (image.width > max_image_side || rows > max_image_side) {
         return Error{"an image cannot be " + number(image.width) + " x " + number(image.height) + " pixels large; at most " +
                      number(max_image_side) + " each way"};
     }
-    if (*encoding == Encoding::yuv422 && image.width % 2 != 0) {
-        return Error{"a yuv422 image cannot be " + number(image.width) + " pixels wide: pixels come in pairs"};
+    const bool pairs = has_planes(*encoding) || *encoding == Encoding::yuv422 || *encoding == Encoding::yuyv;
+    if ((pairs && image.width % 2 != 0) || (has_planes(*encoding) && image.height % 2 != 0)) {
+        return Error{"a " + name + " image cannot be " + number(image.width) + " x " + number(image.height) +
+                     " pixels large: pixels come in pairs"};
     }
     // All products are of 32-bit numbers.
     const std::uint64_t row_size = std::uint64_t{image.width} * bytes_per_pixel(*encoding);
     if (image.step < row_size) {
-        return Error{"image step " + number(image.step) + " bytes is less than a row of " + number(image.width) + " " +
-                     std::string(to_string(*encoding)) + " pixels takes (" + number(row_size) + " bytes)"};
+        return Error{"image step " + number(image.step) + " bytes is less than a row of " + number(image.width) + " " + name +
+                     " pixels takes (" + number(row_size) + " bytes)"};
     }
-    const std::uint64_t needed = std::uint64_t{image.step} * image.height;
+    if (image.step % bytes_per_channel(*encoding) != 0) {
+        return Error{"image step " + number(image.step) + " bytes is no multiple of the " + number(bytes_per_channel(*encoding)) +
+                     " bytes of a number of " + name};
+    }
+    const std::uint64_t needed = std::uint64_t{image.step} * rows;
     if (needed > data_size) {
-        return Error{"image data is " + number(data_size) + " bytes where " + number(image.height) + " rows of " + number(image.step) +
+        return Error{"image data is " + number(data_size) + " bytes where " + number(rows) + " rows of " + number(image.step) +
                      " bytes need " + number(needed)};
     }
     return {};
@@ -111,7 +226,7 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 
 }  // namespace detail
 
-/// A head for rows without gaps. Fails if the encoding does not permit the width, or a row is longer than 4 GiB.
+/// A head for rows without gaps. Fails if the encoding does not permit the size, or a row is longer than 4 GiB.
 [[nodiscard]] inline Result<Image> make_image(const Header& header, std::uint32_t width, std::uint32_t height, Encoding encoding) {
     const std::uint64_t row_size = std::uint64_t{width} * bytes_per_pixel(encoding);
     const Image image{header, width, height, static_cast<std::uint32_t>(row_size), static_cast<std::uint32_t>(encoding)};
@@ -124,7 +239,7 @@ inline Result<void> check_image(const Image& image, std::size_t data_size) {
 [[nodiscard]] inline Result<std::size_t> image_payload_size(std::uint32_t width, std::uint32_t height, Encoding encoding) {
     auto image = make_image(Header{}, width, height, encoding);
     if (!image) return std::move(image).error();
-    return plain::payload_size<Image>(std::size_t{image->step} * image->height);
+    return plain::payload_size<Image>(std::size_t{image->step} * detail::data_rows(encoding, height));
 }
 
 /// An image whose numbers fit its data. Valid as long as the payload; copying it copies no pixels.
@@ -157,11 +272,13 @@ public:
     /// Distance between the starts of rows, in bytes.
     [[nodiscard]] std::uint32_t step() const noexcept { return head_.step; }
     [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(head_.encoding); }
-    /// All bytes after the head; at least `step * height`.
+    /// Rows of data: the height, or one and a half times as many for `nv12` and `nv21`.
+    [[nodiscard]] std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(detail::data_rows(encoding(), height())); }
+    /// All bytes after the head; at least `step * rows`.
     [[nodiscard]] std::span<const std::uint8_t> data() const noexcept { return data_; }
-    /// The pixels of row `y`, without the gap to the next row; empty from `height` on.
+    /// The pixels of row `y`, without the gap to the next row; empty from `rows` on.
     [[nodiscard]] std::span<const std::uint8_t> row(std::uint32_t y) const noexcept {
-        if (y >= height()) return {};
+        if (y >= rows()) return {};
         return data_.subspan(std::size_t{y} * step(), std::size_t{width()} * bytes_per_pixel(encoding()));
     }
 
@@ -202,11 +319,13 @@ public:
     [[nodiscard]] std::uint32_t height() const noexcept { return shape_.height; }
     [[nodiscard]] std::uint32_t step() const noexcept { return shape_.step; }
     [[nodiscard]] Encoding encoding() const noexcept { return static_cast<Encoding>(shape_.encoding); }
+    /// Rows of data: the height, or one and a half times as many for `nv12` and `nv21`.
+    [[nodiscard]] std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(detail::data_rows(encoding(), height())); }
     /// All bytes after the head; rows follow each other without gaps.
     [[nodiscard]] std::span<std::uint8_t> data() const noexcept { return payload_.tail(); }
-    /// The pixels of row `y`; empty from `height` on.
+    /// The pixels of row `y`; empty from `rows` on.
     [[nodiscard]] std::span<std::uint8_t> row(std::uint32_t y) const noexcept {
-        if (y >= height()) return {};
+        if (y >= rows()) return {};
         return data().subspan(std::size_t{y} * step(), step());
     }
 

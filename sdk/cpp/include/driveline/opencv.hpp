@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <opencv2/core/mat.hpp>
@@ -13,22 +15,65 @@
 
 namespace driveline {
 
-/// OpenCV's type of a matrix that holds pixels of this encoding.
+/// OpenCV's type of a matrix that holds pixels of this encoding. Of `nv12` and `nv21` the matrix has one and a half times as
+/// many rows as the image, as OpenCV's own conversions have it.
 [[nodiscard]] constexpr int opencv_type(Encoding encoding) noexcept {
-    switch (encoding) {
-        case Encoding::bgr8:
-        case Encoding::rgb8: return CV_8UC3;
-        case Encoding::mono8: return CV_8UC1;
-        case Encoding::yuv422: return CV_8UC2;
+    const std::uint32_t channel = bytes_per_channel(encoding);
+    const int depth = channel == 1 ? CV_8U : channel == 2 ? CV_16U : CV_32F;
+    return CV_MAKETYPE(depth, static_cast<int>(bytes_per_pixel(encoding) / channel));
+}
+
+/// The encoding of a matrix of this OpenCV type whose pixels have their usual meaning: `mono8`, `8UC2`, `bgr8`, `bgra8`,
+/// `16UC1` or `32FC1`; nothing for other types.
+[[nodiscard]] constexpr std::optional<Encoding> usual_encoding(int opencv_type) noexcept {
+    switch (opencv_type) {
+        case CV_8UC1: return Encoding::mono8;
+        case CV_8UC2: return Encoding::type_8UC2;
+        case CV_8UC3: return Encoding::bgr8;
+        case CV_8UC4: return Encoding::bgra8;
+        case CV_16UC1: return Encoding::type_16UC1;
+        case CV_32FC1: return Encoding::type_32FC1;
+        default: return std::nullopt;
     }
-    return -1;
 }
 
 namespace detail {
 
-[[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t height, std::uint32_t step, Encoding encoding, void* data) {
+/// As ROS names OpenCV's types: `32FC3`.
+[[nodiscard]] inline std::string type_text(int opencv_type) {
+    constexpr std::string_view depths[] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F", "16F"};
+    return std::string(depths[CV_MAT_DEPTH(opencv_type)]) + "C" + std::to_string(CV_MAT_CN(opencv_type));
+}
+
+[[nodiscard]] inline std::string size_text(const cv::Mat& mat) {
+    std::string text;
+    // OpenCV names columns first only where there are two dimensions.
+    if (mat.dims <= 2) return std::to_string(mat.cols) + " x " + std::to_string(mat.rows);
+    for (int i = 0; i < mat.dims; ++i) text += (i == 0 ? "" : " x ") + std::to_string(mat.size[i]);
+    return text;
+}
+
+/// Height of the image in a matrix, in pixels, or why there is no such image in it.
+[[nodiscard]] inline Result<std::uint32_t> image_height(const cv::Mat& mat, Encoding encoding) {
+    if (mat.dims > 2) {
+        return Error{"a matrix of " + std::to_string(mat.dims) + " dimensions (" + size_text(mat) + ") is no image, which has two: take a plane of it"};
+    }
+    if (!mat.empty() && mat.type() != opencv_type(encoding)) {
+        return Error{"a matrix of " + type_text(mat.type()) + " holds no " + std::string(to_string(encoding)) + " pixels, which are " +
+                     type_text(opencv_type(encoding)) + ": convert it first"};
+    }
+    const auto rows = static_cast<std::uint32_t>(mat.rows);
+    if (!has_planes(encoding)) return rows;
+    if (rows % 3 != 0) {
+        return Error{"a matrix of " + std::to_string(rows) + " rows is no " + std::string(to_string(encoding)) +
+                     " image, which has three rows for two of pixels"};
+    }
+    return rows / 3 * 2;
+}
+
+[[nodiscard]] inline cv::Mat matrix(std::uint32_t width, std::uint32_t rows, std::uint32_t step, Encoding encoding, void* data) {
     // Both are at most `max_image_side`. An empty matrix must not have a step; OpenCV would refuse it by throwing.
-    const cv::Size size(static_cast<int>(width), static_cast<int>(height));
+    const cv::Size size(static_cast<int>(width), static_cast<int>(rows));
     return size.empty() ? cv::Mat(size, opencv_type(encoding)) : cv::Mat(size, opencv_type(encoding), data, step);
 }
 
@@ -64,47 +109,58 @@ private:
 [[nodiscard]] inline ConstMat view(const ImageView& image) {
     // Constant from here on by its type.
     auto* data = const_cast<std::uint8_t*>(image.data().data());
-    return ConstMat(detail::matrix(image.width(), image.height(), image.step(), image.encoding(), data));
+    return ConstMat(detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), data));
 }
 
 /// The image under construction as a matrix over the same memory: what is drawn into it is in the loan. Valid as long as
 /// the loan; whoever draws into it after the loan was published draws into what others read. OpenCV functions that write to
 /// it keep its memory as long as they produce the same size and type.
 [[nodiscard]] inline cv::Mat view(const ImageMut& image) {
-    return detail::matrix(image.width(), image.height(), image.step(), image.encoding(), image.data().data());
+    return detail::matrix(image.width(), image.rows(), image.step(), image.encoding(), image.data().data());
 }
 
-/// Length of the payload that holds `mat` in this encoding, in bytes: what to loan.
+/// Length of the payload that holds `mat` in this encoding, in bytes: what to loan. Fails if the matrix is of another type.
 [[nodiscard]] inline Result<std::size_t> image_payload_size(const cv::Mat& mat, Encoding encoding) {
-    return image_payload_size(static_cast<std::uint32_t>(mat.cols), static_cast<std::uint32_t>(mat.rows), encoding);
+    auto height = detail::image_height(mat, encoding);
+    if (!height) return std::move(height).error();
+    return image_payload_size(static_cast<std::uint32_t>(mat.cols), *height, encoding);
 }
 
 /// Copies the pixels of `mat` into an image of the same size and pixel size.
 [[nodiscard]] inline Result<void> copy(const cv::Mat& mat, const ImageMut& image) {
     cv::Mat target = view(image);
-    if (mat.size() != target.size() || mat.type() != target.type()) {
-        return Error{"a matrix of " + std::to_string(mat.cols) + " x " + std::to_string(mat.rows) + " elements of OpenCV type " +
-                     std::to_string(mat.type()) + " does not fit an image of " + std::to_string(image.width()) + " x " +
-                     std::to_string(image.height()) + " " + std::string(to_string(image.encoding())) + " pixels (type " +
-                     std::to_string(target.type()) + "): resize or convert it first"};
+    if (mat.dims > 2 || mat.size() != target.size() || mat.type() != target.type()) {
+        return Error{"a matrix of " + detail::size_text(mat) + " elements of " + detail::type_text(mat.type()) + " does not fit an image of " +
+                     std::to_string(image.width()) + " x " + std::to_string(image.height()) + " " +
+                     std::string(to_string(image.encoding())) + " pixels (" + detail::size_text(target) + " of " +
+                     detail::type_text(target.type()) + "): resize or convert it first"};
     }
     mat.copyTo(target);
     return {};
 }
 
-/// Copies `mat` (three channels of 8 bits as `bgr8`, one as `mono8`) into a loan and publishes it. Drawing into the matrix
-/// of a loan saves the copy.
-[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, const Header& header = {}) {
-    if (mat.type() != CV_8UC3 && mat.type() != CV_8UC1) {
-        return Error{"a matrix of OpenCV type " + std::to_string(mat.type()) +
-                     " is no image that can be published as it is: convert it to CV_8UC3 (bgr8) or CV_8UC1 (mono8)"};
-    }
-    const auto encoding = mat.type() == CV_8UC3 ? Encoding::bgr8 : Encoding::mono8;
-    auto loan = output.loan(static_cast<std::uint32_t>(mat.cols), static_cast<std::uint32_t>(mat.rows), encoding, header);
+/// Copies `mat`, whose pixels are of this encoding, into a loan and publishes it. Drawing into the matrix of a loan saves the
+/// copy.
+[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, Encoding encoding,
+                                                   const Header& header = {}) {
+    auto height = detail::image_height(mat, encoding);
+    if (!height) return std::move(height).error();
+    auto loan = output.loan(static_cast<std::uint32_t>(mat.cols), *height, encoding, header);
     if (!loan) return std::move(loan).error();
     cv::Mat target = loan->mat();
     mat.copyTo(target);
     return output.publish(std::move(*loan));
+}
+
+/// The same in the encoding that is usual for the type of `mat`: see `usual_encoding`. Pixels of another meaning (`rgb8`,
+/// `yuyv`, `mono16`, `bayer_rggb8`) need the encoding.
+[[nodiscard]] inline Result<std::uint64_t> publish(const PublisherBase<Image>& output, const cv::Mat& mat, const Header& header = {}) {
+    const auto encoding = usual_encoding(mat.type());
+    if (!encoding && mat.dims <= 2) {
+        return Error{"a matrix of " + detail::type_text(mat.type()) +
+                     " is no image that can be published: convert it to 8UC1 (mono8), 8UC2, 8UC3 (bgr8), 8UC4 (bgra8), 16UC1 or 32FC1"};
+    }
+    return publish(output, mat, encoding.value_or(Encoding::mono8), header);
 }
 
 }  // namespace driveline

@@ -18,6 +18,10 @@
 #include "driveline/handle.hpp"
 #include "driveline/plain.hpp"
 
+#ifndef __cpp_rtti
+#error "Driveline's C++ headers need RTTI: compile without -fno-rtti, or use the C interface in driveline/driveline.h"
+#endif
+
 namespace driveline {
 
 /// Opaque bytes. As a type it says what a publisher carries, as a value how.
@@ -79,7 +83,7 @@ constexpr bool has_protobuf_identity = requires { sizeof(protobuf::Identity<T>);
 /// What code compiled elsewhere must agree on to read a `T` through a pointer: its name, its size, and for generated messages
 /// the version of the library that their layout and inline functions belong to. Composed once; each library has its own.
 template <class T>
-__attribute__((visibility("hidden"))) [[nodiscard]] const std::string& type_identity() {
+[[nodiscard]] __attribute__((visibility("hidden"))) const std::string& type_identity() {
     static const std::string text = [] {
         std::string t = typeid(T).name();
         t.append(" size ").append(std::to_string(sizeof(T))).append(" align ").append(std::to_string(alignof(T)));

@@ -302,6 +302,10 @@ concept Type = detail::Described<T>;
 template <Type T>
 using Tail = typename detail::DescriptionOf<T>::Tail;
 
+/// A type declared with `DRIVELINE_PLAIN`: without a trailing array.
+template <class T>
+concept Tailless = detail::PlainWithoutTail<T>;
+
 template <Type T>
 inline constexpr bool has_tail = !std::is_same_v<Tail<T>, NoTail>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Point clouds, described as in ROS's `sensor_msgs/PointCloud2`. Typed spans over their points: `driveline/points.hpp`.
+/// Point clouds, described as in ROS's `sensor_msgs/PointCloud2`. Their points by type: `driveline/points.hpp`.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct PointField {
     std::uint32_t offset;
     /// A `Datatype`'s number.
     std::uint32_t datatype;
-    /// Number of elements.
+    /// Number of elements. 0 is read as 1: drivers of ROS leave it out.
     std::uint32_t count;
 };
 DRIVELINE_PLAIN(PointField, "driveline/PointField", name, offset, datatype, count);
@@ -105,7 +105,7 @@ inline Result<void> check_cloud(const PointCloud& cloud, std::size_t data_size) 
             return Error{"field '" + name + "' of the point cloud has the unknown datatype " + number(field.datatype) +
                          "; known are 1 (int8) to 8 (float64)"};
         }
-        const std::uint64_t end = field.offset + std::uint64_t{field.count} * size_of(*type);
+        const std::uint64_t end = field.offset + std::uint64_t{field.count == 0 ? 1 : field.count} * size_of(*type);
         if (end > cloud.point_step) {
             return Error{"field '" + name + "' of the point cloud ends at byte " + number(end) + " of a point of " +
                          number(cloud.point_step) + " bytes"};
@@ -133,8 +133,9 @@ class CloudView {
 public:
     /// Looks at a payload as a point cloud; fails if its numbers do not fit its data.
     [[nodiscard]] static Result<CloudView> from(plain::Ref<PointCloud> payload) {
-        const PointCloud head = payload.copy_head();
+        PointCloud head = payload.copy_head();
         if (auto checked = detail::check_cloud(head, payload.tail().size()); !checked) return std::move(checked).error();
+        for (PointField& field : std::span(head.fields).first(head.field_count)) field.count = field.count == 0 ? 1 : field.count;
         return CloudView(head, payload.tail());
     }
     [[nodiscard]] static Result<CloudView> from(std::span<const std::byte> payload) {
@@ -150,7 +151,7 @@ public:
     [[nodiscard]] Header header() && noexcept { return head_.header; }
     /// Number of points.
     [[nodiscard]] std::size_t size() const noexcept { return std::size_t{head_.width} * head_.height; }
-    /// What a point consists of, as long as this view lives. Names are zero-terminated and datatypes known.
+    /// What a point consists of, as long as this view lives. Names are zero-terminated, datatypes known, and counts at least 1.
     [[nodiscard]] std::span<const PointField> fields() const& noexcept { return std::span(head_.fields).first(head_.field_count); }
     std::span<const PointField> fields() && = delete;
     /// All bytes after the head; at least `row_step * height`.

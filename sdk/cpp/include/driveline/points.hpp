@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Typed spans over the points of a cloud, without copying. Point types of PCL fit as they are; PCL itself is not needed:
+/// Points of a cloud by their type: read from any layout, in place where the layouts agree, and written.
 ///
 /// ```cpp
-/// auto cloud = driveline::CloudView::from(payload);
-/// auto points = driveline::points<pcl::PointXYZ>(*cloud);     // or driveline::PointXyzi
-/// for (const pcl::PointXYZ& p : *points) { ... }
+/// auto points = driveline::points<driveline::PointXyzi>(sample.cloud());   // or pcl::PointXYZI, or a type of your own
+/// if (!points) return points.error();
+/// for (const auto& p : *points) { ... }
 /// ```
+///
+/// `driveline/point_fields.hpp` says what a point type is. PCL is not needed; whole PCL clouds: `driveline/pcl.hpp`.
 #pragma once
 
-#include <concepts>
+#include <array>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <vector>
 
 #include "driveline/point_cloud.hpp"
+#include "driveline/point_fields.hpp"
 
 namespace driveline {
 
@@ -38,101 +43,229 @@ struct PointXyzi {
     float x, y, z, intensity;
 };
 
-/// A point type with `float` members `x`, `y`, `z`, and `intensity` if it has one.
-template <class P>
-concept Point = std::is_trivially_copyable_v<P> && std::default_initializable<P> && requires(P p) {
-    { p.x } -> std::same_as<float&>;
-    { p.y } -> std::same_as<float&>;
-    { p.z } -> std::same_as<float&>;
+/// x, y, z in metres as `double`, for maps in world coordinates: 24 bytes.
+struct PointXyz64 {
+    double x, y, z;
 };
 
 namespace detail {
 
-struct FloatField {
-    std::string_view name;
-    std::uint32_t offset;
-};
-
-/// The fields of a point type and their offsets. Members may be those of base classes and anonymous unions, as in PCL,
-/// which offsetof does not know.
-template <Point P>
-std::span<const FloatField> point_fields() {
-    static const std::vector<FloatField> fields = [] {
-        const P point{};
-        const auto offset = [&point](const float& member) {
-            return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&member) - reinterpret_cast<std::uintptr_t>(&point));
-        };
-        std::vector<FloatField> list{{"x", offset(point.x)}, {"y", offset(point.y)}, {"z", offset(point.z)}};
-        if constexpr (requires(P p) {
-                          { p.intensity } -> std::same_as<float&>;
-                      }) {
-            list.push_back({"intensity", offset(point.intensity)});
-        }
-        return list;
-    }();
-    return fields;
+inline std::string describe(std::string_view name, std::optional<Datatype> type, std::uint32_t count, std::uint32_t offset) {
+    return "'" + std::string(name) + "' " + (type ? std::string(to_string(*type)) : "unknown") +
+           (count == 1 ? "" : "[" + std::to_string(count) + "]") + " at offset " + std::to_string(offset);
 }
 
 inline std::string describe(const PointField& field) {
-    const auto type = datatype_from_number(field.datatype);
-    return "'" + std::string(plain::fixed_text(field.name)) + "' " + (type ? std::string(to_string(*type)) : "unknown") +
-           (field.count == 1 ? "" : "[" + std::to_string(field.count) + "]") + " at offset " + std::to_string(field.offset);
+    return describe(plain::fixed_text(field.name), datatype_from_number(field.datatype), field.count, field.offset);
 }
 
-inline Error wrong_field(const CloudView& cloud, const FloatField& expected, const PointField* found) {
+/// `remedy`: empty, or what to do, after a semicolon.
+inline Error wrong_field(const CloudView& cloud, const PointMember& expected, const PointField* found, std::string_view remedy) {
     std::string all;
     for (const PointField& field : cloud.fields()) all += (all.empty() ? "" : ", ") + describe(field);
-    return Error{"the cloud's points are of another type: wanted is '" + std::string(expected.name) + "' float32 at offset " +
-                 std::to_string(expected.offset) + ", the cloud has " + (found ? describe(*found) : "no such field") +
-                 "; the cloud's fields are " + all};
+    return Error{"the cloud's points are of another type: wanted is " + describe(expected.name, expected.datatype, expected.count, expected.offset) +
+                 ", the cloud has " + (found ? describe(*found) : "no such field") + "; the cloud's fields are " + all + std::string(remedy)};
+}
+
+/// The cloud's field for a member, by name.
+inline const PointField* find_field(const CloudView& cloud, std::string_view name) {
+    for (const PointField& field : cloud.fields()) {
+        if (plain::fixed_text(field.name) == name) return &field;
+    }
+    for (const PointField& field : cloud.fields()) {
+        if (is_packed_colour(name) && is_packed_colour(plain::fixed_text(field.name))) return &field;
+    }
+    return nullptr;
+}
+
+/// Whether values of the field can be copied into the member.
+inline bool same_values(const PointMember& member, const PointField& field) {
+    const auto type = datatype_from_number(field.datatype);
+    if (!type || field.count != member.count) return false;
+    return *type == member.datatype || (is_packed_colour(member.name) && size_of(*type) == 4);
+}
+
+/// Whether the points follow each other without gaps at these distances.
+inline bool one_piece(const PointCloud& head, std::size_t size) {
+    return head.point_step == size && (head.height <= 1 || head.row_step == std::uint64_t{head.width} * size);
 }
 
 }  // namespace detail
 
-/// The points of a cloud, in place; valid as long as its payload. The cloud may have more fields than `P`, as long as its
-/// points are as large. Fails naming the field that differs, or if there are gaps between points or rows.
+/// The points of a cloud in place, as an array of `P`; valid as long as the cloud's payload. The cloud may have more fields
+/// than `P`. Fails naming the field that lies elsewhere or is of another type, or if points or rows are further apart than `P`
+/// is large; `points` reads such clouds.
 template <Point P>
-[[nodiscard]] Result<std::span<const P>> points(const CloudView& cloud) {
-    for (const detail::FloatField& expected : detail::point_fields<P>()) {
-        const PointField* found = nullptr;
-        for (const PointField& field : cloud.fields()) {
-            if (plain::fixed_text(field.name) == expected.name) {
-                found = &field;
-                break;
-            }
-        }
-        if (!found || found->offset != expected.offset || found->datatype != static_cast<std::uint32_t>(Datatype::float32) ||
-            found->count != 1) {
-            return detail::wrong_field(cloud, expected, found);
+[[nodiscard]] Result<std::span<const P>> point_span(const CloudView& cloud) {
+    const auto& members = detail::point_fields<P>();
+    if (!members) return members.error();
+    for (const detail::PointMember& expected : *members) {
+        const PointField* found = detail::find_field(cloud, expected.name);
+        if (!found || found->offset != expected.offset || !detail::same_values(expected, *found)) {
+            return detail::wrong_field(cloud, expected, found, "; points<P>() reads fields at other offsets");
         }
     }
     const PointCloud& head = cloud.head();
-    const bool one_piece = head.height <= 1 || head.row_step == std::uint64_t{head.width} * sizeof(P);
-    if (head.point_step != sizeof(P) || !one_piece) {
+    if (!detail::one_piece(head, sizeof(P))) {
         return Error{"the cloud's points are no array of points of " + std::to_string(sizeof(P)) + " bytes: they are " +
-                     std::to_string(head.point_step) + " bytes apart, and its rows " + std::to_string(head.row_step) + " bytes"};
+                     std::to_string(head.point_step) + " bytes apart, and its rows " + std::to_string(head.row_step) +
+                     " bytes; points<P>() reads them"};
     }
     const auto* first = cloud.data().data();
     if (reinterpret_cast<std::uintptr_t>(first) % alignof(P) != 0) {
-        return Error{"the cloud's points lie at an address that is no multiple of " + std::to_string(alignof(P))};
+        return Error{"the cloud's points lie at an address that is no multiple of " + std::to_string(alignof(P)) + "; points<P>() reads them"};
     }
     return std::span<const P>(reinterpret_cast<const P*>(first), cloud.size());
 }
 
-/// A point cloud under construction, of points of type `P`. Valid as long as the payload.
+/// The points of a cloud of any layout: each is put together when it is asked for, field by field, by name. Valid as long as the
+/// cloud's payload. Members of `P` that are no fields have the values of a `P{}`. Reading allocates nothing.
+template <Point P>
+class Points {
+public:
+    /// Fails naming the field that the cloud lacks or has as another type; values are not converted.
+    [[nodiscard]] static Result<Points> from(const CloudView& cloud) {
+        const auto& members = detail::point_fields<P>();
+        if (!members) return members.error();
+        Points points;
+        for (const detail::PointMember& expected : *members) {
+            const PointField* found = detail::find_field(cloud, expected.name);
+            if (!found || !detail::same_values(expected, *found)) return detail::wrong_field(cloud, expected, found, "");
+            points.add(*found, expected);
+        }
+        const PointCloud& head = cloud.head();
+        points.first_ = cloud.data().data();
+        points.width_ = head.width;
+        points.size_ = cloud.size();
+        points.point_step_ = head.point_step;
+        points.row_step_ = head.row_step;
+        return points;
+    }
+
+    /// Number of points.
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+    /// Points in a row.
+    [[nodiscard]] std::size_t width() const noexcept { return width_; }
+
+    /// Point number `index`, row by row; only below `size()`.
+    [[nodiscard]] P operator[](std::size_t index) const noexcept {
+        const std::size_t row = index / width_;
+        return read(first_ + row * row_step_ + (index - row * width_) * point_step_);
+    }
+    /// The point of a grid; only below the cloud's height and width.
+    [[nodiscard]] P at(std::size_t row, std::size_t column) const noexcept { return read(first_ + row * row_step_ + column * point_step_); }
+
+    class Iterator {
+    public:
+        using value_type = P;
+        using difference_type = std::ptrdiff_t;
+        using reference = P;
+        using iterator_concept = std::random_access_iterator_tag;
+        using iterator_category = std::input_iterator_tag;
+
+        Iterator() noexcept = default;
+        [[nodiscard]] P operator*() const noexcept { return (*points_)[index_]; }
+        [[nodiscard]] P operator[](difference_type n) const noexcept { return *(*this + n); }
+        Iterator& operator++() noexcept { return *this += 1; }
+        Iterator operator++(int) noexcept { return std::exchange(*this, *this + 1); }
+        Iterator& operator--() noexcept { return *this -= 1; }
+        Iterator operator--(int) noexcept { return std::exchange(*this, *this - 1); }
+        Iterator& operator+=(difference_type n) noexcept {
+            index_ = static_cast<std::size_t>(static_cast<difference_type>(index_) + n);
+            return *this;
+        }
+        Iterator& operator-=(difference_type n) noexcept { return *this += -n; }
+        [[nodiscard]] friend Iterator operator+(Iterator i, difference_type n) noexcept { return i += n; }
+        [[nodiscard]] friend Iterator operator+(difference_type n, Iterator i) noexcept { return i += n; }
+        [[nodiscard]] friend Iterator operator-(Iterator i, difference_type n) noexcept { return i -= n; }
+        [[nodiscard]] friend difference_type operator-(const Iterator& a, const Iterator& b) noexcept {
+            return static_cast<difference_type>(a.index_) - static_cast<difference_type>(b.index_);
+        }
+        [[nodiscard]] friend bool operator==(const Iterator& a, const Iterator& b) noexcept { return a.index_ == b.index_; }
+        [[nodiscard]] friend auto operator<=>(const Iterator& a, const Iterator& b) noexcept { return a.index_ <=> b.index_; }
+
+    private:
+        friend class Points;
+        Iterator(const Points* points, std::size_t index) noexcept : points_(points), index_(index) {}
+
+        const Points* points_ = nullptr;
+        std::size_t index_ = 0;
+    };
+
+    /// Iterators are valid as long as this view.
+    [[nodiscard]] Iterator begin() const noexcept { return {this, 0}; }
+    [[nodiscard]] Iterator end() const noexcept { return {this, size_}; }
+
+private:
+    struct Piece {
+        std::size_t from, to, size;
+    };
+
+    Points() noexcept = default;
+
+    /// Neighbours that stay neighbours are copied together. At most as many pieces as a cloud has fields.
+    void add(const PointField& field, const detail::PointMember& member) noexcept {
+        const std::size_t size = member.end() - member.offset;
+        if (piece_count_ > 0) {
+            Piece& last = pieces_[piece_count_ - 1];
+            if (last.from + last.size == field.offset && last.to + last.size == member.offset) {
+                last.size += size;
+                return;
+            }
+        }
+        pieces_[piece_count_++] = {field.offset, member.offset, size};
+    }
+
+    [[nodiscard]] P read(const std::uint8_t* from) const noexcept {
+        P point{};
+        auto* to = reinterpret_cast<std::byte*>(&point);
+        for (const Piece& piece : std::span(pieces_).first(piece_count_)) std::memcpy(to + piece.to, from + piece.from, piece.size);
+        return point;
+    }
+
+    const std::uint8_t* first_ = nullptr;
+    std::size_t width_ = 0;
+    std::size_t size_ = 0;
+    std::size_t point_step_ = 0;
+    std::size_t row_step_ = 0;
+    std::array<Piece, max_point_fields> pieces_{};
+    std::size_t piece_count_ = 0;
+};
+
+/// The points of a cloud as values of type `P`, whatever lies between them: see `Points`.
+template <Point P>
+[[nodiscard]] Result<Points<P>> points(const CloudView& cloud) {
+    return Points<P>::from(cloud);
+}
+
+/// A point cloud under construction, of points of type `P`, without gaps between them. Valid as long as the payload.
+///
+/// ```cpp
+/// auto loan = output_.loan(count * sizeof(Point));
+/// if (!loan) return loan.error();
+/// auto cloud = driveline::CloudMut<Point>::from(loan->bytes(), header, count);
+/// if (!cloud) return cloud.error();
+/// std::ranges::copy(points, cloud->points().begin());
+/// return output_.publish(std::move(*loan));
+/// ```
 template <Point P>
 class CloudMut {
 public:
-    /// Length of the payload of `count` points, in bytes: what to loan.
+    /// Length of the payload of `count` points, in bytes: what to loan from a publisher of bytes. `Output<PointCloud>::loan` takes
+    /// `count * sizeof(P)`.
     [[nodiscard]] static Result<std::size_t> payload_size(std::size_t count) {
         const bool fits = count <= SIZE_MAX / sizeof(P);
         return plain::payload_size<PointCloud>(fits ? count * sizeof(P) : SIZE_MAX);
     }
 
     /// Writes the head of a cloud of `height` rows of `width` points into a payload of at least `payload_size`. The points
-    /// keep what was there; `is_dense` is 0.
+    /// keep what was there; `is_dense` is 0. Fails if the payload is too short, or the point type has bytes that no field
+    /// explains.
     [[nodiscard]] static Result<CloudMut> from(plain::Mut<PointCloud> payload, const Header& header, std::uint32_t width,
                                                std::uint32_t height = 1) {
+        const auto& members = detail::point_fields<P>();
+        if (!members) return members.error();
         PointCloud head{};
         head.header = header;
         head.height = height;
@@ -140,12 +273,12 @@ public:
         head.point_step = sizeof(P);
         // Rows of more than 4 GiB come out too short here and are refused as such.
         head.row_step = static_cast<std::uint32_t>(std::uint64_t{width} * sizeof(P));
-        for (const detail::FloatField& field : detail::point_fields<P>()) {
+        for (const detail::PointMember& field : *members) {
             PointField& entry = head.fields[head.field_count++];
             if (auto set = plain::set_fixed_text(entry.name, field.name); !set) return std::move(set).error();
             entry.offset = field.offset;
-            entry.datatype = static_cast<std::uint32_t>(Datatype::float32);
-            entry.count = 1;
+            entry.datatype = static_cast<std::uint32_t>(field.datatype);
+            entry.count = field.count;
         }
         if (auto checked = detail::check_cloud(head, payload.tail().size()); !checked) return std::move(checked).error();
         if (reinterpret_cast<std::uintptr_t>(payload.tail().data()) % alignof(P) != 0) {

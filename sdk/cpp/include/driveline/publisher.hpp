@@ -250,7 +250,7 @@ public:
     }
     /// Plain types without a trailing array: copies `value` into a loan and publishes it.
     Result<std::uint64_t> publish(const T& value) const
-        requires(plain::Type<T> && !plain::has_tail<T>)
+        requires plain::Tailless<T>
     {
         auto made = loan();
         if (!made) return std::move(made).error();

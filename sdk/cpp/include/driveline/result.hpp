@@ -15,6 +15,10 @@
 #include <utility>
 #include <variant>
 
+#ifndef __cpp_exceptions
+#error "Driveline's C++ headers need exceptions: compile without -fno-exceptions, or use the C interface in driveline/driveline.h"
+#endif
+
 namespace driveline {
 
 /// What went wrong, and what to do about it.

@@ -157,7 +157,7 @@ public:
     }
     /// Plain types without a trailing array: sends a copy of `request`.
     [[nodiscard]] Result<Sample<Response>> call(const Request& request, std::chrono::nanoseconds timeout)
-        requires(plain::Type<Request> && !plain::has_tail<Request>)
+        requires plain::Tailless<Request>
     {
         auto made = loan();
         if (!made) return std::move(made).error();
@@ -250,7 +250,7 @@ public:
     }
     /// Plain types without a trailing array: answers with a copy of `response`.
     Result<void> send(const Response& response)
-        requires(plain::Type<Response> && !plain::has_tail<Response>)
+        requires plain::Tailless<Response>
     {
         auto made = loan();
         if (!made) return std::move(made).error();

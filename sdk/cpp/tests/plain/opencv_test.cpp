@@ -19,7 +19,8 @@ struct alignas(64) Payload {
 
 TEST(OpenCv, MatricesLieOverTheImage) {
     Payload memory;
-    for (const auto encoding : {Encoding::bgr8, Encoding::rgb8, Encoding::mono8, Encoding::yuv422}) {
+    for (std::uint32_t n = 1; n <= driveline::encoding_count; ++n) {
+        const auto encoding = driveline::encoding_from_number(n).value();
         const auto payload = std::span(memory.bytes).first(driveline::image_payload_size(8, 4, encoding).value());
         const auto image = ImageMut::from(payload, Header{}, 8, 4, encoding).value();
         cv::Mat drawing = driveline::view(image);
@@ -30,7 +31,9 @@ TEST(OpenCv, MatricesLieOverTheImage) {
         const auto seen = driveline::view(sample);
         EXPECT_EQ(static_cast<const void*>(seen->data), memory.bytes + 128) << "nothing was copied";
         EXPECT_EQ(seen->elemSize(), driveline::bytes_per_pixel(encoding));
-        EXPECT_EQ(cv::countNonZero(seen->reshape(1) != 9), 0);
+        EXPECT_EQ(seen->elemSize1(), driveline::bytes_per_channel(encoding));
+        EXPECT_EQ(seen->rows, encoding == Encoding::nv12 || encoding == Encoding::nv21 ? 6 : 4);
+        EXPECT_EQ(cv::countNonZero(seen->reshape(1) != 9), 0) << driveline::to_string(encoding);
     }
 }
 
@@ -61,7 +64,24 @@ TEST(OpenCv, OnlyMatricesThatFitAreCopied) {
     const auto wrong = driveline::copy(cv::Mat(4, 7, CV_8UC3), image);
     ASSERT_FALSE(wrong);
     EXPECT_NE(wrong.error().message.find("7 x 4"), std::string::npos);
-    EXPECT_FALSE(driveline::copy(cv::Mat(4, 8, CV_8UC1), image).has_value());
+    const auto type = driveline::copy(cv::Mat(4, 8, CV_16UC3), image);
+    ASSERT_FALSE(type);
+    EXPECT_NE(type.error().message.find("8 x 4 elements of 16UC3 does not fit an image of 8 x 4 bgr8 pixels (8 x 4 of 8UC3)"), std::string::npos)
+        << type.error().message;
+}
+
+TEST(OpenCv, MatricesThatAreNoImageAreNamedAsInRos) {
+    const auto refused = [](const cv::Mat& mat, Encoding encoding, const char* words) {
+        const auto size = driveline::image_payload_size(mat, encoding);
+        ASSERT_FALSE(size.has_value());
+        EXPECT_NE(size.error().message.find(words), std::string::npos) << size.error().message;
+    };
+    refused(cv::Mat(4, 8, CV_32FC3), Encoding::bgr8, "a matrix of 32FC3 holds no bgr8 pixels, which are 8UC3");
+    refused(cv::Mat(4, 8, CV_8SC1), Encoding::mono8, "a matrix of 8SC1 holds no mono8 pixels");
+    refused(cv::Mat(4, 8, CV_8UC1), Encoding::nv12, "a matrix of 4 rows is no nv12 image");
+    const int sizes[3] = {3, 4, 5};
+    refused(cv::Mat(3, sizes, CV_8UC1), Encoding::mono8, "a matrix of 3 dimensions (3 x 4 x 5) is no image");
+    EXPECT_EQ(driveline::image_payload_size(cv::Mat(6, 8, CV_8UC1), Encoding::nv12).value(), 128u + 48u);
 }
 
 }  // namespace

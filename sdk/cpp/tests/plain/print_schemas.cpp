@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iostream>
 
+#include "driveline/compressed_image.hpp"
 #include "driveline/imu.hpp"
 #include "driveline/image.hpp"
 #include "driveline/msgs/detections_2d.pb.h"
@@ -78,6 +79,7 @@ void protobuf() {
 int main() {
     plain<driveline::Header>();
     plain<driveline::Image>();
+    plain<driveline::CompressedImage>();
     plain<driveline::Imu>();
     plain<driveline::PointField>();
     plain<driveline::PointCloud>();

@@ -5,8 +5,11 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
+
+#include <opencv2/core.hpp>
 
 #include <driveline/opencv.hpp>
 #include <driveline/protobuf.hpp>
@@ -101,6 +104,43 @@ TEST_P(AtReach, ImageIsDrawnIntoTheLoanAndLookedAtInPlace) {
     EXPECT_EQ(sample.origin(0).value().source_oldest, driveline::from_ns(123));
     if (GetParam() == Reach::process) {
         EXPECT_EQ(seen->data, drawn) << "the pixels were copied";
+    }
+}
+
+TEST_P(AtReach, MatricesArriveBitForBitInTheirUsualEncoding) {
+    using driveline::Encoding;
+    auto link = test::Link<Image>::make(domain_, options());
+    const auto arrives = [&](const cv::Mat& sent, Encoding encoding, const auto& published) {
+        ASSERT_TRUE(published.has_value()) << published.error().message;
+        const auto sample = link.receive();
+        EXPECT_EQ(sample.image().encoding(), encoding);
+        const auto seen = sample.mat();
+        ASSERT_EQ(seen->size(), sent.size());
+        EXPECT_EQ(cv::norm(*seen, sent, cv::NORM_INF), 0);
+    };
+    const auto made = [](int type) {
+        cv::Mat mat(6, 8, type);
+        cv::randu(mat, 0, 200);
+        return mat;
+    };
+    for (const auto& [type, encoding] : {std::pair{CV_8UC1, Encoding::mono8}, {CV_8UC2, Encoding::type_8UC2}, {CV_8UC3, Encoding::bgr8},
+                                         {CV_8UC4, Encoding::bgra8}, {CV_16UC1, Encoding::type_16UC1}, {CV_32FC1, Encoding::type_32FC1}}) {
+        const cv::Mat mat = made(type);
+        arrives(mat, encoding, driveline::publish(link.publisher, mat));
+    }
+    const cv::Mat two = made(CV_8UC2);
+    arrives(two, Encoding::yuyv, driveline::publish(link.publisher, two, Encoding::yuyv));
+    const cv::Mat planes = made(CV_8UC1);
+    arrives(planes, Encoding::nv12, driveline::publish(link.publisher, planes, Encoding::nv12));
+    EXPECT_EQ(planes.rows, 6) << "of an image of 4 rows of pixels";
+
+    const int sizes[3] = {3, 4, 5};
+    for (const auto& [mat, words] : {std::pair{made(CV_32FC3), "a matrix of 32FC3 is no image"}, {made(CV_8SC1), "a matrix of 8SC1 is no image"},
+                                     {made(CV_64FC1), "a matrix of 64FC1 is no image"},
+                                     {cv::Mat(3, sizes, CV_8UC1), "a matrix of 3 dimensions (3 x 4 x 5) is no image"}}) {
+        const auto refused = driveline::publish(link.publisher, mat);
+        ASSERT_FALSE(refused.has_value()) << words;
+        EXPECT_NE(refused.error().message.find(words), std::string::npos) << refused.error().message;
     }
 }
 

@@ -2,6 +2,10 @@
 // Two processes.
 #include <algorithm>
 #include <optional>
+#include <utility>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -86,6 +90,39 @@ TEST(TwoProcesses, APublisherThatDiesLeavesItsLastSampleAndIsReplaced) {
     const auto sample = subscription.receive(test::patience).value();
     ASSERT_TRUE(sample) << "the new publisher was not found";
     EXPECT_LT((*sample)->header.frame_index + 1, 1'000'000u);
+}
+
+/// Ends a child of `fork` with what `look` returns, and says how it ended: its code, or minus the signal.
+template <class Look>
+int in_child(Look look) {
+    const pid_t pid = fork();
+    // Nothing of the test harness runs in the child.
+    if (pid == 0) _exit(look());
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(AForkedChild, ReadsZerosWhereItsParentHoldsSamplesAndLoans) {
+    test::Domain domain;
+    auto link = test::Link<Image>::make(domain, {.reach = driveline::Reach::host, .max_payload = 4096});
+    auto loan = link.publisher.loan(4, 2, driveline::Encoding::mono8).value();
+    std::ranges::fill(loan.image().data(), std::uint8_t{7});
+    link.publisher.publish(std::move(loan)).value();
+    auto next = link.publisher.loan(4, 2, driveline::Encoding::mono8).value();
+    std::optional<driveline::Sample<Image>> sample(link.receive());
+    const int code = in_child([&] {
+        const bool zeros = std::ranges::all_of(sample->tail(), [](auto pixel) { return pixel == 0; }) && sample->image().row(1)[0] == 0;
+        next.image().data()[0] = 9;
+        if (link.publisher.publish(std::move(next))) return 2;
+        if (sample->clone().has_value() || link.subscription.latest().has_value()) return 3;
+        sample.reset();
+        return zeros ? 0 : 4;
+    });
+    EXPECT_EQ(code, 0) << "2: published there, 3: read there, 4: no zeros, negative: ended by that signal";
+    // The parent has lost nothing.
+    EXPECT_EQ(sample->tail()[0], 7);
+    ASSERT_TRUE(link.publisher.publish(std::move(next)));
 }
 
 }  // namespace

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles the C++ headers with each supported compiler, warnings as errors, as users do who do not treat them as system headers.
+
+Each compiler gets one file that includes all headers and `sdk/cpp/tests/compilers/uses.cpp`, which uses their templates. The headers are
+also compiled without exceptions and without RTTI, where their first error must say what they need. Nothing is linked.
+
+Usage: check_headers.py [COMPILER...]    all supported ones unless given.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = ROOT / "sdk/cpp/include"
+USES = ROOT / "sdk/cpp/tests/compilers/uses.cpp"
+# Each with the other names that it may go by. Debian's packages: tools/packages/demo.txt and compilers.txt.
+COMPILERS = {"g++-12": ("g++",), "clang++-14": (), "clang++-16": ()}
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+# Of what a compiler writes, the most that is shown, in characters.
+MAX_TEXT = 4000
+# Flags that take away what the headers need, and words of the first error, which says so.
+REFUSED = {
+    "-fno-exceptions": "Driveline's C++ headers need exceptions",
+    "-fno-rtti": "Driveline's C++ headers need RTTI",
+}
+
+
+def everything():
+    """A source file of all headers and of what uses them."""
+    headers = sorted(path.relative_to(INCLUDE) for path in INCLUDE.glob("driveline/*.hpp"))
+    return "".join(f'#include "{header}"\n' for header in headers) + f'#include "{USES}"\n'
+
+
+def compiled(compiler, source, flags):
+    """Compiles a text as a source file; returns (whether that succeeded, what the compiler wrote)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "headers.cpp"
+        path.write_text(source)
+        command = [compiler, "-std=c++20", "-fsyntax-only", f"-I{INCLUDE}", "-isystem/usr/include/opencv4", *flags, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode == 0, (done.stdout + done.stderr)[:MAX_TEXT]
+
+
+def problems(compiler):
+    """What this compiler finds wrong, as texts."""
+    succeeded, text = compiled(compiler, everything(), WARNINGS)
+    if not succeeded:
+        yield f"{compiler} {' '.join(WARNINGS)} refuses the headers:\n{text}"
+    for flag, words in REFUSED.items():
+        succeeded, text = compiled(compiler, '#include "driveline/driveline.hpp"\n', [flag])
+        errors = [line for line in text.splitlines() if "error" in line]
+        if succeeded or words not in (errors or [""])[0]:
+            yield f"{compiler} {flag}: the first error must say '{words}':\n{text}"
+
+
+def main(arguments):
+    failed = tested = 0
+    for name in arguments or COMPILERS:
+        found = next(filter(shutil.which, (name, *COMPILERS.get(name, ()))), None)
+        if found is None:
+            print(f"SKIPPED: headers with {name}: it is not installed; `tools/setup.sh test` installs it where the distribution has it")
+            continue
+        tested += 1
+        for text in problems(found):
+            failed += 1
+            print(f"error: {text}")
+    if tested == 0:
+        print("error: none of the supported compilers is installed; run `tools/setup.sh test`")
+    return 1 if failed or tested == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
