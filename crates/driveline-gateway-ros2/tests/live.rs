@@ -72,9 +72,9 @@ fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
     assert!(report.from_ros[0].dropped.is_empty(), "{report:?}");
 }
 
-/// The camera of the issue, for as long as a test may take: how fast it goes is the machine's, and what becomes of each image is not.
+/// How fast it goes is the machine's, and what becomes of each image is not.
 #[test]
-fn a_camera_of_4_mib_at_50_hz_towards_ros_2_adds_up() {
+fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     const COUNT: usize = 150;
     let qos = reliable(4);
     let rig = Rig::new(28, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
@@ -89,20 +89,6 @@ fn a_camera_of_4_mib_at_50_hz_towards_ros_2_adds_up() {
         std::thread::sleep(Duration::from_millis(5));
         !peer.samples().is_empty()
     });
-    let mut due = Instant::now();
-    for n in 0..COUNT {
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        due += PERIOD;
-        publish_image(&mut publisher, BIG as u32, b'a' + (n % 26) as u8);
-        sent += 1;
-    }
-    let figures = || {
-        let of = rig.report().to_ros.remove(0);
-        (of.carried, of.dropped.values().sum::<u64>(), of.replaced)
-    };
-    eventually("each was carried or is counted", || figures().0 + figures().1 >= sent);
-    let (carried, dropped, replaced) = figures();
-    assert_eq!(carried + dropped, sent);
     let sums: Vec<_> = (0..26).map(|n| sum(&vec![b'a' + n; BIG])).collect();
     // Numbers of the images that came; each of them whole, once and in order.
     let numbers = |peer: &mut rig::Peer| {
@@ -114,9 +100,20 @@ fn a_camera_of_4_mib_at_50_hz_towards_ros_2_adds_up() {
         });
         numbers.collect::<Vec<_>>()
     };
-    eventually("the last one, which nothing replaces", || numbers(&mut peer).last() == Some(&(COUNT - 1)));
-    let lost = (COUNT - numbers(&mut peer).len()) as u64;
-    assert!(lost <= dropped + replaced, "{lost} lost, {dropped} dropped, {replaced} replaced before they were acknowledged");
+    for n in 0..COUNT {
+        publish_image(&mut publisher, BIG as u32, b'a' + (n % 26) as u8);
+        sent += 1;
+        // Fewer on their way than each end keeps: none may be replaced.
+        eventually("the image before the last few", || numbers(&mut peer).len() + 2 > n);
+    }
+    let figures = || {
+        let of = rig.report().to_ros.remove(0);
+        (of.carried, of.dropped.values().sum::<u64>())
+    };
+    eventually("each is counted", || figures().0 + figures().1 >= sent);
+    let (carried, dropped) = figures();
+    assert_eq!(carried + dropped, sent);
+    eventually("all have come", || numbers(&mut peer).len() == COUNT);
 }
 
 /// As above, the other way.
