@@ -234,6 +234,8 @@ pub(crate) struct TopicSeries {
     newest: u64,
     /// When that process was started, if it is not the first.
     restarted: MonotonicNs,
+    /// What processes have published that were replaced.
+    ended: u64,
     /// The publishers' own counters, where they were given, by component and output.
     publishers: BTreeMap<(String, String), PublisherSeries>,
     /// Whether samples that readers saw were their own origin, and whether some descended from others.
@@ -343,14 +345,20 @@ impl Collector {
 
     /// A stage's process was started again at `now`: what it publishes counts on top of what its predecessor did.
     pub(crate) fn publishers_restart(&mut self, stage: &str, now: MonotonicNs) {
-        for topic in self.topics.values_mut() {
-            let single = topic.publishers.len() == 1;
-            for (_, publisher) in topic.publishers.iter_mut().filter(|((of, _), _)| of == stage) {
-                // Its last counter is up to a second old; sequence numbers that were seen prove more.
-                let proven = if single { std::mem::take(&mut topic.newest) } else { 0 };
-                publisher.before_restart = publisher.before_restart.saturating_add(publisher.since.max(proven));
-                (publisher.since, topic.restarted) = (0, now);
+        let stages = &self.facts.stages;
+        let publishes = |s: &StageFacts, id: TopicId| s.outputs.iter().any(|o| o.id() == id);
+        for (id, topic) in &mut self.topics {
+            let own = stages.iter().any(|s| s.name == stage && publishes(s, *id));
+            let mut counted = topic.publishers.iter_mut().filter(|((of, _), _)| of == stage).map(|(_, p)| p).peekable();
+            if !own && counted.peek().is_none() {
+                continue;
             }
+            // Its last counter is up to a second old, if it gave any; sequence numbers that were seen prove more.
+            let since = counted.fold(0u64, |sum, p| sum.saturating_add(std::mem::take(&mut p.since)));
+            let single = stages.iter().filter(|s| publishes(s, *id)).count() <= 1 && topic.publishers.len() <= 1;
+            let proven = if single { std::mem::take(&mut topic.newest) } else { 0 };
+            topic.ended = topic.ended.saturating_add(since.max(proven));
+            topic.restarted = now;
         }
     }
 
@@ -452,11 +460,11 @@ impl Collector {
     /// published from outside there is what its readers heard of, received or missed: what was published before this run heard of it is no part of it, and a
     /// publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
-        if !topic.publishers.is_empty() {
-            let before = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.before_restart));
+        if !topic.publishers.is_empty() || topic.ended > 0 {
+            let before = topic.publishers.values().fold(topic.ended, |sum, p| sum.saturating_add(p.before_restart));
             let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
             // Several publishers have sequences of their own, of which the newest number says little.
-            let single = topic.publishers.len() == 1;
+            let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
             return before.saturating_add(since).max(proven);
         }
@@ -509,20 +517,27 @@ impl InputSeries {
     /// The process that counted has ended: its successor begins anew. Its last counters are up to a second old, its callbacks
     /// are not; what it had not read is found from what was published.
     pub(crate) fn bank(&mut self) {
-        let Some(counted) = self.counted.take() else { return };
-        let (received, missed) = (self.received - self.banked.0, self.missed.saturating_sub(self.banked.1));
+        self.before_restart = self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });
+        self.counted = None;
         self.banked = (self.received, self.missed);
-        let missed = if counted.superseded > 0 { counted.missed } else { counted.missed.max(missed) };
-        let ended = InputCounters { received: counted.received.max(received), missed, not_read: 0, ..counted };
-        self.before_restart = self.before_restart.and(ended);
     }
 
-    /// Counters of the transport, or what callbacks saw where it gave none.
-    pub(crate) fn counters(&self) -> InputCounters {
-        if self.counted.is_none() && self.before_restart == InputCounters::default() {
-            return InputCounters { received: self.received, missed: self.missed, ..InputCounters::default() };
+    /// Counters of the newest process: the transport's, and what callbacks prove beyond them.
+    fn since_restart(&self) -> InputCounters {
+        let seen = (self.received.saturating_sub(self.banked.0), self.missed.saturating_sub(self.banked.1));
+        let Some(counted) = self.counted else {
+            return InputCounters { received: seen.0, missed: seen.1, ..InputCounters::default() };
+        };
+        if self.banked == (0, 0) && self.before_restart == InputCounters::default() && counted.received >= seen.0 {
+            return counted;
         }
-        self.before_restart.and(self.counted.unwrap_or_default())
+        let missed = if counted.superseded > 0 { counted.missed } else { counted.missed.max(seen.1) };
+        InputCounters { received: counted.received.max(seen.0), missed, ..counted }
+    }
+
+    /// Counters over all processes: the transport's, or what callbacks saw where it gave none.
+    pub(crate) fn counters(&self) -> InputCounters {
+        self.before_restart.and(self.since_restart())
     }
 
     /// Counts a sample once, however often callbacks look at it again.

@@ -153,8 +153,9 @@ impl Collector {
 
     /// The module of the newest fault is ready again, `after_ms` after its end.
     pub fn recovered(&mut self, module: &str, after_ms: f64) {
+        // Later restarts, together with another module, are not of this fault.
         if let Some(open) = self.faults.newest(module) {
-            open.fault.ready_after_ms = Some(after_ms);
+            open.fault.ready_after_ms.get_or_insert(after_ms);
         }
     }
 

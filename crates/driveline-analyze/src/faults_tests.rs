@@ -102,3 +102,49 @@ fn faults_beyond_the_limit_are_counted() {
     assert_eq!(summary.faults.len(), MAX_FAULTS);
     assert!(summary.notes.iter().any(|n| n.starts_with("2 more faults are not listed")), "{:?}", summary.notes);
 }
+
+/// A process that ends within its first second has given no counters.
+#[test]
+fn a_process_that_gave_no_counters_is_counted_by_what_callbacks_saw() {
+    let mut run = run();
+    let (camera, lane) = (["camera".to_owned()], ["lane".to_owned()]);
+    let published = |published| Record::Output {
+        component: "camera".into(),
+        output: "out".into(),
+        topic: topic("image").id(),
+        published,
+        deadlines_missed: 0,
+    };
+    let received = |received| Record::Input {
+        component: "lane".into(),
+        input: "in".into(),
+        topic: topic("image").id(),
+        stats: InputCounters { received, ..InputCounters::default() },
+    };
+    for sequence in 1..=7 {
+        call(&mut run, "lane", "image", sequence, 10 * sequence);
+    }
+    run.process_started(&camera, MonotonicNs(75_000_000));
+    run.process_started(&lane, MonotonicNs(75_000_000));
+    for sequence in 1..=3 {
+        call(&mut run, "lane", "image", sequence, 100 + 10 * sequence);
+    }
+    let counts = |run: &Collector| {
+        let summary = run.summary();
+        let lane = summary.subscriptions.iter().find(|s| s.stage == "lane").expect("it counted");
+        (summary.published["image"], lane.received)
+    };
+    assert_eq!(counts(&run), (10, 10));
+    run.take("sensing", &published(5));
+    run.take("perception", &received(5));
+    assert_eq!(counts(&run), (12, 12));
+}
+
+#[test]
+fn a_restart_together_with_another_module_is_not_the_recovery_of_an_older_fault() {
+    let mut run = run();
+    run.fault("perception", &["lane".to_owned()], 42, "ended".into(), MonotonicNs(1));
+    run.recovered("perception", 20.0);
+    run.recovered("perception", 500.0);
+    assert_eq!(run.summary().faults[0].ready_after_ms, Some(20.0));
+}
