@@ -27,7 +27,7 @@ use driveline_bench::observations::{Observations, Point, Quantity};
 use driveline_runtime::account::Record;
 use driveline_runtime::component::ComponentLibrary;
 use driveline_runtime::descriptor::ComponentClass;
-use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, load};
+use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, OnExhausted, load};
 use driveline_runtime::launch::{End, Event, Interrupt, Interrupter, LaunchOptions, Sink, Stream, run};
 use plan::Plan;
 use schemars::JsonSchema;
@@ -103,9 +103,11 @@ impl Experiment for Chain {
         let text = plan::text(&plan.graph(self, unit, &library, &account))?;
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let loaded = load(&file, &LoadOptions::new(&classes));
-        let Some(graph) = loaded.graph else {
+        let Some(mut graph) = loaded.graph else {
             bail!("the graph that was made for this run has errors: {}", loaded.diagnostics.render(Colour::No));
         };
+        // A chain without one of its modules measures something else.
+        graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
         let options = LaunchOptions {
             // What is not matched by then makes the run one that does not count.
             matched_within: Duration::from_secs(60),
