@@ -732,6 +732,8 @@ fn the_graph_in_the_documentation_is_valid() {
 
 #[path = "network_tests.rs"]
 mod network;
+#[path = "payload_tests.rs"]
+mod payload;
 #[path = "ros2_tests.rs"]
 mod ros2;
 

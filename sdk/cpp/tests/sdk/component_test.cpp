@@ -94,6 +94,17 @@ TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
     EXPECT_EQ(run.count("component 'lane' failed: Lane: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
 }
 
+TEST(Components, ThatThrowNothingReadableAreReportedAndStayInService) {
+    const auto run = run_graph("      odd:\n" + library + "        class: Odd\n");
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("Odd: timer threw char const*: (null)"), 1u) << run.output;
+    EXPECT_EQ(run.count("Odd: timer threw decltype(nullptr): (null)"), 1u) << run.output;
+    EXPECT_EQ(run.count("WithoutText: (null)"), 1u) << run.output;
+    EXPECT_EQ(run.count("Odd: timer failed: cut\\0off"), 1u) << run.output;
+    EXPECT_EQ(run.count("left\uFFFDrightzero\\0byte"), 1u) << run.output;
+    EXPECT_EQ(run.count("\u202e"), 0u) << "nothing turns the line around";
+}
+
 TEST(Components, ConversionsAreCommunicationAndNotComputation) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";
