@@ -168,7 +168,7 @@ const LONGEST_TEXT: usize = 8 * 1024;
 
 impl Record {
     /// With the beginning of its text, and how long that was.
-    fn shortened(mut self) -> Self {
+    pub(crate) fn shortened(mut self) -> Self {
         if let Self::Failure { text, .. } | Self::Failed { text, .. } | Self::Refused { text, .. } | Self::Fact { text, .. } = &mut self
             && text.len() > LONGEST_TEXT
         {
