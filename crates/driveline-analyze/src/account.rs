@@ -3,7 +3,7 @@
 
 use crate::collector::{Collector, StageInput, StageRecord};
 use crate::deadlines::{Deadlines, PortEnd};
-use driveline_runtime::account::{CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record};
+use driveline_runtime::account::{Call, CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record};
 use driveline_types::{MonotonicNs, SampleHeader};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,9 @@ const MAX_FACTS: usize = 100;
 
 /// Most ends of services that are kept: far above any graph.
 const MAX_SERVICES: usize = 4_000;
+
+/// Most calls in flight that are kept: far above any graph.
+const MAX_IN_CALL: usize = 2_000;
 
 /// What is known besides the callbacks themselves.
 #[derive(Debug, Default)]
@@ -41,6 +44,8 @@ pub(crate) struct Accounts {
     pub(crate) deadlines: Deadlines,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
+    /// Calls that were reported as long, or that a process ended in, and of which no end is known: by component, where in it.
+    pub(crate) in_call: BTreeMap<String, String>,
     /// The first failures, told for people.
     pub(crate) failures: Vec<String>,
 }
@@ -85,6 +90,7 @@ impl Accounts {
 
     /// The process of a component has ended; its successor counts from 0.
     pub(crate) fn bank(&mut self, component: &str) {
+        self.in_call.remove(component);
         if let Some(counters) = self.counters.remove(component) {
             let before = self.before_restart.entry(component.to_owned()).or_default();
             *before = before.and(counters);
@@ -104,7 +110,15 @@ impl Collector {
     /// Takes one record of a module's stream. Those that say nothing about times or losses are passed over.
     pub fn take(&mut self, module: &str, record: &Record) {
         match record {
-            Record::Callback(call) => self.take_callback(call),
+            Record::Callback(call) => {
+                self.accounts.in_call.remove(&call.component);
+                self.take_callback(call);
+            }
+            Record::Busy { call, .. } | Record::Failed { call: Some(call), .. } | Record::Crash { call: Some(call), .. }
+                if call.call == Call::OnTrigger && self.accounts.in_call.len() < MAX_IN_CALL =>
+            {
+                self.accounts.in_call.insert(call.component.clone(), call.inside());
+            }
             Record::Failure { component, topic, sequence, text, .. } if self.accounts.failures.len() < MAX_FAILURES => {
                 let sample = match (topic, sequence) {
                     (Some(topic), Some(sequence)) => format!(" at {topic} #{sequence}"),

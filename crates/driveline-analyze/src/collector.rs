@@ -424,7 +424,7 @@ impl Collector {
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
             let counted = self.accounts.counters(&s.name).is_some_and(|c| c.invocations > 0);
-            counted || self.stages.get(&s.name).is_some_and(|x| x.runs > 0)
+            counted || self.stages.get(&s.name).is_some_and(|x| x.runs > 0) || self.accounts.in_call.contains_key(&s.name)
         };
         let came =
             |s: &StageFacts, i: &InputFacts| self.stages.get(&s.name).and_then(|x| x.inputs.get(&i.name)).is_some_and(|x| x.heard_of() > 0);
@@ -435,6 +435,15 @@ impl Collector {
                 (s.name.as_str(), silent.map(|i| &i.topic).collect())
             })
             .collect()
+    }
+
+    /// Components whose first call was in progress at the end, in the order of the graph, each with where in it: `on_trigger on sample 1 of
+    /// 'camera/image'`. Only calls that took longer than a second, or that the process ended in, are known.
+    #[must_use]
+    pub fn never_returned(&self) -> Vec<(&str, &str)> {
+        let returned = |s: &StageFacts| self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
+        let stages = self.facts.stages.iter().filter(|s| !returned(s));
+        stages.filter_map(|s| self.accounts.in_call.get(&s.name).map(|inside| (s.name.as_str(), inside.as_str()))).collect()
     }
 
     /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a frame.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Text of others in pages and pictures.
 
+use driveline_types::text::misleads;
+
 /// Text made safe for HTML and SVG, in elements and in quoted attributes. What no such document may contain, a control character
-/// other than line end and tab, becomes a space. Allocates.
+/// other than line end and tab, becomes a space, and so does what turns the direction of writing or is not seen. Allocates.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -13,7 +15,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if c.is_control() && c != '\n' && c != '\t' => out.push(' '),
+            c if misleads(c) && c != '\n' && c != '\t' => out.push(' '),
             c => out.push(c),
         }
     }
@@ -53,6 +55,6 @@ mod tests {
 
     #[test]
     fn nothing_gets_out_of_its_place() {
-        assert_eq!(escape("<a href='x' b=\"&\">\n\u{1}"), "&lt;a href=&#39;x&#39; b=&quot;&amp;&quot;&gt;\n ");
+        assert_eq!(escape("<a href='x' b=\"&\">\n\u{1}\u{202e}"), "&lt;a href=&#39;x&#39; b=&quot;&amp;&quot;&gt;\n  ");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::{InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
-use driveline_runtime::account::InputCounters;
+use driveline_runtime::account::{Call, CallPlace, CallbackAccount, InputCounters, Record};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicName};
 use proptest::prelude::*;
@@ -239,6 +239,25 @@ fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
     assert_eq!(of_fusion(&run), "fusion: []");
     hears(&mut run, 1, 1, 0);
     assert_eq!(waits(&run).len(), before.len() - 1);
+}
+
+#[test]
+fn who_hangs_in_its_first_call_was_called() {
+    let mut run = Collector::new(facts());
+    run.set_subscription("fusion", "lanes", topic("lanes").id(), InputCounters { received: 3, missed: 0, ..Default::default() });
+    let waits = |run: &Collector, name: &str| run.never_triggered().iter().any(|(c, _)| *c == name);
+    assert!(waits(&run, "fusion") && run.never_returned().is_empty());
+    let place = |component: &str, call| CallPlace { component: component.into(), call, topic: Some("lanes".into()), sequence: Some(1) };
+    run.take("m", &Record::Busy { call: place("fusion", Call::OnTrigger), for_ms: 1000 });
+    run.take("m", &Record::Busy { call: place("lane", Call::Timer), for_ms: 1000 });
+    assert_eq!(run.never_returned(), [("fusion", "on_trigger on sample 1 of 'lanes'")]);
+    assert!(!waits(&run, "fusion") && waits(&run, "lane"), "a timer is no trigger");
+    // A process that is made to end says the same with its last words.
+    let mut run = Collector::new(facts());
+    run.take("m", &Record::Failed { call: Some(place("fusion", Call::OnTrigger)), text: "did not stop within 5s".into() });
+    assert_eq!(run.never_returned().len(), 1);
+    run.take("m", &Record::Callback(CallbackAccount { component: "fusion".into(), ..CallbackAccount::default() }));
+    assert!(run.never_returned().is_empty(), "it has returned");
 }
 
 #[test]

@@ -185,8 +185,7 @@ pub fn plain(text: &str) -> String {
 }
 
 fn moves(c: char) -> bool {
-    let unseen = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    unseen || c.is_control() && c != '\n' && c != '\t'
+    driveline::types::text::misleads(c) && c != '\n' && c != '\t'
 }
 
 /// A value out of the JSON of others, whose texts and names may be shown to people: [`plain`].

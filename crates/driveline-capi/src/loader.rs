@@ -12,7 +12,8 @@ use driveline::{Invocation, PortEvent};
 use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
 use driveline_runtime::descriptor::ComponentClass;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -31,16 +32,9 @@ fn failed(library: &Path, reason: impl std::fmt::Display) -> LoadError {
     LoadError { text: format!("component library {}: {reason}", library.display()) }
 }
 
-/// The dynamic linker's own words are in the causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    std::iter::successors(Some(error), |e| e.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
 impl ComponentLoader for Loader {
     fn load(&self, path: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
-        // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its code to run here.
-        let opened = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
-        let library = opened.map_err(|e| failed(path, format_args!("cannot be loaded: {}", with_causes(&e))))?;
+        let library = open(path)?;
         let found = entry(&library, path);
         // Never unloaded: published values, vtables and threads of its may outlive everything that we know of.
         std::mem::forget(library);
@@ -53,6 +47,40 @@ impl ComponentLoader for Loader {
         }
         Ok(Box::new(LoadedLibrary { path: path.display().to_string(), classes }))
     }
+}
+
+// Not libloading's: exceptions of a library's initialisers come through this call.
+unsafe extern "C-unwind" {
+    fn dlopen(filename: *const c_char, flags: c_int) -> *mut c_void;
+    fn dlerror() -> *const c_char;
+}
+
+/// Ends the process when it is dropped by an exception: the dynamic linker has none of its locks back then, and what it has begun is half done.
+struct NoWayBack<'a>(&'a Path);
+
+impl Drop for NoWayBack<'_> {
+    fn drop(&mut self) {
+        let reason = "an initialiser of it, or of a library that it links, threw an exception; look for global objects, and for the code of one .proto file in two libraries";
+        driveline_runtime::host::end_at_once(&failed(self.0, reason).text);
+    }
+}
+
+fn open(path: &Path) -> Result<Library, LoadError> {
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed(path, "its path contains a zero byte"))?;
+    let barrier = NoWayBack(path);
+    // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its code to run here. An exception of
+    // theirs unwinds into the barrier, which does not return.
+    let handle = unsafe { dlopen(name.as_ptr(), RTLD_NOW | RTLD_LOCAL) };
+    std::mem::forget(barrier);
+    if handle.is_null() {
+        // SAFETY: the text is this thread's and lives until its next call of the dynamic linker.
+        let text = unsafe { dlerror() };
+        // SAFETY: NULL or NUL-terminated.
+        let text = if text.is_null() { "no reason given".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() };
+        return Err(failed(path, format_args!("cannot be loaded: {text}")));
+    }
+    // SAFETY: a handle of `dlopen` that nothing else has.
+    Ok(unsafe { Library::from_raw(handle) })
 }
 
 fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, LoadError> {

@@ -2,6 +2,7 @@
 //! Log lines of C++ code, in the one log of the process.
 
 use crate::status::{guard_value, optional_text};
+use driveline_types::text::seen;
 use std::ffi::c_char;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
@@ -43,7 +44,7 @@ pub unsafe extern "C" fn dl_log(level: u32, who: *const c_char, text: *const c_c
     guard_value((), || {
         // SAFETY: this function's contract.
         let (Ok(who), Ok(Some(text))) = (unsafe { (optional_text("who", who), optional_text("text", text)) }) else { return };
-        let who = who.unwrap_or("driveline");
+        let (who, text) = (seen(who.unwrap_or("driveline")), seen(text));
         match level {
             1 => tracing::error!("[{who}] {text}"),
             2 => tracing::warn!("[{who}] {text}"),

@@ -3,6 +3,7 @@
 
 use driveline_bench::child::plain;
 use driveline_runtime::graph::Colour;
+use driveline_types::text::seen;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use serde::Serialize;
@@ -35,13 +36,14 @@ impl Screen {
         Self { json, interactive, colour: colour(interactive), errors: colour(std::io::stderr().is_terminal()), lost: RefCell::new(None) }
     }
 
-    /// Text on standard output, until that takes nothing any more.
+    /// Text on standard output, until that takes nothing any more. What it quotes of others cannot turn the direction of writing:
+    /// such characters are replaced.
     pub(crate) fn print(&self, text: &str) {
         if self.lost.borrow().is_some() {
             return;
         }
         let mut out = io::stdout().lock();
-        if let Err(e) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        if let Err(e) = out.write_all(seen(text).as_bytes()).and_then(|()| out.flush()) {
             *self.lost.borrow_mut() = Some(e);
         }
     }
@@ -80,7 +82,7 @@ impl Screen {
 
     /// Text on standard error. There is nobody to tell if that does not work.
     pub(crate) fn print_error(&self, text: &str) {
-        let _ = io::stderr().lock().write_all(text.as_bytes());
+        let _ = io::stderr().lock().write_all(seen(text).as_bytes());
     }
 
     /// A value on standard output, indented.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counts, and text of others, as tables and lines have them. Figures with their units are in `driveline_analyze::text`.
 
+use driveline_types::text::misleads;
+
 /// `1 sample`, `2 samples`.
 pub(crate) fn count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
@@ -8,7 +10,7 @@ pub(crate) fn count(n: u64, what: &str) -> String {
 
 /// Text without what could move a terminal's cursor, cut to a number of columns.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
-    let clean = text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c });
+    let clean = text.chars().map(|c| if misleads(c) && c != '\t' { '\u{fffd}' } else { c });
     let long = text.chars().count() > columns;
     let mut short: String = clean.take(if long { columns.saturating_sub(1) } else { columns }).collect();
     if long {
@@ -24,6 +26,7 @@ mod tests {
     #[test]
     fn text_from_elsewhere_cannot_move_the_cursor() {
         assert_eq!(cut("a\x1b[2Jb", 10), "a\u{fffd}[2Jb");
+        assert_eq!(cut("a\u{202e}b", 10), "a\u{fffd}b");
         assert_eq!(cut("abcdef", 4), "abc…");
     }
 }

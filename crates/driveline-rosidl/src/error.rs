@@ -48,7 +48,7 @@ impl DefinitionError {
 /// Long or strange texts of others are shortened before they are shown.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
-    let mut out: String = text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut out: String = text.chars().take(LONGEST).map(|c| if driveline_types::text::misleads(c) { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(LONGEST).is_some() {
         out.push('…');
     }

@@ -24,6 +24,7 @@ pub mod protobuf;
 pub mod qos;
 pub mod schema;
 pub mod service;
+pub mod text;
 pub mod time;
 pub mod uncounted;
 

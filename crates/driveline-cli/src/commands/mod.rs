@@ -24,7 +24,7 @@ use driveline_runtime::graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
 use driveline_types::{NameError, TopicName};
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
@@ -153,5 +153,10 @@ impl Describe for Describer {
                 help: Some("`driveline validate --no-libraries` checks what can be checked without".into()),
             }),
         }
+    }
+
+    fn together(&self, libraries: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+        // Where there is no host, its absence was reported at the first library.
+        self.0.as_ref().map_or(Ok(()), |host| host.together(libraries, environment))
     }
 }

@@ -341,6 +341,9 @@ impl<'a> Show<'a> {
             // Where a module died, that is why.
             let waited =
                 if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };
+            for (component, inside) in self.collector.never_returned().iter().take(MOST_WAITING) {
+                self.print_wrapped(&format!("{component} did not return from its first call, {inside}"), columns);
+            }
             for (component, topics) in waited.iter().take(MOST_WAITING) {
                 self.print_wrapped(&never(component, topics, self.collector.was_refused(component), summary.failed() > 0), columns);
             }

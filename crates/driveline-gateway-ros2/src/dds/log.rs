@@ -32,7 +32,7 @@ pub(crate) fn withheld() -> Option<String> {
 /// One line, without what a terminal would act upon: names in it come from the network.
 fn printable(line: &[u8]) -> String {
     let line = line.get(..MAX_LINE).unwrap_or(line);
-    String::from_utf8_lossy(line).trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    String::from_utf8_lossy(line).trim_end().chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
 }
 
 /// Whoever read standard error may be gone: what is carried does not end with it.

@@ -205,6 +205,24 @@ pub struct HeldEnd {
     pub missed: u64,
 }
 
+/// Characters of a text in a record that would be too long; in JSON none takes more than six bytes for each of its own.
+const LONGEST_TEXT: usize = 8 * 1024;
+
+impl Record {
+    /// With the beginning of its text, and how long that was.
+    pub(crate) fn shortened(mut self) -> Self {
+        if let Self::Failure { text, .. } | Self::Failed { text, .. } | Self::Refused { text, .. } | Self::Fact { text, .. } = &mut self
+            && text.len() > LONGEST_TEXT
+        {
+            let whole = text.len();
+            let end = (0..=LONGEST_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            text.truncate(end);
+            text.push_str(&format!("… (cut; {whole} bytes in all)"));
+        }
+        self
+    }
+}
+
 /// Which of a component's functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

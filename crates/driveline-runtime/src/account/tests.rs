@@ -121,6 +121,24 @@ fn a_reader_that_is_stopped_keeps_nobody_from_sending_and_from_ending() {
 }
 
 #[test]
+fn an_error_of_any_length_arrives_cut_and_not_lost() {
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    ours.set_write_timeout(Some(WRITE_WITHIN)).unwrap();
+    let writer = Writer::new(ours).unwrap();
+    // Each of these characters takes most room in JSON that any takes.
+    let text = "\u{1}é".repeat(1 << 20);
+    writer.send_vital(Record::Failed { call: None, text: text.clone() });
+    writer.send_vital(Record::Ready);
+    drop(writer);
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).unwrap();
+    let records = read(&bytes);
+    let [Record::Failed { call: None, text: cut }, Record::Ready] = records.as_slice() else { panic!("{} records", records.len()) };
+    let beginning = cut.strip_suffix("… (cut; 3145728 bytes in all)").unwrap();
+    assert!(text.starts_with(beginning) && beginning.len() > 8_000);
+}
+
+#[test]
 fn records_that_a_run_depends_on_find_room() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     ours.set_write_timeout(Some(WRITE_WITHIN)).unwrap();

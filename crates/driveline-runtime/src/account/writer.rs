@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The writing side of the account: an observer on the data path, and a thread that writes.
 
-use super::{CallbackAccount, HeldEnd, InputAccount, OriginAccount, Record};
+use super::{CallbackAccount, HeldEnd, InputAccount, MAX_LINE_BYTES, OriginAccount, Record};
 use crossbeam_queue::ArrayQueue;
 use driveline::{CallbackRecord, Conversions, EndpointEvent, InputStall, Observer};
 use driveline_types::header::Arrival;
@@ -290,7 +290,13 @@ struct Outlet<'a, W> {
 
 impl<W: Write> Outlet<'_, W> {
     fn line(&mut self, record: &Record) -> std::io::Result<()> {
+        let start = self.bytes.len();
         serde_json::to_writer(&mut self.bytes, record)?;
+        if self.bytes.len() - start > MAX_LINE_BYTES {
+            // A component's error may be of any length, and that it failed matters more than all of its words.
+            self.bytes.truncate(start);
+            serde_json::to_writer(&mut self.bytes, &record.clone().shortened())?;
+        }
         self.bytes.push(b'\n');
         if self.bytes.len() >= BUFFER { self.flush() } else { Ok(()) }
     }

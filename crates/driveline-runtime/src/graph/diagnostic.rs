@@ -267,7 +267,7 @@ impl Diagnostic {
 
 /// Control characters in files and names must not reach the terminal; one character stays one column.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
 }
 
 /// The part of a line around a column that fits on a terminal: text, columns before the mark, length of the mark.

@@ -20,6 +20,16 @@ pub trait Describe {
     /// # Errors
     /// [`DescribeError`] if the library cannot be loaded or is not a component library.
     fn describe(&self, path: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError>;
+
+    /// Whether these libraries can be loaded into one process, in this order. Unless implemented, nothing is tried: what loads
+    /// them into its own process learns it there.
+    ///
+    /// # Errors
+    /// The number of the library that could not be loaded after those before it, from 0, and why.
+    fn together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+        let _ = (paths, environment);
+        Ok(())
+    }
 }
 
 impl<F: Fn(&Path) -> Result<Vec<ComponentClass>, DescribeError>> Describe for F {

@@ -32,6 +32,7 @@ mod ros2;
 mod shape;
 mod sound;
 mod supervision;
+mod together;
 mod topology;
 mod units;
 mod yaml;

@@ -79,7 +79,7 @@ pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
 
 pub(super) struct Resolver<'a> {
     pub(super) files: &'a mut Files,
-    options: &'a LoadOptions<'a>,
+    pub(super) options: &'a LoadOptions<'a>,
     pub(super) assignments: Vec<Assignment>,
     /// What is known of each library, by the path found and the environment, in which it may load or not. `None`: reported
     /// already.
@@ -93,8 +93,8 @@ pub(super) struct Resolver<'a> {
 
 /// A component under resolution, and where it stands.
 pub(super) struct At<'a> {
-    document: usize,
-    module: &'a str,
+    pub(super) document: usize,
+    pub(super) module: &'a str,
     pub(super) component: &'a str,
 }
 
@@ -153,6 +153,7 @@ impl<'a> Resolver<'a> {
         self.component_names(&specs);
         self.unknown_assignments();
         let modules: Vec<_> = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
+        self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
@@ -172,6 +173,22 @@ impl<'a> Resolver<'a> {
         let graph = ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
         topology::cycles(self.files, &graph, &self.components);
         graph
+    }
+
+    /// Each library was loaded by itself so far.
+    fn loaded_together(&mut self, modules: &[ResolvedModule]) {
+        for module in modules {
+            let document = self.files.modules.iter().find(|(name, _)| *name == module.name.as_str()).map(|(_, m)| m.document);
+            let is_known = |library: &PathBuf| {
+                let classes = self.libraries.get(&(library.clone(), module.environment.clone()));
+                classes.is_some_and(Option::is_some)
+            };
+            if let Some(document) = document
+                && module.components.iter().all(|c| is_known(&c.library))
+            {
+                self.together(document, module);
+            }
+        }
     }
 
     /// Notes the components; those of a name that another one has are told.

@@ -44,19 +44,19 @@ fn classes() -> Vec<ComponentClass> {
     ]
 }
 
-fn describe(path: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
+pub(super) fn describe(path: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
     match path.file_name().and_then(|n| n.to_str()) {
         Some("libdemo.so") => Ok(classes()),
         _ => Err(DescribeError { reason: "it is not a component library".into(), help: Some("link it with driveline".into()) }),
     }
 }
 
-struct Fixture {
+pub(super) struct Fixture {
     dir: TempDir,
 }
 
 impl Fixture {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         for lib in ["libdemo.so", "libbroken.so"] {
             std::fs::write(dir.path().join(lib), "").unwrap();
@@ -65,6 +65,10 @@ impl Fixture {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
         Self { dir }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     fn load_with(&self, set: &[&str], modules: Option<&[&str]>) -> Loaded {
@@ -114,7 +118,7 @@ fn sound(loaded: Loaded) -> ResolvedGraph {
 
 /// Checks that exactly the findings with these line numbers, messages and helps are there.
 #[track_caller]
-fn finds(loaded: &Loaded, expected: &[(u32, &str, &str)]) {
+pub(super) fn finds(loaded: &Loaded, expected: &[(u32, &str, &str)]) {
     let shown = loaded.diagnostics.render(Colour::No);
     let all: Vec<&Diagnostic> = loaded.diagnostics.iter().collect();
     assert_eq!(all.len(), expected.len(), "{shown}");
@@ -732,6 +736,8 @@ fn the_graph_in_the_documentation_is_valid() {
 
 #[path = "network_tests.rs"]
 mod network;
+#[path = "payload_tests.rs"]
+mod payload;
 #[path = "ros2_tests.rs"]
 mod ros2;
 

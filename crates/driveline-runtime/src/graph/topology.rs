@@ -461,6 +461,7 @@ impl<'a> Topic<'a> {
                 let place = self.declared_at("max_payload");
                 self.report(Diagnostic::error(message).help(format!("at most {MAX_PAYLOAD} bytes are possible")), place);
             }
+            self.holds_a_sample(n);
             return n;
         }
         if self.ends.is_empty() && self.spec.reach == Reach::Network {
@@ -495,6 +496,26 @@ impl<'a> Topic<'a> {
             self.lacks_entry(Diagnostic::error(message), help, place);
         }
         0
+    }
+
+    /// No sample would fit: each publish would fail, long after the start.
+    fn holds_a_sample(&mut self, max_payload: u64) {
+        let Some(schema) = self.ends.iter().find_map(|e| e.schema.clone()) else { return };
+        let layout = schema.definition.parse::<PlainLayout>().ok().filter(|_| schema.kind == PayloadKind::Plain);
+        let Some(layout) = layout else { return };
+        let (least, what) = match layout.tail {
+            None => (layout.size, "a sample"),
+            Some(_) => (layout.tail_offset(), "the head of a sample"),
+        };
+        if max_payload < least as u64 {
+            let message = format!(
+                "`max_payload` of the topic `{}` is {max_payload} bytes; {what} of its type `{}` alone takes {least}",
+                self.name, schema.name
+            );
+            let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
+            let place = self.declared_at("max_payload");
+            self.report(Diagnostic::error(message).help(help), place);
+        }
     }
 
     /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the gateways have theirs.

@@ -11,16 +11,19 @@ pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N] [--account-stdin]
                 [--control PATH]
        HOST describe LIBRARY
+       HOST load LIBRARY...
 
 run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
           after 5 s (--stop-within-ms) is left behind; if the launcher dies, its socket (--control) is removed
 describe  prints the component classes of a library as JSON
+load      loads libraries into one process, and says at which one that fails
 
 People usually want `driveline run GRAPH`, which starts this program for each module.";
 
 pub(super) enum Command {
     Run(HostOptions),
     Describe { library: PathBuf },
+    Load { libraries: Vec<PathBuf> },
     Help,
 }
 
@@ -36,6 +39,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
                 Some(more) => Err(format!("error: unexpected argument {more:?}")),
             };
         }
+        Some("load") => return Ok(Command::Load { libraries: rest.map(PathBuf::from).collect() }),
         Some("--help" | "-h" | "help") => return Ok(Command::Help),
         _ => return Err(format!("error: unknown command {command:?}")),
     }
@@ -83,6 +87,7 @@ mod tests {
         assert_eq!(o.control, Some("d/c".into()));
         assert_eq!(o.stop_within, Duration::from_millis(70));
         assert!(matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"));
+        assert!(matches!(parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2));
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
     }
 

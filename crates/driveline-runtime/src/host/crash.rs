@@ -2,6 +2,7 @@
 //! What is said when a signal is about to end the process: which component's call it was. All of this runs in the
 //! handler of the signal, so it only makes system calls and looks at atomics.
 
+use crate::account::Record;
 use crate::activity::{Text, describe_own};
 use driveline_shm::Crash;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -23,6 +24,16 @@ pub(super) fn report_crashes(account: Option<UnixStream>) -> std::io::Result<()>
     }
     driveline_shm::reserve_signal_stack();
     driveline_shm::report_crashes(report)
+}
+
+/// Says on standard error, and to whoever reads the account, why the process ends.
+pub(super) fn report_failure(text: &str) {
+    let record = Record::Failed { call: None, text: text.to_owned() }.shortened();
+    if let (Some(account), Ok(json)) = (ACCOUNT.get(), serde_json::to_string(&record)) {
+        // On a line of its own, whatever was being written.
+        let _ = send(account, format!("\n{json}\n").as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+    write(format!("error: {text}\n").as_bytes());
 }
 
 fn report(crash: &Crash) {

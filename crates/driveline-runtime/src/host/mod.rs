@@ -8,6 +8,7 @@
 //! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N] [--account-stdin]
 //!          [--control PATH]
 //! HOST describe LIBRARY
+//! HOST load LIBRARY…
 //! ```
 //! With `--account-stdin`, standard input is a stream socket to whoever started the process: the account goes out
 //! through it ([`crate::account`]), the components start when a line `go` comes in, and its end ends the module. Without it
@@ -68,6 +69,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn Componen
             exit::DONE
         }
         Ok(Command::Describe { library }) => describe(&library, loader),
+        Ok(Command::Load { libraries }) => load(&libraries, loader),
         Ok(Command::Run(options)) => match run(&options, loader) {
             Ok(()) => exit::DONE,
             Err(HostError::Graph(diagnostics)) => {
@@ -81,6 +83,25 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn Componen
             }
         },
     }
+}
+
+/// Loads libraries one after the other, each with a line before it.
+fn load(libraries: &[std::path::PathBuf], loader: &dyn ComponentLoader) -> u8 {
+    for library in libraries {
+        output::print(format_args!("loading {}", library.display()));
+        if let Err(e) = loader.load(library) {
+            output::tell(e.text);
+            return exit::FAILED;
+        }
+    }
+    exit::DONE
+}
+
+/// Ends this process at once, without destructors and exit handlers: for code of a component library that has left the process in a state in which
+/// neither can run, such as an exception out of the dynamic linker. `text` is said on standard error and is the cause in the launcher's account.
+pub fn end_at_once(text: &str) -> ! {
+    crash::report_failure(text);
+    signal_hook::low_level::exit(i32::from(exit::FAILED))
 }
 
 fn describe(library: &std::path::Path, loader: &dyn ComponentLoader) -> u8 {

@@ -142,6 +142,34 @@ impl Describe for HostDescriber {
             help: Some("build the library and Driveline from the same release".into()),
         })
     }
+
+    fn together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+        self.tried_together(paths, environment)
+    }
+}
+
+impl HostDescriber {
+    fn tried_together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+        let first = |reason: String| (0, DescribeError { reason, help: None });
+        let mut command = Command::new(&self.host);
+        command.arg("load").args(paths).envs(environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(|e| first(format!("cannot start {}: {e}", self.host.display())))?;
+        let seen = watch(child, self.time_out).map_err(first)?;
+        if seen.status.success() {
+            return Ok(());
+        }
+        // A line for each library that it comes to; libraries may print as well.
+        let out = String::from_utf8_lossy(&seen.out);
+        let begun = out.lines().filter(|line| paths.iter().any(|p| line.strip_prefix("loading ") == p.to_str())).count();
+        let said = String::from_utf8_lossy(&seen.err);
+        let how = super::death::how_it_ended(seen.status);
+        let reason = match (said.trim(), seen.status.code()) {
+            ("", _) => format!("the process that loads them {how}"),
+            (said, Some(_)) => said.to_owned(),
+            (said, None) => format!("{said}; the process that loads them {how}"),
+        };
+        Err((begun.saturating_sub(1), DescribeError { reason, help: None }))
+    }
 }
 
 pub(super) struct Seen {
@@ -235,6 +263,10 @@ mod tests {
     use std::io::Write;
 
     fn describe(script: &str, time_out: Duration) -> Result<Vec<ComponentClass>, DescribeError> {
+        with_host(script, time_out, |host, environment| host.describe(Path::new("libx.so"), environment))
+    }
+
+    fn with_host<T>(script: &str, time_out: Duration, ask: impl FnOnce(&HostDescriber, &Environment) -> T) -> T {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
         // Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
@@ -243,7 +275,22 @@ mod tests {
         write!(child.stdin.take().unwrap(), "#!/bin/sh\n{script}\n").unwrap();
         assert!(child.wait().unwrap().success());
         let environment = [("WHERE".to_owned(), "in the module".to_owned())].into();
-        HostDescriber { host, time_out }.describe(Path::new("libx.so"), &environment)
+        ask(&HostDescriber { host, time_out }, &environment)
+    }
+
+    #[test]
+    fn of_libraries_that_cannot_be_loaded_together_the_last_one_begun_is_named() {
+        let load = |script: &str| {
+            let paths: Vec<PathBuf> = ["a.so", "b.so", "c.so"].map(PathBuf::from).into();
+            with_host(script, Duration::from_secs(20), |host, environment| host.together(&paths, environment))
+        };
+        assert_eq!(load("test \"$1 $2 $4 $WHERE\" = 'load a.so c.so in the module'"), Ok(()));
+        let failed = |script: &str| load(script).map_err(|(at, e)| (at, e.reason)).unwrap_err();
+        let (at, reason) = failed("echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; exit 1");
+        assert_eq!((at, reason.as_str()), (1, "twice"));
+        let (at, reason) = failed("echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill -SEGV $$");
+        assert!(at == 2 && reason.starts_with("no; ") && reason.contains("SIGSEGV"), "{reason}");
+        assert!(failed("exit 7").1.contains("code 7"));
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod protobuf;
 
 pub use protobuf::{ProtobufDefinition, ProtobufSyntaxError};
 
+use crate::text::misleads;
 use std::fmt;
 use thiserror::Error;
 
@@ -262,7 +263,7 @@ impl<'a> Printer<'a> {
             return self.out.write_str(if is_cut { "}" } else { "" });
         }
         // What YAML or the eye could take for something else stands in quotes.
-        let plain = text.chars().all(|c| !c.is_control() && c != '"' && c != '\'')
+        let plain = text.chars().all(|c| !misleads(c) && c != '"' && c != '\'')
             && text.starts_with(|c: char| c.is_alphabetic() || c == '/' || c == '_')
             && !text.ends_with(' ')
             && !text.contains(": ");
@@ -274,7 +275,7 @@ impl<'a> Printer<'a> {
             for c in shown {
                 match c {
                     '"' | '\\' => write!(self.out, "\\{c}")?,
-                    c if c.is_control() => write!(self.out, "{}", c.escape_default())?,
+                    c if misleads(c) => write!(self.out, "{}", c.escape_default())?,
                     c => self.out.write_char(c)?,
                 }
             }
@@ -352,7 +353,7 @@ fn json_text(out: &mut dyn fmt::Write, text: impl Iterator<Item = char>) -> fmt:
             '\n' => out.write_str("\\n")?,
             '\t' => out.write_str("\\t")?,
             // All of them are below 2^16.
-            c if c.is_control() => write!(out, "\\u{:04x}", u32::from(c))?,
+            c if misleads(c) => write!(out, "\\u{:04x}", u32::from(c))?,
             c => out.write_char(c)?,
         }
     }

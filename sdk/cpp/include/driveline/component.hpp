@@ -155,7 +155,7 @@ protected:
     /// Tells what whoever reads the run's figures must know, such as `detector`, "classical, no model was given": shown
     /// with the run and kept in its report. From `init` on; not for every frame.
     void tell_fact(const std::string& name, const std::string& text) const noexcept {
-        dl_component_io_tell_fact(io_, name.c_str(), text.c_str());
+        dl_component_io_tell_fact(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
     }
 
     /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and writes.
@@ -183,7 +183,7 @@ private:
     void log(dl_log_level level, const Parts&... parts) const {
         std::ostringstream text;
         (text << ... << parts);
-        dl_log(level, dl_component_io_instance(io_), text.str().c_str());
+        dl_log(level, dl_component_io_instance(io_), detail::shown(text.str()).c_str());
     }
 
     std::vector<detail::Declared*> declared_;
@@ -294,9 +294,10 @@ private:
     }
 
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        if (auto done = detail::whole("input", name_); !done) return done;
         auto schema = detail::schema_of(bytes_, std::type_identity<T>());
         if (!schema) return std::move(schema).error();
-        return detail::checked(dl_class_add_input(builder, name_.c_str(), schema->get(), doc_.c_str()));
+        return detail::checked(dl_class_add_input(builder, name_.c_str(), schema->get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io*) override { return {}; }
 
@@ -341,9 +342,10 @@ private:
     }
 
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        if (auto done = detail::whole("output", name_); !done) return done;
         auto schema = detail::schema_of(bytes_, std::type_identity<T>());
         if (!schema) return std::move(schema).error();
-        return detail::checked(dl_class_add_output(builder, name_.c_str(), schema->get(), doc_.c_str()));
+        return detail::checked(dl_class_add_output(builder, name_.c_str(), schema->get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         this->bind_to(dl_component_io_output(io, index_));
@@ -372,8 +374,9 @@ public:
 
 private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
+        if (auto done = detail::check_parameter(name_, default_); !done) return done;
         const dl_parameter_value c = detail::to_c(default_);
-        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), &c, doc_.c_str()));
+        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), &c, detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);

@@ -20,14 +20,16 @@ namespace driveline::detail {
 [[nodiscard]] inline std::string describe_exception() {
     const std::type_info* type = abi::__cxa_current_exception_type();
     std::string text = "threw " + (type != nullptr ? demangled(type->name()) : std::string("an exception of another language"));
+    // A null pointer is a text that somebody forgot, not a reason to crash.
+    const auto add = [&text](const char* reason) { text.append(": ").append(reason != nullptr ? reason : "(null)"); };
     try {
         throw;
     } catch (const std::exception& e) {
-        text.append(": ").append(e.what());
+        add(e.what());
     } catch (const std::string& s) {
         text.append(": ").append(s);
     } catch (const char* s) {
-        text.append(": ").append(s);
+        add(s);
     } catch (...) {
     }
     return text;
@@ -39,10 +41,10 @@ int guarded(const char* where, F function) noexcept {
     try {
         Result<void> done = function();
         if (done) return 0;
-        dl_set_last_error((std::string(where) + " failed: " + done.error().message).c_str());
+        dl_set_last_error((std::string(where) + " failed: " + shown(done.error().message)).c_str());
     } catch (...) {
         try {
-            dl_set_last_error((std::string(where) + ' ' + describe_exception()).c_str());
+            dl_set_last_error(shown(std::string(where) + ' ' + describe_exception()).c_str());
         } catch (...) {
             dl_set_last_error("the component threw, and there was no memory to say what");
         }

@@ -70,12 +70,14 @@ public:
     /// Declares a parameter with its default, which fixes the type. A second declaration of the same type changes nothing.
     template <ParameterType T>
     [[nodiscard]] Result<void> declare_parameter(const std::string& name, const T& value) const {
+        if (auto done = detail::check_parameter(name, value); !done) return done;
         const dl_parameter_value c = detail::to_c(value);
         return detail::checked(dl_node_declare_parameter(node_, name.c_str(), &c));
     }
     /// Sets a declared parameter; a whole number is accepted for a real one.
     template <ParameterType T>
     [[nodiscard]] Result<void> set_parameter(const std::string& name, const T& value) const {
+        if (auto done = detail::check_parameter(name, value); !done) return done;
         const dl_parameter_value c = detail::to_c(value);
         return detail::checked(dl_node_set_parameter(node_, name.c_str(), &c));
     }
@@ -91,6 +93,7 @@ private:
                                                            Result<detail::SchemaHandle> response, const ClientOptions& options) const {
         if (!request) return std::move(request).error();
         if (!response) return std::move(response).error();
+        if (auto done = detail::whole("service", service); !done) return std::move(done).error();
         const dl_client_options c = detail::to_c(options);
         detail::ClientHandle handle;
         auto done = detail::checked(dl_client_new(node_, service.c_str(), request->get(), response->get(), &c, handle.place()));
@@ -103,6 +106,7 @@ private:
                                                              Result<detail::SchemaHandle> response, const ServiceOptions& options) const {
         if (!request) return std::move(request).error();
         if (!response) return std::move(response).error();
+        if (auto done = detail::whole("service", service); !done) return std::move(done).error();
         const dl_service_options c = detail::to_c(options);
         detail::ServiceHandle handle;
         auto done = detail::checked(dl_service_new(node_, service.c_str(), request->get(), response->get(), &c, handle.place()));
@@ -113,6 +117,7 @@ private:
     template <class T>
     [[nodiscard]] Result<Publisher<T>> publisher(const std::string& topic, Result<detail::SchemaHandle> schema, const PublisherOptions& options) const {
         if (!schema) return std::move(schema).error();
+        if (auto done = detail::whole("topic", topic); !done) return std::move(done).error();
         const dl_publisher_options c = detail::to_c(options);
         detail::Handle<dl_publisher, dl_publisher_drop> handle;
         auto done = detail::checked(dl_publisher_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
@@ -124,6 +129,7 @@ private:
     [[nodiscard]] Result<Subscription<T>> subscription(const std::string& topic, Result<detail::SchemaHandle> schema,
                                                        const SubscriptionOptions& options) const {
         if (!schema) return std::move(schema).error();
+        if (auto done = detail::whole("topic", topic); !done) return std::move(done).error();
         const dl_subscription_options c = detail::to_c(options);
         detail::Handle<dl_subscription, dl_subscription_drop> handle;
         auto done = detail::checked(dl_subscription_new(node_, topic.c_str(), schema->get(), &c, handle.place()));
@@ -153,6 +159,8 @@ public:
     /// descriptors to the hard limit; programs started from the process inherit it.
     [[nodiscard]] static Result<Context> create(const std::string& name, const std::string& domain_dir = {}) {
         Context context;
+        if (auto done = detail::whole("process name", name); !done) return std::move(done).error();
+        if (auto done = detail::whole("domain directory", domain_dir, DL_ERROR_ARGUMENT); !done) return std::move(done).error();
         const char* directory = domain_dir.empty() ? nullptr : domain_dir.c_str();
         auto done = detail::checked(dl_context_new(name.c_str(), directory, context.handle_.place()));
         if (!done) return std::move(done).error();
@@ -161,6 +169,7 @@ public:
 
     /// Creates a node.
     [[nodiscard]] Result<Node> node(const std::string& name) const {
+        if (auto done = detail::whole("node name", name); !done) return std::move(done).error();
         detail::Handle<dl_node, dl_node_drop> handle;
         if (auto done = detail::checked(dl_node_new(handle_.get(), name.c_str(), handle.place())); !done) return std::move(done).error();
         return Node(std::move(handle));

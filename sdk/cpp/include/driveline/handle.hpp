@@ -2,6 +2,8 @@
 /// Owned handles of the C library.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "driveline/driveline.h"
@@ -62,6 +64,19 @@ template <class T>
 
 [[nodiscard]] inline Error error(dl_status status, std::string message) {
     return Error{std::move(message), static_cast<std::int32_t>(status)};
+}
+
+/// A text with its zero bytes written as `\0`: the C library's texts end at one.
+[[nodiscard]] inline std::string shown(std::string_view text) {
+    std::string out;
+    for (const char c : text) c == '\0' ? out.append("\\0") : out.append(1, c);
+    return out;
+}
+
+/// Fails if the C library would see less than the whole text. `what`: the argument, for people.
+[[nodiscard]] inline Result<void> whole(const char* what, std::string_view text, dl_status status = DL_ERROR_NAME) {
+    if (text.find('\0') == std::string_view::npos) return {};
+    return error(status, std::string(what) + " '" + shown(text) + "' contains a zero byte, which would end it: leave it out");
 }
 
 }  // namespace driveline::detail

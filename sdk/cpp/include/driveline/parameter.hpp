@@ -39,6 +39,15 @@ template <ParameterType T>
     return c;
 }
 
+/// Fails if name or text would be cut.
+template <ParameterType T>
+[[nodiscard]] Result<void> check_parameter(const std::string& name, const T& value) {
+    if constexpr (std::is_same_v<T, std::string>) {
+        if (auto done = whole("the value of a parameter", value, DL_ERROR_PARAMETER); !done) return done;
+    }
+    return whole("parameter", name, DL_ERROR_PARAMETER);
+}
+
 [[nodiscard]] inline const char* type_name(std::uint32_t kind) noexcept {
     switch (kind) {
         case DL_PARAMETER_BOOL: return "a boolean";
@@ -51,6 +60,7 @@ template <ParameterType T>
 /// Reads a declared parameter of a node.
 template <ParameterType T>
 [[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
+    if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done) return std::move(done).error();
     auto c = sized<dl_parameter_value>();
     if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done) return std::move(done).error();
     const std::string text = c.text != nullptr ? c.text : "";

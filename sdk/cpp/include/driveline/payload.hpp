@@ -101,6 +101,9 @@ template <class T>
 }
 
 [[nodiscard]] inline Result<SchemaHandle> make_schema(const Bytes& bytes) {
+    for (const auto* text : {&bytes.name, &bytes.encoding, &bytes.definition}) {
+        if (auto done = whole("a text of Bytes", *text, DL_ERROR_SCHEMA); !done) return std::move(done).error();
+    }
     return make_schema(DL_KIND_BYTES, bytes.name.c_str(), bytes.encoding.c_str(), bytes.definition.c_str());
 }
 

@@ -173,14 +173,14 @@ struct ObjectType {
         try {
             const T& message = **static_cast<const Shared*>(object);
             if (!message.IsInitialized()) {
-                dl_set_last_error(("required fields are missing: " + message.InitializationErrorString()).c_str());
+                dl_set_last_error(shown("required fields are missing: " + message.InitializationErrorString()).c_str());
             } else if (message.ByteSizeLong() != len) {
                 dl_set_last_error("the message is longer than 2 GiB, or was changed after it was published");
             } else if (message.SerializeToArray(into, static_cast<int>(len))) {
                 return 0;
             }
         } catch (const std::exception& e) {
-            dl_set_last_error(e.what());
+            dl_set_last_error(e.what() != nullptr ? e.what() : "the serialiser threw an exception without a text");
         } catch (...) {
             dl_set_last_error("the serialiser threw something that is no std::exception");
         }

@@ -68,6 +68,7 @@ struct SampleHeader {
 
 /// Id of a topic, as in `Origin`.
 [[nodiscard]] inline Result<std::uint64_t> topic_id(const std::string& topic) {
+    if (auto done = detail::whole("topic", topic); !done) return std::move(done).error();
     std::uint64_t id = 0;
     if (auto done = detail::checked(dl_topic_id(topic.c_str(), &id)); !done) return std::move(done).error();
     return id;

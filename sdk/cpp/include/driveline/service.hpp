@@ -280,7 +280,7 @@ public:
     }
 
     /// Says no; the client gets the text, cut to 1024 bytes.
-    Result<void> refuse(const std::string& reason) { return detail::checked(dl_responder_refuse(handle_.place(), reason.c_str())); }
+    Result<void> refuse(const std::string& reason) { return detail::checked(dl_responder_refuse(handle_.place(), detail::shown(reason).c_str())); }
 
     /// Node of the client that asks, as it calls itself.
     [[nodiscard]] std::string client() const {

@@ -94,6 +94,38 @@ TEST(Components, ThatThrowAreNamedWithTopicAndSequenceAndStayInService) {
     EXPECT_EQ(run.count("component 'lane' failed: Lane: timer threw std::runtime_error: the timer throws"), 1u) << run.output;
 }
 
+TEST(Components, ThatThrowNothingReadableAreReportedAndStayInService) {
+    const auto run = run_graph("      odd:\n" + library + "        class: Odd\n");
+    EXPECT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.count("Odd: timer threw char const*: (null)"), 1u) << run.output;
+    EXPECT_EQ(run.count("Odd: timer threw decltype(nullptr): (null)"), 1u) << run.output;
+    EXPECT_EQ(run.count("WithoutText: (null)"), 1u) << run.output;
+    EXPECT_EQ(run.count("Odd: timer failed: cut\\0off"), 1u) << run.output;
+    EXPECT_EQ(run.count("left\uFFFDrightzero\\0byte"), 1u) << run.output;
+    EXPECT_EQ(run.count("\u202e"), 0u) << "nothing turns the line around";
+}
+
+TEST(Libraries, WhoseInitialisersThrowEndTheHostInGoodOrder) {
+    const auto run = host({"describe", SDK_THROWING_COMPONENTS});
+    EXPECT_EQ(run.status, 1) << run.output;
+    EXPECT_EQ(run.count("threw an exception; look for global objects"), 1u) << run.output;
+    EXPECT_EQ(run.count("aborting"), 0u) << run.output;
+}
+
+TEST(Libraries, ShareMessagesThatAreInALibraryOfTheirOwn) {
+    const auto run = host({"load", SDK_OWN_A, SDK_OWN_B});
+    EXPECT_EQ(run.status, 0) << run.output;
+}
+
+TEST(Libraries, WithTheCodeOfOneProtoFileAreRefusedInOneProcess) {
+    EXPECT_EQ(host({"load", SDK_TWICE_A}).status, 0);
+    const auto run = host({"load", SDK_TWICE_A, SDK_TWICE_B});
+    EXPECT_EQ(run.status, 1) << run.output;
+    EXPECT_EQ(run.count("loading "), 2u) << run.output;
+    EXPECT_EQ(run.count("File already exists in database: own.proto"), 1u) << run.output;
+    EXPECT_EQ(run.count("the code of one .proto file in two libraries"), 1u) << run.output;
+}
+
 TEST(Components, ConversionsAreCommunicationAndNotComputation) {
     const test::Directory directory;
     const std::string file = directory / "graph.yaml";

@@ -466,4 +466,26 @@ TEST(CLibrary, ManyThreadsMayPublishThroughOneHandle) {
     EXPECT_EQ(count, 800u);
 }
 
+TEST(Errors, NamesAndTextsWithAZeroByteAreRefusedAndNotCut) {
+    const test::Domain domain;
+    const std::string cut("a\0b", 3);
+    const auto refused = [](const auto& result, dl_status status) {
+        ASSERT_FALSE(result.has_value());
+        EXPECT_EQ(result.error().status, static_cast<std::int32_t>(status)) << result.error().message;
+        EXPECT_NE(result.error().message.find("'a\\0b' contains a zero byte"), std::string::npos) << result.error().message;
+    };
+    refused(domain.node.publisher<Image>(cut), DL_ERROR_NAME);
+    refused(domain.node.subscription<Image>(cut), DL_ERROR_NAME);
+    refused(domain.node.publisher("bytes", driveline::Bytes{"cdr", cut}), DL_ERROR_SCHEMA);
+    refused(domain.node.client<Image, Image>(cut), DL_ERROR_NAME);
+    refused(domain.node.service<Image, Image>(cut), DL_ERROR_NAME);
+    refused(domain.node.declare_parameter(cut, 1), DL_ERROR_PARAMETER);
+    refused(domain.node.declare_parameter("p", cut), DL_ERROR_PARAMETER);
+    refused(domain.node.parameter<int>(cut), DL_ERROR_PARAMETER);
+    refused(domain.context.node(cut), DL_ERROR_NAME);
+    refused(driveline::Context::create(cut, domain.directory / "domain"), DL_ERROR_NAME);
+    refused(driveline::Context::create("x", cut), DL_ERROR_ARGUMENT);
+    refused(driveline::topic_id(cut), DL_ERROR_NAME);
+}
+
 }  // namespace
