@@ -7,5 +7,8 @@ pub(crate) fn skipped(what: &str, why: &str, remedy: &str) {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("a test");
     // In one piece: other tests say something as well.
-    let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), format!("\nSKIPPED: {test}: {what}: {why}; {remedy}\n").as_bytes());
+    let _ = std::io::Write::write_all(
+        &mut std::io::stderr().lock(),
+        format!("\nSKIPPED: {test}: {what}: {why}; {remedy}\n").as_bytes(),
+    );
 }

@@ -17,7 +17,8 @@ impl Describe for Blind {
     }
 }
 
-static DIRECTORY: LazyLock<tempfile::TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a directory"));
+static DIRECTORY: LazyLock<tempfile::TempDir> =
+    LazyLock::new(|| tempfile::tempdir().expect("a directory"));
 
 fuzz_target!(|text: &str| {
     let path = DIRECTORY.path().join("g.yaml");

@@ -17,7 +17,12 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(SampleHead::decode(&head.encode()).as_ref(), Ok(&head));
             let mut clock = ClockEstimate::default();
             let (received, answered) = (head.header.publish_time, MonotonicNs(head.written));
-            clock.exchange(&Exchange { sent: MonotonicNs(now.0 - 1000), received, answered, returned: now });
+            clock.exchange(&Exchange {
+                sent: MonotonicNs(now.0 - 1000),
+                received,
+                answered,
+                returned: now,
+            });
             let mut arrivals = Arrivals::default();
             arrivals.is_new(head.number, head.owed);
             arrivals.is_new(head.written, head.owed);
@@ -37,7 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
         }
         2 => {
             if let Ok(list) = List::decode(bytes) {
-                let usable = list.publishers.iter().filter(|(_, offer)| offer.check().is_ok()).count();
+                let usable =
+                    list.publishers.iter().filter(|(_, offer)| offer.check().is_ok()).count();
                 assert!(usable <= MAX_LISTED);
                 // It may be too long then: what it said was shorter than the way in which this says it.
                 if let Ok(encoded) = list.encode() {
@@ -46,7 +52,9 @@ fuzz_target!(|bytes: &[u8]| {
             }
         }
         3 => {
-            let (Ok(key), Some(keys)) = (std::str::from_utf8(bytes), Keys::new("d")) else { return };
+            let (Ok(key), Some(keys)) = (std::str::from_utf8(bytes), Keys::new("d")) else {
+                return;
+            };
             if let Some(parsed) = keys.parse(key) {
                 assert_eq!(keys.key(&parsed), key);
                 assert!(keys.of_another_version(key).is_none());

@@ -32,7 +32,10 @@ fn payload(bytes: &[u8]) {
     if let Some(image) = view::<Image>(payload).and_then(|v| ImageView::new(v).ok()) {
         // What is in range can be read to its end.
         let rows = image.rows();
-        let _ = (0..rows.min(100)).chain(rows.checked_sub(1)).map(|y| image.row(y).len()).sum::<usize>();
+        let _ = (0..rows.min(100))
+            .chain(rows.checked_sub(1))
+            .map(|y| image.row(y).len())
+            .sum::<usize>();
     }
     if let Some(cloud) = view::<PointCloud>(payload).and_then(|v| CloudView::new(v).ok()) {
         let _ = cloud.points::<PointXyz>().map(|p| p.iter().map(|p| p.x).sum::<f32>());

@@ -11,7 +11,8 @@ use std::fmt;
 fn printed(print: impl Fn(&mut Printer<'_>) -> fmt::Result) {
     for style in [Style::Text, Style::Json] {
         let mut out = String::new();
-        print(&mut Printer::new(&mut out, style, Limits { each: 5, all: 30 })).expect("a String takes everything");
+        print(&mut Printer::new(&mut out, style, Limits { each: 5, all: 30 }))
+            .expect("a String takes everything");
         assert!(!out.chars().any(|c| c.is_control() && c != '\n'), "{out:?}");
         // 30 elements of 256 fields, each with its name.
         assert!(out.len() < 8 << 20, "{} bytes", out.len());

@@ -11,7 +11,11 @@ fuzz_target!(|bytes: &[u8]| {
     for file in &set.file {
         for message in &file.message_type {
             let package = file.package();
-            let name = if package.is_empty() { message.name().to_owned() } else { format!("{package}.{}", message.name()) };
+            let name = if package.is_empty() {
+                message.name().to_owned()
+            } else {
+                format!("{package}.{}", message.name())
+            };
             let text = driveline_build::definition(&set, &name);
             if let Ok(text) = &text {
                 assert!(text.starts_with("driveline protobuf 1\n"));

@@ -45,14 +45,23 @@ fuzz_target!(|input: &[u8]| {
         service(sample);
         return;
     };
-    let arrival = Arrival { time: MonotonicNs(5), stamps_ahead_ns: Some(WALL), frame_index: 1, source_time: SourceTime::Stamp };
+    let arrival = Arrival {
+        time: MonotonicNs(5),
+        stamps_ahead_ns: Some(WALL),
+        frame_index: 1,
+        source_time: SourceTime::Stamp,
+    };
     // Cut where its length says; it is the same sample.
     let (first, rest) = sample.split_at(sample.len() % 61);
     let pieces = [first, rest];
     let in_pieces = FromRos::of_pieces(*kind, Pieces::from(pieces.as_slice()), &arrival);
     let read = match FromRos::new(*kind, sample, &arrival) {
         Ok(read) => {
-            assert_eq!(in_pieces.map(|r| r.payload_len().ok()).ok(), Some(read.payload_len().ok()), "in pieces");
+            assert_eq!(
+                in_pieces.map(|r| r.payload_len().ok()).ok(),
+                Some(read.payload_len().ok()),
+                "in pieces"
+            );
             read
         }
         Err(e) => return assert!(!e.name().is_empty() && !e.to_string().is_empty()),

@@ -9,8 +9,14 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
 const TYPES: [(&str, &str); 6] = [
-    ("p/Scalars", "bool a\nbyte b\nint16 c\nuint32 d\nint64 e\nfloat32 f\nfloat64 g\nstring h\nwstring i\nstring<=3 j\nwstring<=3 k\n"),
-    ("p/Arrays", "bool[3] a\nint8[] b\nuint16[<=4] c\nfloat64[2] d\nstring[2] e\nwstring[] f\nuint64[] g\n"),
+    (
+        "p/Scalars",
+        "bool a\nbyte b\nint16 c\nuint32 d\nint64 e\nfloat32 f\nfloat64 g\nstring h\nwstring i\nstring<=3 j\nwstring<=3 k\n",
+    ),
+    (
+        "p/Arrays",
+        "bool[3] a\nint8[] b\nuint16[<=4] c\nfloat64[2] d\nstring[2] e\nwstring[] f\nuint64[] g\n",
+    ),
     ("p/Empty", ""),
     ("p/Nested", "Scalars[] a\nArrays b\nEmpty[] c\nEmpty[5] d\n"),
     ("p/Wide", "Nested[<=3] a\nScalars[2] b\n"),
@@ -21,7 +27,9 @@ static LAYOUTS: LazyLock<Vec<Layout>> = LazyLock::new(|| {
     let mut catalog = Catalog::new();
     let names = TYPES.map(|(name, text)| {
         let name = name.parse().expect("a name");
-        catalog.add_message(parse_msg(&name, "fuzz", text).expect("a definition")).expect("one of each");
+        catalog
+            .add_message(parse_msg(&name, "fuzz", text).expect("a definition"))
+            .expect("one of each");
         name
     });
     names.iter().map(|n| catalog.layout(n).expect("all are there")).collect()
@@ -39,12 +47,18 @@ fuzz_target!(|input: &[u8]| {
             for style in [Style::Text, Style::Json] {
                 let mut out = String::new();
                 let limits = Limits { each: 5, all: 100 };
-                Text::new(layout, &value).print(&mut Printer::new(&mut out, style, limits)).expect("a String takes everything");
+                Text::new(layout, &value)
+                    .print(&mut Printer::new(&mut out, style, limits))
+                    .expect("a String takes everything");
                 // 100 elements of 12 fields at the most, each with its name.
-                assert!(out.len() < 1 << 20 && !out.chars().any(|c| c.is_control() && c != '\n'), "{out:?}");
+                assert!(
+                    out.len() < 1 << 20 && !out.chars().any(|c| c.is_control() && c != '\n'),
+                    "{out:?}"
+                );
             }
             for order in [ByteOrder::Little, ByteOrder::Big] {
-                let bytes = cdr::write(layout, &value, order).expect("it was read with this layout");
+                let bytes =
+                    cdr::write(layout, &value, order).expect("it was read with this layout");
                 // Not-a-number does not equal itself, but its bytes do.
                 let again = cdr::read(layout, &bytes).expect("it was written with this layout");
                 assert_eq!(cdr::write(layout, &again, order).ok(), Some(bytes));

@@ -24,10 +24,12 @@ fuzz_target!(|text: &str| {
         let Ok(hash) = catalog.type_hash(&message.name) else { continue };
         let _ = catalog.layout(&message.name);
         let idl = catalog.ros2idl(&message.name, Detail::Full).expect("its hash is known");
-        let again = Catalog::from_text(&message.name, &idl).unwrap_or_else(|e| panic!("{e} in {idl}"));
+        let again =
+            Catalog::from_text(&message.name, &idl).unwrap_or_else(|e| panic!("{e} in {idl}"));
         assert_eq!(again.type_hash(&message.name).ok(), Some(hash), "{idl}");
         if let Ok(Some(msg)) = catalog.ros2msg(&message.name, Detail::Full) {
-            let again = Catalog::from_text(&message.name, &msg).unwrap_or_else(|e| panic!("{e} in {msg}"));
+            let again =
+                Catalog::from_text(&message.name, &msg).unwrap_or_else(|e| panic!("{e} in {msg}"));
             assert_eq!(again.type_hash(&message.name).ok(), Some(hash), "{msg}");
         }
     }

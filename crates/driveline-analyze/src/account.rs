@@ -3,7 +3,9 @@
 
 use crate::collector::{Collector, StageInput, StageRecord};
 use crate::deadlines::{Deadlines, PortEnd};
-use driveline_runtime::account::{Call, CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record};
+use driveline_runtime::account::{
+    Call, CallCounters, CallEnd, CallbackAccount, CallbackCounters, HeldEnd, Record,
+};
 use driveline_types::{MonotonicNs, SampleHeader};
 use std::collections::BTreeMap;
 
@@ -114,12 +116,16 @@ impl Collector {
                 self.accounts.in_call.remove(&call.component);
                 self.take_callback(call);
             }
-            Record::Busy { call, .. } | Record::Failed { call: Some(call), .. } | Record::Crash { call: Some(call), .. }
+            Record::Busy { call, .. }
+            | Record::Failed { call: Some(call), .. }
+            | Record::Crash { call: Some(call), .. }
                 if call.call == Call::OnTrigger && self.accounts.in_call.len() < MAX_IN_CALL =>
             {
                 self.accounts.in_call.insert(call.component.clone(), call.inside());
             }
-            Record::Failure { component, topic, sequence, text, .. } if self.accounts.failures.len() < MAX_FAILURES => {
+            Record::Failure { component, topic, sequence, text, .. }
+                if self.accounts.failures.len() < MAX_FAILURES =>
+            {
                 let sample = match (topic, sequence) {
                     (Some(topic), Some(sequence)) => format!(" at {topic} #{sequence}"),
                     _ => String::new(),
@@ -131,14 +137,21 @@ impl Collector {
                 self.keep_stage(component);
             }
             Record::Refused { component, port, text }
-                if self.accounts.refused.len() < MAX_REFUSED && !self.accounts.refused.iter().any(|(_, _, known)| known == text) =>
+                if self.accounts.refused.len() < MAX_REFUSED
+                    && !self.accounts.refused.iter().any(|(_, _, known)| known == text) =>
             {
                 self.accounts.refused.push((component.clone(), port.clone(), text.clone()));
             }
             Record::Held { component, input, topic, held, triggers, end } => {
                 let key = (component.clone(), input.clone());
                 if self.accounts.kept.len() < MAX_KEPT || self.accounts.kept.contains_key(&key) {
-                    let new = || KeptSeries { topic: topic.clone(), held: *held, triggers: *triggers, times: 0, last_end: None };
+                    let new = || KeptSeries {
+                        topic: topic.clone(),
+                        held: *held,
+                        triggers: *triggers,
+                        times: 0,
+                        last_end: None,
+                    };
                     let series = self.accounts.kept.entry(key).or_insert_with(new);
                     (series.held, series.last_end) = (*held, *end);
                     series.times = series.times.saturating_add(u64::from(end.is_none()));
@@ -149,15 +162,29 @@ impl Collector {
             }
             Record::Input { component, input, topic, stats } => {
                 self.set_subscription(component, input, *topic, *stats);
-                self.accounts.deadlines.set(component, PortEnd::Input, input, *topic, stats.deadlines_missed);
+                self.accounts.deadlines.set(
+                    component,
+                    PortEnd::Input,
+                    input,
+                    *topic,
+                    stats.deadlines_missed,
+                );
             }
             Record::Output { component, output, topic, published, deadlines_missed } => {
                 self.set_published(component, output, *topic, *published);
-                self.accounts.deadlines.set(component, PortEnd::Output, output, *topic, *deadlines_missed);
+                self.accounts.deadlines.set(
+                    component,
+                    PortEnd::Output,
+                    output,
+                    *topic,
+                    *deadlines_missed,
+                );
             }
             Record::Service { component, service, end, calls } => {
                 let key = (component.clone(), service.clone(), *end);
-                if self.accounts.services.len() < MAX_SERVICES || self.accounts.services.contains_key(&key) {
+                if self.accounts.services.len() < MAX_SERVICES
+                    || self.accounts.services.contains_key(&key)
+                {
                     self.accounts.services.entry(key).or_default().set(*calls);
                 }
             }
@@ -177,7 +204,10 @@ impl Collector {
     fn take_callback(&mut self, call: &CallbackAccount) {
         // A module can say anything; what has not happened yet would make the run last for centuries.
         let now = MonotonicNs::now().0;
-        if call.start_ns > now || call.end_ns > now || call.inputs.iter().any(|i| i.publish_ns > now) {
+        if call.start_ns > now
+            || call.end_ns > now
+            || call.inputs.iter().any(|i| i.publish_ns > now)
+        {
             self.contradictions += 1;
             return;
         }
@@ -197,7 +227,15 @@ impl Collector {
             .collect();
         let (start, end) = (MonotonicNs(call.start_ns), MonotonicNs(call.end_ns));
         let (conversion_ns, encoding_ns) = (call.conversion_ns, call.encoding_ns);
-        self.add(&StageRecord { stage: &call.component, start, end, conversion_ns, encoding_ns, failed: call.failed, inputs: &inputs });
+        self.add(&StageRecord {
+            stage: &call.component,
+            start,
+            end,
+            conversion_ns,
+            encoding_ns,
+            failed: call.failed,
+            inputs: &inputs,
+        });
     }
 }
 
@@ -213,7 +251,12 @@ mod tests {
         let mut run = Collector::new(RunFacts::default());
         for (calls, answered, refused) in [(4, 3, 0), (5, 4, 1), (2, 1, 0)] {
             let calls = CallCounters { calls, answered, refused, ..CallCounters::default() };
-            let record = Record::Service { component: "asker".into(), service: "math/add".into(), end: CallEnd::Client, calls };
+            let record = Record::Service {
+                component: "asker".into(),
+                service: "math/add".into(),
+                end: CallEnd::Client,
+                calls,
+            };
             let line = serde_json::to_vec(&record).unwrap();
             run.take("one", &serde_json::from_slice(&line).unwrap());
         }
@@ -225,7 +268,13 @@ mod tests {
     #[test]
     fn records_become_figures_losses_and_failures() {
         let mut run = Collector::new(RunFacts::default());
-        let origin = OriginAccount { topic: TopicId(1), oldest_ns: 1_000, newest_ns: 1_000, computation_ns: 500, ..Default::default() };
+        let origin = OriginAccount {
+            topic: TopicId(1),
+            oldest_ns: 1_000,
+            newest_ns: 1_000,
+            computation_ns: 500,
+            ..Default::default()
+        };
         let input = InputAccount {
             input: "image".into(),
             topic: TopicId(1),
@@ -247,7 +296,13 @@ mod tests {
             ..Default::default()
         };
         run.take("perception", &Record::Callback(call));
-        let failed = CallbackAccount { component: "lane".into(), start_ns: 6_000, end_ns: 6_001, failed: true, ..Default::default() };
+        let failed = CallbackAccount {
+            component: "lane".into(),
+            start_ns: 6_000,
+            end_ns: 6_001,
+            failed: true,
+            ..Default::default()
+        };
         run.take("perception", &Record::Callback(failed));
         for callbacks in [3, 5] {
             run.take("perception", &Record::Lost { callbacks, others: 0 });
@@ -266,32 +321,62 @@ mod tests {
             },
         );
         for text in ["not yet known", "classical"] {
-            run.take("perception", &Record::Fact { component: "lane".into(), name: "detector".into(), text: text.into() });
+            run.take(
+                "perception",
+                &Record::Fact {
+                    component: "lane".into(),
+                    name: "detector".into(),
+                    text: text.into(),
+                },
+            );
         }
         run.take("perception", &Record::Ready);
 
         let s = run.summary();
         // The one that came and the two that did not: what was published before is not known to concern this run.
         assert_eq!((s.frames_published, s.missed_by_triggers), (3, 2));
-        assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed), (1.5, 2.0, 1));
-        assert_eq!((s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us), (1.5, 2.5));
+        assert_eq!(
+            (s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50, s.stages[0].failed),
+            (1.5, 2.0, 1)
+        );
+        assert_eq!(
+            (s.end_to_end[0].max.communication_us, s.end_to_end[0].max.computation_us),
+            (1.5, 2.5)
+        );
         assert_eq!(s.stages[0].counters.map(|c| c.skipped_stale), Some(4));
-        assert_eq!((s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()), (1, "classical", "lane"));
+        assert_eq!(
+            (s.facts.len(), s.facts[0].text.as_str(), s.facts[0].component.as_str()),
+            (1, "classical", "lane")
+        );
         assert_eq!(s.failures, ["lane at image #7: too dark"]);
         assert!(s.notes.iter().any(|n| n.starts_with("6 callbacks")), "{:?}", s.notes);
         assert!(s.notes.iter().any(|n| n.starts_with("2 other records")), "{:?}", s.notes);
-        assert!(s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")), "{:?}", s.notes);
+        assert!(
+            s.notes.iter().any(|n| n.contains("other hosts are right to within 1.500 ms")),
+            "{:?}",
+            s.notes
+        );
     }
 
     #[test]
     fn refused_connections_are_notes_each_once() {
         let mut run = Collector::default();
-        let refused =
-            |component: &str, text: &str| Record::Refused { component: component.into(), port: "image".into(), text: text.into() };
-        for record in [refused("lane", "types differ"), refused("camera", "types differ"), refused("lane", "types differ")] {
+        let refused = |component: &str, text: &str| Record::Refused {
+            component: component.into(),
+            port: "image".into(),
+            text: text.into(),
+        };
+        for record in [
+            refused("lane", "types differ"),
+            refused("camera", "types differ"),
+            refused("lane", "types differ"),
+        ] {
             run.take("m", &serde_json::from_slice(&serde_json::to_vec(&record).unwrap()).unwrap());
         }
-        assert_eq!(run.summary().notes, ["The port 'image' of lane was refused a connection: types differ."]);
+        assert_eq!(
+            run.summary().notes,
+            ["The port 'image' of lane was refused a connection: types differ."]
+        );
         assert!(run.was_refused("lane") && !run.was_refused("fusion"));
         (0..1000).for_each(|i| run.take("m", &refused("lane", &i.to_string())));
         assert_eq!(run.summary().notes.len(), MAX_REFUSED);
@@ -300,7 +385,12 @@ mod tests {
     #[test]
     fn what_has_not_happened_yet_is_no_figure() {
         let mut run = Collector::default();
-        let call = |end_ns| CallbackAccount { component: "a".into(), start_ns: 1_000, end_ns, ..Default::default() };
+        let call = |end_ns| CallbackAccount {
+            component: "a".into(),
+            start_ns: 1_000,
+            end_ns,
+            ..Default::default()
+        };
         run.take("m", &Record::Callback(call(2_000)));
         for end_ns in [u64::MAX, MonotonicNs::now().0 + 3_600_000_000_000] {
             run.take("m", &Record::Callback(call(end_ns)));
@@ -313,7 +403,13 @@ mod tests {
     #[test]
     fn texts_of_failures_are_bounded() {
         let mut run = Collector::default();
-        let failure = Record::Failure { component: "a".into(), topic: None, sequence: None, text: "b".into(), count: 1 };
+        let failure = Record::Failure {
+            component: "a".into(),
+            topic: None,
+            sequence: None,
+            text: "b".into(),
+            count: 1,
+        };
         for _ in 0..1000 {
             run.take("m", &failure);
         }

@@ -59,7 +59,12 @@ impl RunFacts {
     pub fn of_graph(graph: &ResolvedGraph) -> Self {
         let stage = |c: &ResolvedComponent| StageFacts {
             name: c.name.to_string(),
-            inputs: c.inputs.iter().enumerate().map(|(i, input)| input_facts(input, c.trigger.fires_on(i))).collect(),
+            inputs: c
+                .inputs
+                .iter()
+                .enumerate()
+                .map(|(i, input)| input_facts(input, c.trigger.fires_on(i)))
+                .collect(),
             outputs: c.outputs.iter().map(|o| o.topic.clone()).collect(),
         };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -68,7 +73,12 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
-            external: graph.topics.iter().filter(|(_, t)| t.external).map(|(name, _)| name.clone()).collect(),
+            external: graph
+                .topics
+                .iter()
+                .filter(|(_, t)| t.external)
+                .map(|(name, _)| name.clone())
+                .collect(),
             ..Self::default()
         }
     }
@@ -195,7 +205,9 @@ impl AgeSample {
     fn of(origin: &Origin, end: MonotonicNs) -> Option<Self> {
         let Origin { communication_ns, computation_ns, idle_ns, .. } = *origin;
         let (age_ns, newest_ns) = (origin.age_ns(end), end.signed_since(origin.source_newest));
-        let believed = [communication_ns, computation_ns, idle_ns, age_ns, newest_ns].iter().all(|ns| ns.unsigned_abs() <= BELIEVED_NS);
+        let believed = [communication_ns, computation_ns, idle_ns, age_ns, newest_ns]
+            .iter()
+            .all(|ns| ns.unsigned_abs() <= BELIEVED_NS);
         let sample = Self { end, communication_ns, computation_ns, idle_ns, newest_ns };
         (believed && sample.age_ns() == age_ns).then_some(sample)
     }
@@ -206,7 +218,13 @@ impl AgeSample {
 
     /// Its age, the newest one or the least of its parts, if that is below zero.
     fn below_zero_ns(&self) -> Option<i64> {
-        let all = [self.age_ns(), self.newest_ns, self.communication_ns, self.computation_ns, self.idle_ns];
+        let all = [
+            self.age_ns(),
+            self.newest_ns,
+            self.communication_ns,
+            self.computation_ns,
+            self.idle_ns,
+        ];
         all.into_iter().min().filter(|ns| *ns < 0)
     }
 }
@@ -298,16 +316,29 @@ impl Collector {
             // It has no result that could be old, and how fast it failed says nothing about how fast it works.
             return;
         }
-        let trigger = record.inputs.iter().filter(|i| i.arrival == Arrival::Triggered).map(|i| i.header.publish_time).max();
+        let trigger = record
+            .inputs
+            .iter()
+            .filter(|i| i.arrival == Arrival::Triggered)
+            .map(|i| i.header.publish_time)
+            .max();
         let converted = record.conversion_ns.checked_add(record.encoding_ns);
-        let processing_ns = record.end.0.checked_sub(record.start.0).zip(converted).and_then(|(whole, part)| whole.checked_sub(part));
-        let (Some(processing_ns), true) = (processing_ns, trigger.is_none_or(|t| t <= record.start)) else {
+        let processing_ns = record
+            .end
+            .0
+            .checked_sub(record.start.0)
+            .zip(converted)
+            .and_then(|(whole, part)| whole.checked_sub(part));
+        let (Some(processing_ns), true) =
+            (processing_ns, trigger.is_none_or(|t| t <= record.start))
+        else {
             self.contradictions += 1;
             return;
         };
         if stage.samples.len() < MAX_SAMPLES {
             // A conversion fits between start and end, so the sum stays within a time.
-            let transmission_ns = trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
+            let transmission_ns =
+                trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
             stage.samples.push(StageSample { transmission_ns, processing_ns });
         } else {
             self.not_kept += 1;
@@ -349,13 +380,20 @@ impl Collector {
         let publishes = |s: &StageFacts, id: TopicId| s.outputs.iter().any(|o| o.id() == id);
         for (id, topic) in &mut self.topics {
             let own = stages.iter().any(|s| s.name == stage && publishes(s, *id));
-            let mut counted = topic.publishers.iter_mut().filter(|((of, _), _)| of == stage).map(|(_, p)| p).peekable();
+            let mut counted = topic
+                .publishers
+                .iter_mut()
+                .filter(|((of, _), _)| of == stage)
+                .map(|(_, p)| p)
+                .peekable();
             if !own && counted.peek().is_none() {
                 continue;
             }
             // Its last counter is up to a second old, if it gave any; sequence numbers that were seen prove more.
-            let since = counted.fold(0u64, |sum, p| sum.saturating_add(std::mem::take(&mut p.since)));
-            let single = stages.iter().filter(|s| publishes(s, *id)).count() <= 1 && topic.publishers.len() <= 1;
+            let since =
+                counted.fold(0u64, |sum, p| sum.saturating_add(std::mem::take(&mut p.since)));
+            let single = stages.iter().filter(|s| publishes(s, *id)).count() <= 1
+                && topic.publishers.len() <= 1;
             let proven = if single { std::mem::take(&mut topic.newest) } else { 0 };
             topic.ended = topic.ended.saturating_add(since.max(proven));
             topic.restarted = now;
@@ -370,7 +408,13 @@ impl Collector {
     }
 
     /// Sets the own counters of a subscription. Ignored for a stage beyond the bounds.
-    pub fn set_subscription(&mut self, stage: &str, input: &str, topic: TopicId, counters: InputCounters) {
+    pub fn set_subscription(
+        &mut self,
+        stage: &str,
+        input: &str,
+        topic: TopicId,
+        counters: InputCounters,
+    ) {
         if !self.stages.contains_key(stage) && self.stages.len() >= MAX_STAGES {
             return;
         }
@@ -398,7 +442,8 @@ impl Collector {
 
     /// What was published for an input, and of which its stage, whose process was cut off, told neither that it came nor that it was missed.
     pub(crate) fn unread(&self, stage: &str, input: &InputSeries) -> u64 {
-        let published = self.topics.get(&input.topic).map_or(0, |topic| self.published(input.topic, topic));
+        let published =
+            self.topics.get(&input.topic).map_or(0, |topic| self.published(input.topic, topic));
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
@@ -407,8 +452,11 @@ impl Collector {
         if !self.cut_off.contains(stage) {
             return None;
         }
-        let publishers = || self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == input.topic));
-        if publishers().next().is_none() || self.facts.external.iter().any(|t| t.id() == input.topic) {
+        let publishers =
+            || self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == input.topic));
+        if publishers().next().is_none()
+            || self.facts.external.iter().any(|t| t.id() == input.topic)
+        {
             return Some("the topic is published from outside of the run as well, by programs whose counts are not known here".to_owned());
         }
         let also = publishers().find(|s| s.name != stage && self.cut_off.contains(&s.name))?;
@@ -424,11 +472,18 @@ impl Collector {
     pub fn never_triggered(&self) -> Vec<(&str, Vec<&TopicName>)> {
         let called = |s: &StageFacts| {
             let counted = self.accounts.counters(&s.name).is_some_and(|c| c.invocations > 0);
-            counted || self.stages.get(&s.name).is_some_and(|x| x.runs > 0) || self.accounts.in_call.contains_key(&s.name)
+            counted
+                || self.stages.get(&s.name).is_some_and(|x| x.runs > 0)
+                || self.accounts.in_call.contains_key(&s.name)
         };
-        let came =
-            |s: &StageFacts, i: &InputFacts| self.stages.get(&s.name).and_then(|x| x.inputs.get(&i.name)).is_some_and(|x| x.heard_of() > 0);
-        let waits = self.facts.stages.iter().filter(|s| !called(s) && s.inputs.iter().any(|i| i.triggers));
+        let came = |s: &StageFacts, i: &InputFacts| {
+            self.stages
+                .get(&s.name)
+                .and_then(|x| x.inputs.get(&i.name))
+                .is_some_and(|x| x.heard_of() > 0)
+        };
+        let waits =
+            self.facts.stages.iter().filter(|s| !called(s) && s.inputs.iter().any(|i| i.triggers));
         waits
             .map(|s| {
                 let silent = s.inputs.iter().filter(|i| i.triggers && !came(s, i));
@@ -443,7 +498,11 @@ impl Collector {
     pub fn never_returned(&self) -> Vec<(&str, &str)> {
         let returned = |s: &StageFacts| self.stages.get(&s.name).is_some_and(|x| x.runs > 0);
         let stages = self.facts.stages.iter().filter(|s| !returned(s));
-        stages.filter_map(|s| self.accounts.in_call.get(&s.name).map(|inside| (s.name.as_str(), inside.as_str()))).collect()
+        stages
+            .filter_map(|s| {
+                self.accounts.in_call.get(&s.name).map(|inside| (s.name.as_str(), inside.as_str()))
+            })
+            .collect()
     }
 
     /// Figures of everything taken so far. Sorts all samples: call it once a second, not once a frame.
@@ -454,14 +513,24 @@ impl Collector {
 
     /// A topic's name where the graph knows it, else its id.
     pub(crate) fn topic_name(&self, id: TopicId) -> String {
-        let ports = self.facts.stages.iter().flat_map(|s| s.inputs.iter().map(|i| &i.topic).chain(&s.outputs));
-        ports.into_iter().find(|t| t.id() == id).map_or_else(|| format!("topic {id}"), ToString::to_string)
+        let ports = self
+            .facts
+            .stages
+            .iter()
+            .flat_map(|s| s.inputs.iter().map(|i| &i.topic).chain(&s.outputs));
+        ports
+            .into_iter()
+            .find(|t| t.id() == id)
+            .map_or_else(|| format!("topic {id}"), ToString::to_string)
     }
 
     /// Stages in the order of the graph, then those it does not know by name.
     pub(crate) fn stages_in_order(&self) -> Vec<(&str, &StageSeries)> {
         let known = self.facts.stages.iter().filter_map(|s| self.stages.get_key_value(&s.name));
-        let unknown = self.stages.iter().filter(|(name, _)| !self.facts.stages.iter().any(|s| s.name == **name));
+        let unknown = self
+            .stages
+            .iter()
+            .filter(|(name, _)| !self.facts.stages.iter().any(|s| s.name == **name));
         known.chain(unknown).map(|(name, series)| (name.as_str(), series)).collect()
     }
 
@@ -470,7 +539,10 @@ impl Collector {
     /// publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
         if !topic.publishers.is_empty() || topic.ended > 0 {
-            let before = topic.publishers.values().fold(topic.ended, |sum, p| sum.saturating_add(p.before_restart));
+            let before = topic
+                .publishers
+                .values()
+                .fold(topic.ended, |sum, p| sum.saturating_add(p.before_restart));
             let since = topic.publishers.values().fold(0u64, |sum, p| sum.saturating_add(p.since));
             // Several publishers have sequences of their own, of which the newest number says little.
             let single = topic.publishers.len() <= 1;
@@ -484,7 +556,8 @@ impl Collector {
     /// Whether a topic is a sensor's: a component without inputs publishes it, or else its samples are their own origin. A timer
     /// that publishes before it has read anything is no sensor.
     pub(crate) fn is_source(&self, id: TopicId, topic: &TopicSeries) -> bool {
-        let mut publishers = self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
+        let mut publishers =
+            self.facts.stages.iter().filter(|s| s.outputs.iter().any(|o| o.id() == id)).peekable();
         let inside = publishers.peek().is_some();
         publishers.any(|s| s.inputs.is_empty()) || topic.own_origin && !(inside && topic.descends)
     }
@@ -503,7 +576,11 @@ impl Collector {
 
     /// The stage that publishes a topic, as the graph has it.
     pub(crate) fn publisher_of(&self, topic: TopicId) -> Option<&str> {
-        self.facts.stages.iter().find(|s| s.outputs.iter().any(|o| o.id() == topic)).map(|s| s.name.as_str())
+        self.facts
+            .stages
+            .iter()
+            .find(|s| s.outputs.iter().any(|o| o.id() == topic))
+            .map(|s| s.name.as_str())
     }
 
     /// Whether nothing in the graph reads what the stage publishes. Without a graph, every stage may be the last.
@@ -511,7 +588,9 @@ impl Collector {
         let Some(facts) = self.facts.stages.iter().find(|s| s.name == stage) else {
             return self.facts.stages.is_empty();
         };
-        let read = |topic: &TopicName| self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic == *topic));
+        let read = |topic: &TopicName| {
+            self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic == *topic))
+        };
         !facts.inputs.is_empty() && !facts.outputs.iter().any(read)
     }
 }
@@ -526,21 +605,29 @@ impl InputSeries {
     /// The process that counted has ended: its successor begins anew. Its last counters are up to a second old, its callbacks
     /// are not; what it had not read is found from what was published.
     pub(crate) fn bank(&mut self) {
-        self.before_restart = self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });
+        self.before_restart =
+            self.before_restart.and(InputCounters { not_read: 0, ..self.since_restart() });
         self.counted = None;
         self.banked = (self.received, self.missed);
     }
 
     /// Counters of the newest process: the transport's, and what callbacks prove beyond them.
     fn since_restart(&self) -> InputCounters {
-        let seen = (self.received.saturating_sub(self.banked.0), self.missed.saturating_sub(self.banked.1));
+        let seen = (
+            self.received.saturating_sub(self.banked.0),
+            self.missed.saturating_sub(self.banked.1),
+        );
         let Some(counted) = self.counted else {
             return InputCounters { received: seen.0, missed: seen.1, ..InputCounters::default() };
         };
-        if self.banked == (0, 0) && self.before_restart == InputCounters::default() && counted.received >= seen.0 {
+        if self.banked == (0, 0)
+            && self.before_restart == InputCounters::default()
+            && counted.received >= seen.0
+        {
             return counted;
         }
-        let missed = if counted.superseded > 0 { counted.missed } else { counted.missed.max(seen.1) };
+        let missed =
+            if counted.superseded > 0 { counted.missed } else { counted.missed.max(seen.1) };
         InputCounters { received: counted.received.max(seen.0), missed, ..counted }
     }
 
@@ -569,12 +656,15 @@ impl StageSeries {
     fn add_ages(&mut self, record: &StageRecord<'_>) -> (bool, Option<i64>) {
         let mut lineage = Lineage::start(record.start);
         // Conversions count as communication in whichever order they came.
-        let (converted, mut until) = (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
+        let (converted, mut until) =
+            (record.conversion_ns.saturating_add(record.encoding_ns), record.start);
         for input in record.inputs {
             let published = input.header.publish_time;
             // Of what was published while the callback ran, only conversions after that were on the way: at most as much as
             // was left of the call.
-            let before = MonotonicNs(record.start.0.saturating_add(converted.saturating_sub(record.end.0.saturating_sub(published.0))));
+            let before = MonotonicNs(record.start.0.saturating_add(
+                converted.saturating_sub(record.end.0.saturating_sub(published.0)),
+            ));
             if published > record.start && before > until {
                 lineage.convert(until, before);
                 until = before;

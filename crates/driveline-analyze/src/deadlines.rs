@@ -47,7 +47,14 @@ struct Series {
 }
 
 impl Deadlines {
-    pub(crate) fn set(&mut self, stage: &str, end: PortEnd, port: &str, topic: TopicId, missed: u64) {
+    pub(crate) fn set(
+        &mut self,
+        stage: &str,
+        end: PortEnd,
+        port: &str,
+        topic: TopicId,
+        missed: u64,
+    ) {
         let key = (stage.to_owned(), end, port.to_owned());
         if !self.0.contains_key(&key) && (missed == 0 || self.0.len() >= MAX_PORTS) {
             return;
@@ -62,15 +69,18 @@ impl Deadlines {
 
 /// Ports that missed any, in the order of the graph's components, outputs first.
 pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
-    let of = |((stage, end, port), series): (&(String, PortEnd, String), &Series)| DeadlineSummary {
-        stage: stage.clone(),
-        port: port.clone(),
-        end: *end,
-        topic: run.topic_name(series.topic),
-        missed: series.before_restart.saturating_add(series.since),
-    };
+    let of =
+        |((stage, end, port), series): (&(String, PortEnd, String), &Series)| DeadlineSummary {
+            stage: stage.clone(),
+            port: port.clone(),
+            end: *end,
+            topic: run.topic_name(series.topic),
+            missed: series.before_restart.saturating_add(series.since),
+        };
     let mut all: Vec<_> = run.accounts.deadlines.0.iter().map(of).collect();
-    all.sort_by_key(|d| run.facts.stages.iter().position(|known| known.name == d.stage).unwrap_or(usize::MAX));
+    all.sort_by_key(|d| {
+        run.facts.stages.iter().position(|known| known.name == d.stage).unwrap_or(usize::MAX)
+    });
     all
 }
 
@@ -103,18 +113,32 @@ mod tests {
             StageFacts { name: "fast".into(), inputs: Vec::new(), outputs: vec![topic.clone()] },
         ];
         let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
-        let mut take = |record: &Record| run.take("m", &serde_json::from_slice(&serde_json::to_vec(record).unwrap()).unwrap());
+        let mut take = |record: &Record| {
+            run.take("m", &serde_json::from_slice(&serde_json::to_vec(record).unwrap()).unwrap())
+        };
         for missed in [0, 900, 1200, 8] {
             let (component, output, topic) = ("fast".into(), "out".into(), topic.id());
-            take(&Record::Output { component, output, topic, published: 1, deadlines_missed: missed });
+            take(&Record::Output {
+                component,
+                output,
+                topic,
+                published: 1,
+                deadlines_missed: missed,
+            });
         }
         for deadlines_missed in [0, 5, 321] {
             let stats = InputCounters { deadlines_missed, ..InputCounters::default() };
             assert_eq!(stats.accounted(), 0, "they are no samples");
-            take(&Record::Input { component: "slow".into(), input: "in".into(), topic: topic.id(), stats });
+            take(&Record::Input {
+                component: "slow".into(),
+                input: "in".into(),
+                topic: topic.id(),
+                stats,
+            });
         }
         let s = run.summary();
-        let missed: Vec<_> = s.deadlines.iter().map(|d| (d.stage.as_str(), d.end, d.missed)).collect();
+        let missed: Vec<_> =
+            s.deadlines.iter().map(|d| (d.stage.as_str(), d.end, d.missed)).collect();
         assert_eq!(missed, [("slow", PortEnd::Input, 321), ("fast", PortEnd::Output, 1208)]);
         let text = "deadlines missed: 321 by input 'in' of slow (x/tick), 1208 by output 'out' of fast (x/tick)";
         assert_eq!(s.missed_deadlines().unwrap(), text);
@@ -122,7 +146,11 @@ mod tests {
         let fast = serde_json::json!({ "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 });
         assert_eq!(json["deadlines"][1], fast);
         let page = crate::report::render(&run, &s);
-        assert!(page.contains("Missed deadlines") && page.contains("<th>out</th><th>output</th><th>x/tick</th>"), "{page}");
+        assert!(
+            page.contains("Missed deadlines")
+                && page.contains("<th>out</th><th>output</th><th>x/tick</th>"),
+            "{page}"
+        );
         let quiet = Collector::new(RunFacts::default());
         assert!(!crate::report::render(&quiet, &quiet.summary()).contains("Missed deadlines"));
     }

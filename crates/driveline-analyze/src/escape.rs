@@ -45,7 +45,10 @@ mod tests {
         for (text, html) in [
             ("make peers", "make peers"),
             ("", ""),
-            ("`make peers` builds <it>; `a & b`", "<code>make peers</code> builds &lt;it&gt;; <code>a &amp; b</code>"),
+            (
+                "`make peers` builds <it>; `a & b`",
+                "<code>make peers</code> builds &lt;it&gt;; <code>a &amp; b</code>",
+            ),
             ("a `b` c ` d", "a <code>b</code> c ` d"),
             ("`", "`"),
         ] {
@@ -55,6 +58,9 @@ mod tests {
 
     #[test]
     fn nothing_gets_out_of_its_place() {
-        assert_eq!(escape("<a href='x' b=\"&\">\n\u{1}\u{202e}"), "&lt;a href=&#39;x&#39; b=&quot;&amp;&quot;&gt;\n  ");
+        assert_eq!(
+            escape("<a href='x' b=\"&\">\n\u{1}\u{202e}"),
+            "&lt;a href=&#39;x&#39; b=&quot;&amp;&quot;&gt;\n  "
+        );
     }
 }

@@ -59,7 +59,8 @@ struct Open {
 impl Open {
     /// Whether another record can add something.
     fn waits(&self) -> bool {
-        !self.fault.down && (self.fault.first_sample_after_ms.is_none() || self.last.iter().any(Option::is_some))
+        !self.fault.down
+            && (self.fault.first_sample_after_ms.is_none() || self.last.iter().any(Option::is_some))
     }
 
     fn observe(&mut self, record: &StageRecord<'_>) {
@@ -69,17 +70,29 @@ impl Open {
         }
         let after_ms = |at: MonotonicNs| Some(at.since(self.at).as_secs_f64() * 1e3);
         if self.fault.first_sample_after_ms.is_none() {
-            let published = record.inputs.iter().filter(|i| self.outputs.contains(&i.topic)).map(|i| i.header.publish_time);
-            let first = published.filter(|at| *at > self.at).min().or((own && self.outputs.is_empty()).then_some(record.end));
+            let published = record
+                .inputs
+                .iter()
+                .filter(|i| self.outputs.contains(&i.topic))
+                .map(|i| i.header.publish_time);
+            let first = published
+                .filter(|at| *at > self.at)
+                .min()
+                .or((own && self.outputs.is_empty()).then_some(record.end));
             self.fault.first_sample_after_ms = first.and_then(after_ms);
         }
         if !own {
             return;
         }
         for input in record.inputs.iter().filter(|i| i.fresh) {
-            let edge = self.fault.missed.iter().position(|m| m.stage == record.stage && m.input == input.input);
+            let edge = self
+                .fault
+                .missed
+                .iter()
+                .position(|m| m.stage == record.stage && m.input == input.input);
             if let Some(last) = edge.and_then(|edge| self.last[edge].take())
-                && let (Some(edge), Some(behind)) = (edge, input.header.sequence.checked_sub(last + 1))
+                && let (Some(edge), Some(behind)) =
+                    (edge, input.header.sequence.checked_sub(last + 1))
             {
                 self.fault.missed[edge].samples = Some(behind);
             }
@@ -115,16 +128,27 @@ impl Faults {
 
 impl Collector {
     /// A module with these components has ended out of turn. The counters of its next process count on top.
-    pub fn fault(&mut self, module: &str, components: &[String], pid: u32, cause: String, at: MonotonicNs) {
+    pub fn fault(
+        &mut self,
+        module: &str,
+        components: &[String],
+        pid: u32,
+        cause: String,
+        at: MonotonicNs,
+    ) {
         if self.faults.kept.len() >= MAX_FAULTS {
             self.faults.beyond += 1;
             return;
         }
         let own = || self.facts.stages.iter().filter(|s| components.contains(&s.name));
-        let read = |topic: TopicId| self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic));
+        let read = |topic: TopicId| {
+            self.facts.stages.iter().any(|s| s.inputs.iter().any(|i| i.topic.id() == topic))
+        };
         let outputs = own().flat_map(|s| &s.outputs).map(|t| t.id()).filter(|t| read(*t)).collect();
         let inputs: Vec<_> = own().flat_map(|s| s.inputs.iter().map(move |i| (s, i))).collect();
-        let publishers = |topic: TopicId| self.facts.stages.iter().flat_map(|s| &s.outputs).filter(|o| o.id() == topic).count();
+        let publishers = |topic: TopicId| {
+            self.facts.stages.iter().flat_map(|s| &s.outputs).filter(|o| o.id() == topic).count()
+        };
         let last = |stage: &str, input: &str, topic: TopicId| {
             let series = self.stages.get(stage).and_then(|s| s.inputs.get(input));
             series.and_then(|s| s.last_sequence).filter(|_| publishers(topic) == 1)
@@ -144,7 +168,12 @@ impl Collector {
                 first_sample_after_ms: None,
                 missed: inputs
                     .iter()
-                    .map(|(s, i)| MissedByFault { stage: s.name.clone(), input: i.name.clone(), topic: i.topic.to_string(), samples: None })
+                    .map(|(s, i)| MissedByFault {
+                        stage: s.name.clone(),
+                        input: i.name.clone(),
+                        topic: i.topic.to_string(),
+                        samples: None,
+                    })
                     .collect(),
             },
         };
@@ -195,7 +224,11 @@ impl Fault {
         let missed: Vec<_> = self
             .missed
             .iter()
-            .filter_map(|m| m.samples.filter(|n| *n > 0).map(|n| format!("{} of '{}' by {}", n, m.topic, m.stage)))
+            .filter_map(|m| {
+                m.samples
+                    .filter(|n| *n > 0)
+                    .map(|n| format!("{} of '{}' by {}", n, m.topic, m.stage))
+            })
             .collect();
         if !missed.is_empty() {
             line += &format!("; not received meanwhile: {}", missed.join(", "));

@@ -13,9 +13,16 @@ fn topic(name: &str) -> TopicName {
 
 fn run() -> Collector {
     let input = |name: &str| InputFacts { name: "in".into(), topic: topic(name), triggers: true };
-    let stage = |name: &str, inputs: Vec<InputFacts>, output: &str| StageFacts { name: name.into(), inputs, outputs: vec![topic(output)] };
-    let stages =
-        vec![stage("camera", vec![], "image"), stage("lane", vec![input("image")], "lanes"), stage("plan", vec![input("lanes")], "plan")];
+    let stage = |name: &str, inputs: Vec<InputFacts>, output: &str| StageFacts {
+        name: name.into(),
+        inputs,
+        outputs: vec![topic(output)],
+    };
+    let stages = vec![
+        stage("camera", vec![], "image"),
+        stage("lane", vec![input("image")], "lanes"),
+        stage("plan", vec![input("lanes")], "plan"),
+    ];
     Collector::new(RunFacts { stages, ..RunFacts::default() })
 }
 
@@ -23,8 +30,21 @@ fn run() -> Collector {
 fn call(run: &mut Collector, stage: &str, on: &str, sequence: u64, at_ms: u64) {
     let ms = |ms: u64| MonotonicNs(ms * 1_000_000);
     let header = SampleHeader { sequence, publish_time: ms(at_ms), ..SampleHeader::default() };
-    let input = StageInput { input: "in", topic: topic(on).id(), arrival: Arrival::Triggered, header: &header, missed: 0, fresh: true };
-    run.add(&StageRecord { stage, start: ms(at_ms), end: ms(at_ms + 1), inputs: &[input], ..StageRecord::default() });
+    let input = StageInput {
+        input: "in",
+        topic: topic(on).id(),
+        arrival: Arrival::Triggered,
+        header: &header,
+        missed: 0,
+        fresh: true,
+    };
+    run.add(&StageRecord {
+        stage,
+        start: ms(at_ms),
+        end: ms(at_ms + 1),
+        inputs: &[input],
+        ..StageRecord::default()
+    });
 }
 
 #[test]
@@ -33,7 +53,13 @@ fn a_fault_has_its_time_its_recovery_and_its_cost_at_each_input() {
     let lane = ["lane".to_owned()];
     call(&mut run, "lane", "image", 7, 100);
     call(&mut run, "plan", "lanes", 7, 102);
-    run.fault("perception", &lane, 42, "module 'perception' was killed by SIGKILL".into(), MonotonicNs(200_000_000));
+    run.fault(
+        "perception",
+        &lane,
+        42,
+        "module 'perception' was killed by SIGKILL".into(),
+        MonotonicNs(200_000_000),
+    );
     run.process_started(&lane, MonotonicNs(270_000_000));
     run.recovered("perception", 80.0);
     // Published before the end, read after it.
@@ -43,8 +69,16 @@ fn a_fault_has_its_time_its_recovery_and_its_cost_at_each_input() {
     call(&mut run, "plan", "lanes", 1, 302);
     call(&mut run, "lane", "image", 20, 310);
     let faults = run.summary().faults;
-    let missed = MissedByFault { stage: "lane".into(), input: "in".into(), topic: "image".into(), samples: Some(4) };
-    assert_eq!((faults[0].ready_after_ms, faults[0].first_sample_after_ms, &faults[0].missed), (Some(80.0), Some(102.0), &vec![missed]));
+    let missed = MissedByFault {
+        stage: "lane".into(),
+        input: "in".into(),
+        topic: "image".into(),
+        samples: Some(4),
+    };
+    assert_eq!(
+        (faults[0].ready_after_ms, faults[0].first_sample_after_ms, &faults[0].missed),
+        (Some(80.0), Some(102.0), &vec![missed])
+    );
     let line = "module 'perception' was killed by SIGKILL at 0.1 s; ready again after 80 ms, first sample after 102 ms; \
                 not received meanwhile: 4 of 'image' by lane";
     assert_eq!(faults[0].line(), line);
@@ -100,7 +134,11 @@ fn faults_beyond_the_limit_are_counted() {
     }
     let summary = run.summary();
     assert_eq!(summary.faults.len(), MAX_FAULTS);
-    assert!(summary.notes.iter().any(|n| n.starts_with("2 more faults are not listed")), "{:?}", summary.notes);
+    assert!(
+        summary.notes.iter().any(|n| n.starts_with("2 more faults are not listed")),
+        "{:?}",
+        summary.notes
+    );
 }
 
 /// A process that ends within its first second has given no counters.

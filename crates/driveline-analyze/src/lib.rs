@@ -38,7 +38,9 @@ pub mod text;
 mod w9;
 mod waits;
 
-pub use collector::{Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord};
+pub use collector::{
+    Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord,
+};
 pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};
 pub use faults::{Fault, MAX_FAULTS, MissedByFault};
@@ -46,6 +48,9 @@ pub use machine::{MachineFacts, meminfo};
 pub use output::{OutputError, write_outputs};
 pub use problems::{Problem, ProblemKind};
 pub use quantiles::{Quantiles, Rank};
-pub use summary::{EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary, SubscriptionSummary, Summary};
+pub use summary::{
+    EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
+    SubscriptionSummary, Summary,
+};
 pub use w9::{PaperFigure, W9, W9Stage};
 pub use waits::Wait;

@@ -48,10 +48,14 @@ impl MachineFacts {
 
     fn read(root: &Path) -> Self {
         let text = |path: &str| fs::read_to_string(root.join(path)).ok();
-        let line = |path: &str| text(path).map_or_else(|| "unknown".to_owned(), |t| t.trim().to_owned());
+        let line =
+            |path: &str| text(path).map_or_else(|| "unknown".to_owned(), |t| t.trim().to_owned());
         let cpuinfo = text("proc/cpuinfo").unwrap_or_default();
-        let value =
-            |key: &str| cpuinfo.lines().find_map(|l| l.split_once(':').filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned()));
+        let value = |key: &str| {
+            cpuinfo.lines().find_map(|l| {
+                l.split_once(':').filter(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned())
+            })
+        };
         let memory = text("proc/meminfo").and_then(|t| line_of_meminfo(&t, "MemTotal"));
         let uname = rustix::system::uname();
         let platform = match value("flags") {
@@ -60,10 +64,16 @@ impl MachineFacts {
             None => "unknown",
         };
         Self {
-            cpu: value("model name").or_else(|| value("Processor")).unwrap_or_else(|| "unknown".to_owned()),
+            cpu: value("model name")
+                .or_else(|| value("Processor"))
+                .unwrap_or_else(|| "unknown".to_owned()),
             cpus: std::thread::available_parallelism().map_or(0, usize::from),
             memory_mib: memory.unwrap_or(0) >> 20,
-            kernel: format!("{} {}", uname.release().to_string_lossy(), uname.version().to_string_lossy()),
+            kernel: format!(
+                "{} {}",
+                uname.release().to_string_lossy(),
+                uname.version().to_string_lossy()
+            ),
             governor: line("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             clock_source: line("sys/devices/system/clocksource/clocksource0/current_clocksource"),
             platform: platform.to_owned(),
@@ -95,12 +105,18 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        put("proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu hypervisor sse\n\nmodel name\t: Fast CPU\n");
+        put(
+            "proc/cpuinfo",
+            "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu hypervisor sse\n\nmodel name\t: Fast CPU\n",
+        );
         put("proc/meminfo", "MemFree: 1 kB\nMemTotal:       2097152 kB\n");
         put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
         let facts = MachineFacts::read(root.path());
         assert_eq!((facts.cpu.as_str(), facts.memory_mib), ("Fast CPU", 2048));
-        assert_eq!(line_of_meminfo("MemFree: 1 kB\nMemTotal:       2097152 kB\n", "MemFree"), Some(1024));
+        assert_eq!(
+            line_of_meminfo("MemFree: 1 kB\nMemTotal:       2097152 kB\n", "MemFree"),
+            Some(1024)
+        );
         assert_eq!((facts.clock_source.as_str(), facts.governor.as_str()), ("tsc", "unknown"));
         assert_eq!(facts.platform, "virtual machine");
         assert!(facts.cpus > 0);
@@ -110,6 +126,9 @@ mod tests {
     fn a_machine_that_tells_nothing_is_no_error() {
         let root = tempfile::tempdir().unwrap();
         let facts = MachineFacts::read(root.path());
-        assert_eq!((facts.cpu.as_str(), facts.platform.as_str(), facts.memory_mib), ("unknown", "unknown", 0));
+        assert_eq!(
+            (facts.cpu.as_str(), facts.platform.as_str(), facts.memory_mib),
+            ("unknown", "unknown", 0)
+        );
     }
 }

@@ -12,7 +12,9 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum OutputError {
     /// A directory or file cannot be written.
-    #[error("cannot write {path}: {source}; choose another output directory or make room and give yourself the right to write")]
+    #[error(
+        "cannot write {path}: {source}; choose another output directory or make room and give yourself the right to write"
+    )]
     Write {
         /// What was to be written.
         path: PathBuf,
@@ -35,7 +37,8 @@ pub fn write_outputs(run: &Collector, directory: &Path) -> Result<PathBuf, Outpu
     let summary = run.summary();
     let mut json = serde_json::to_string_pretty(&summary)?;
     json.push('\n');
-    fs::create_dir_all(directory).map_err(|source| OutputError::Write { path: directory.to_owned(), source })?;
+    fs::create_dir_all(directory)
+        .map_err(|source| OutputError::Write { path: directory.to_owned(), source })?;
     replace(&directory.join("summary.json"), &json)?;
     let page = directory.join("report.html");
     replace(&page, &report::render(run, &summary))?;

@@ -43,8 +43,11 @@ impl std::fmt::Display for Problem {
 
 /// In the order of cause and effect: what is not connected is not called.
 pub(crate) fn of(run: &Collector) -> Vec<Problem> {
-    let mut problems: Vec<_> = run.facts.unconnected.iter().filter(|u| counts(run, u)).map(unconnected).collect();
-    problems.extend(run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)));
+    let mut problems: Vec<_> =
+        run.facts.unconnected.iter().filter(|u| counts(run, u)).map(unconnected).collect();
+    problems.extend(
+        run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)),
+    );
     // Who interrupts a run has not waited for its work.
     let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
     problems.extend(stopped_modules.map(|module| stopped(module)));
@@ -57,14 +60,22 @@ fn counts(run: &Collector, edge: &Unconnected) -> bool {
     let external = run.facts.external.iter().any(|t| t.as_str() == edge.topic);
     let stage = run.facts.stages.iter().find(|s| s.name == edge.publisher);
     let topic = stage.and_then(|s| s.outputs.iter().find(|o| o.as_str() == edge.topic));
-    let published = topic.is_some_and(|t| run.topics.get(&t.id()).is_some_and(|series| run.published(t.id(), series) > 0));
+    let published = topic.is_some_and(|t| {
+        run.topics.get(&t.id()).is_some_and(|series| run.published(t.id(), series) > 0)
+    });
     !external && (published || !run.was_interrupted())
 }
 
 fn unconnected(edge: &Unconnected) -> Problem {
     let Unconnected { topic, publisher, subscription, why } = edge;
     let what = format!("{subscription} never received topic '{topic}' from {publisher}");
-    Problem { kind: ProblemKind::NotConnected, stage: subscription.clone(), topic: Some(topic.clone()), what, why: why.clone() }
+    Problem {
+        kind: ProblemKind::NotConnected,
+        stage: subscription.clone(),
+        topic: Some(topic.clone()),
+        what,
+        why: why.clone(),
+    }
 }
 
 fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
@@ -73,7 +84,13 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
     let times = if *times > 1 { format!(" {times} times") } else { String::new() };
     let end = last_end.map_or_else(
         || "until the end of the run".to_owned(),
-        |end| format!("for {:.1} s the last time, in which {} more were missed", end.lasted_ms as f64 / 1e3, end.missed),
+        |end| {
+            format!(
+                "for {:.1} s the last time, in which {} more were missed",
+                end.lasted_ms as f64 / 1e3,
+                end.missed
+            )
+        },
     );
     Problem {
         kind: ProblemKind::SamplesKept,
@@ -103,7 +120,9 @@ fn never_called(run: &Collector) -> Vec<Problem> {
         return Vec::new();
     }
     let waits = run.never_triggered().into_iter();
-    let waits = waits.filter(|(name, _)| run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s)));
+    let waits = waits.filter(|(name, _)| {
+        run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s))
+    });
     let problem = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
         let names: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
         let why = match (names.is_empty(), run.was_refused(stage)) {
@@ -111,7 +130,8 @@ fn never_called(run: &Collector) -> Vec<Problem> {
             (false, true) => format!("nothing came on topic {}, and a connection of its was refused", names.join(" and ")),
             (false, false) => format!("nothing came on topic {}", names.join(" and ")),
         };
-        let (what, topic) = (format!("{stage} was never called"), topics.first().map(ToString::to_string));
+        let (what, topic) =
+            (format!("{stage} was never called"), topics.first().map(ToString::to_string));
         Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
     };
     waits.map(problem).collect()
@@ -121,12 +141,14 @@ fn never_called(run: &Collector) -> Vec<Problem> {
 /// interrupted before a sample could arrive.
 fn should_have_been_called(run: &Collector, stage: &StageFacts) -> bool {
     let series = |i: &InputFacts| run.stages.get(&stage.name).and_then(|s| s.inputs.get(&i.name));
-    let silent: Vec<&InputFacts> = stage.inputs.iter().filter(|i| series(i).is_none_or(|x| x.heard_of() == 0)).collect();
+    let silent: Vec<&InputFacts> =
+        stage.inputs.iter().filter(|i| series(i).is_none_or(|x| x.heard_of() == 0)).collect();
     let inside = |i: &&&InputFacts| {
         let marked = run.facts.external.contains(&i.topic);
         !marked && run.facts.stages.iter().any(|s| s.outputs.contains(&i.topic))
     };
-    let (triggers, reads): (Vec<&InputFacts>, Vec<&InputFacts>) = silent.iter().partition(|i| i.triggers);
+    let (triggers, reads): (Vec<&InputFacts>, Vec<&InputFacts>) =
+        silent.iter().partition(|i| i.triggers);
     // What it reads beside its trigger may be what it lacks.
     let lacks = if triggers.is_empty() { &reads } else { &triggers };
     if !lacks.is_empty() && !lacks.iter().any(|i| inside(&i)) {

@@ -9,12 +9,28 @@ fn topic(name: &str) -> TopicName {
 }
 
 fn stage(name: &str, inputs: &[(&str, bool)], outputs: &[&str]) -> StageFacts {
-    let input = |(name, triggers): &(&str, bool)| InputFacts { name: (*name).into(), topic: topic(name), triggers: *triggers };
-    StageFacts { name: name.into(), inputs: inputs.iter().map(input).collect(), outputs: outputs.iter().map(|t| topic(t)).collect() }
+    let input = |(name, triggers): &(&str, bool)| InputFacts {
+        name: (*name).into(),
+        topic: topic(name),
+        triggers: *triggers,
+    };
+    StageFacts {
+        name: name.into(),
+        inputs: inputs.iter().map(input).collect(),
+        outputs: outputs.iter().map(|t| topic(t)).collect(),
+    }
 }
 
 fn ended(reason: &'static str) -> Option<Ended> {
-    Some(Ended { reason, ok: true, module: None, exit_code: None, signal: None, text: "as asked".into(), help: None })
+    Some(Ended {
+        reason,
+        ok: true,
+        module: None,
+        exit_code: None,
+        signal: None,
+        text: "as asked".into(),
+        help: None,
+    })
 }
 
 /// camera → lane → fusion; fusion also reads `map`, which comes from outside.
@@ -37,13 +53,27 @@ fn called(run: &mut Collector, stage: &str) {
 }
 
 fn input(run: &mut Collector, stage: &str, name: &str, stats: InputCounters) {
-    run.take("m", &Record::Input { component: stage.into(), input: name.into(), topic: topic(name).id(), stats });
+    run.take(
+        "m",
+        &Record::Input {
+            component: stage.into(),
+            input: name.into(),
+            topic: topic(name).id(),
+            stats,
+        },
+    );
 }
 
 fn published(run: &mut Collector, stage: &str, name: &str, published: u64) {
     run.take(
         "m",
-        &Record::Output { component: stage.into(), output: name.into(), topic: topic(name).id(), published, deadlines_missed: 0 },
+        &Record::Output {
+            component: stage.into(),
+            output: name.into(),
+            topic: topic(name).id(),
+            published,
+            deadlines_missed: 0,
+        },
     );
 }
 
@@ -52,7 +82,14 @@ fn whats(run: &Collector) -> Vec<String> {
 }
 
 fn held(end: Option<HeldEnd>) -> Record {
-    let record = Record::Held { component: "lane".into(), input: "image".into(), topic: "image".into(), held: 2, triggers: true, end };
+    let record = Record::Held {
+        component: "lane".into(),
+        input: "image".into(),
+        topic: "image".into(),
+        held: 2,
+        triggers: true,
+        end,
+    };
     serde_json::from_slice(&serde_json::to_vec(&record).unwrap()).unwrap()
 }
 
@@ -60,23 +97,40 @@ fn held(end: Option<HeldEnd>) -> Record {
 fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
     let mut run = run("finished");
     ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
-    input(&mut run, "lane", "image", InputCounters { received: 2, missed: 97, not_read: 1, ..Default::default() });
+    input(
+        &mut run,
+        "lane",
+        "image",
+        InputCounters { received: 2, missed: 97, not_read: 1, ..Default::default() },
+    );
     assert_eq!(whats(&run), [""; 0]);
     run.take("m", &held(None));
     let summary = run.summary();
     let [problem] = summary.problems.as_slice() else { panic!("{:?}", summary.problems) };
-    assert_eq!((problem.kind, &*problem.stage, problem.topic.as_deref()), (ProblemKind::SamplesKept, "lane", Some("image")));
+    assert_eq!(
+        (problem.kind, &*problem.stage, problem.topic.as_deref()),
+        (ProblemKind::SamplesKept, "lane", Some("image"))
+    );
     let text = problem.to_string();
-    for part in
-        ["lane was not called for topic 'image'", "2 of its samples", "max_held", "drop one first, or raise max_held", "until the end"]
-    {
+    for part in [
+        "lane was not called for topic 'image'",
+        "2 of its samples",
+        "max_held",
+        "drop one first, or raise max_held",
+        "until the end",
+    ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
-    assert_eq!((summary.missed_by_triggers, summary.not_read_by_triggers, summary.unread_by_triggers), (97, 1, 0));
+    assert_eq!(
+        (summary.missed_by_triggers, summary.not_read_by_triggers, summary.unread_by_triggers),
+        (97, 1, 0)
+    );
     let page = report::render(&run, &summary);
-    for part in
-        ["This run did not do all of its work.", "lane was not called for topic", "1 sample that was to be worked on could still be read"]
-    {
+    for part in [
+        "This run did not do all of its work.",
+        "lane was not called for topic",
+        "1 sample that was to be worked on could still be read",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("Every sample that was to be worked on was worked on."));
@@ -85,18 +139,33 @@ fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
     run.take("m", &held(None));
     run.take("m", &held(Some(HeldEnd { lasted_ms: 1300, missed: 9 })));
     let text = of(&run)[0].to_string();
-    assert!(text.contains("topic 'image' 2 times") && text.contains("for 1.3 s the last time, in which 9 more were missed"), "{text}");
+    assert!(
+        text.contains("topic 'image' 2 times")
+            && text.contains("for 1.3 s the last time, in which 9 more were missed"),
+        "{text}"
+    );
 }
 
 #[test]
 fn what_waits_at_the_end_keeps_the_report_from_saying_that_all_was_worked_on() {
     let mut run = run("interrupted");
     called(&mut run, "lane");
-    input(&mut run, "lane", "image", InputCounters { received: 9, not_read: 3, ..Default::default() });
+    input(
+        &mut run,
+        "lane",
+        "image",
+        InputCounters { received: 9, not_read: 3, ..Default::default() },
+    );
     let summary = run.summary();
-    assert_eq!((summary.problems.len(), summary.not_read_by_triggers), (0, 3), "queued at Ctrl-C is no problem");
+    assert_eq!(
+        (summary.problems.len(), summary.not_read_by_triggers),
+        (0, 3),
+        "queued at Ctrl-C is no problem"
+    );
     let page = report::render(&run, &summary);
-    assert!(page.contains("3 samples that were to be worked on could still be read at the end, and were not."));
+    assert!(page.contains(
+        "3 samples that were to be worked on could still be read at the end, and were not."
+    ));
     assert!(!page.contains("Every sample that was to be worked on was worked on."));
 }
 
@@ -117,7 +186,10 @@ fn a_connection_that_never_existed_is_a_fault_with_its_reason() {
         of(&run)
     };
     let problems = with("finished", 20, &[]);
-    assert_eq!(problems[0].to_string(), "lane never received topic 'image' from camera: all pins are promised; raise `pins` of the topic");
+    assert_eq!(
+        problems[0].to_string(),
+        "lane never received topic 'image' from camera: all pins are promised; raise `pins` of the topic"
+    );
     assert_eq!(problems.len(), 1);
     assert_eq!(with("finished", 0, &[]).len(), 1);
     assert_eq!(with("interrupted", 20, &[]).len(), 1);
@@ -134,7 +206,10 @@ fn a_triggered_component_that_was_never_called_is_a_fault_when_the_run_has_finis
     assert_eq!(whats(&finished), [""; 0], "what fusion lacks comes from outside");
     input(&mut finished, "fusion", "map", InputCounters { received: 1, ..Default::default() });
     let problems = of(&finished);
-    assert!(problems[0].why.contains("samples came, and none of them triggered it"), "{problems:?}");
+    assert!(
+        problems[0].why.contains("samples came, and none of them triggered it"),
+        "{problems:?}"
+    );
     finished.facts.ended = None;
     assert_eq!(whats(&finished), [""; 0], "while it goes on anything may come");
     finished.facts.ended = ended("module_died");
@@ -160,7 +235,9 @@ fn inputs_from_outside_and_an_early_interrupt_are_no_faults() {
 
 #[test]
 fn a_module_that_is_stopped_at_the_end_is_a_fault() {
-    for (reason, problems) in [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])] {
+    for (reason, problems) in
+        [("finished", &["'perception' was stopped when the run ended"][..]), ("interrupted", &[])]
+    {
         let mut run = run(reason);
         ["lane", "fusion"].iter().for_each(|s| called(&mut run, s));
         run.facts.stopped.push("perception".into());
@@ -180,13 +257,23 @@ fn where_a_count_cannot_be_known_the_edge_says_so_with_the_reason() {
         let page = report::render(&run, &summary);
         let lane = summary.subscriptions.iter().find(|s| s.stage == "lane").unwrap();
         assert_eq!(page.contains("56 + unknown</td>"), lane.unknown.is_some());
-        assert_eq!(summary.notes.iter().any(|n| n.contains("of 'image' were not read by lane is not known")), lane.unknown.is_some());
+        assert_eq!(
+            summary
+                .notes
+                .iter()
+                .any(|n| n.contains("of 'image' were not read by lane is not known")),
+            lane.unknown.is_some()
+        );
         assert!(!page.contains("Every sample that was to be worked on was worked on."));
         (lane.not_read, lane.unknown.clone())
     };
     assert_eq!(cut_off(&["lane"], &[]), (56, None), "the publisher has counted");
     let (not_read, why) = cut_off(&["lane", "camera"], &[]);
-    assert!(not_read == 56 && why.is_some_and(|w| w.contains("the process of camera, which publishes, was killed")));
+    assert!(
+        not_read == 56
+            && why
+                .is_some_and(|w| w.contains("the process of camera, which publishes, was killed"))
+    );
     let (_, why) = cut_off(&["lane"], &["image"]);
     assert!(why.is_some_and(|w| w.contains("published from outside of the run")));
 }

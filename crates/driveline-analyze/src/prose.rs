@@ -9,8 +9,8 @@ const WIDEST: usize = 110;
 const NARROWEST: usize = 20;
 /// Units that stay on the line of their value.
 const UNITS: [&str; 23] = [
-    "ns", "µs", "ms", "s", "min", "h", "days", "Hz", "kHz", "MHz", "GHz", "B", "KiB", "MiB", "GiB", "kB", "MB", "GB", "MB/s", "GB/s", "m",
-    "km/h", "%",
+    "ns", "µs", "ms", "s", "min", "h", "days", "Hz", "kHz", "MHz", "GHz", "B", "KiB", "MiB", "GiB",
+    "kB", "MB", "GB", "MB/s", "GB/s", "m", "km/h", "%",
 ];
 
 /// How wide words may be on standard output: as the terminal is, within limits. Where there is none they are not broken, so that `grep`
@@ -77,7 +77,9 @@ fn pieces(words: &str) -> Vec<String> {
     for word in words.split(' ') {
         let is_unit = UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', ')', ']']));
         match all.last_mut() {
-            Some(value) if is_unit && value.ends_with(|c: char| c.is_ascii_digit()) => *value = format!("{value} {word}"),
+            Some(value) if is_unit && value.ends_with(|c: char| c.is_ascii_digit()) => {
+                *value = format!("{value} {word}")
+            }
             _ => all.push(word.to_owned()),
         }
     }
@@ -102,7 +104,9 @@ mod tests {
     fn a_value_keeps_its_unit() {
         for width in 6..40 {
             let text = wrapped("it took 12.5 ms (of 30 s), 0.20 m at 100 km/h and 5 % more", width);
-            let torn = text.lines().any(|l| UNITS.iter().any(|u| l.trim_start().split([' ', ')', ',']).next() == Some(u)));
+            let torn = text.lines().any(|l| {
+                UNITS.iter().any(|u| l.trim_start().split([' ', ')', ',']).next() == Some(u))
+            });
             assert!(!torn, "{text}");
             assert_eq!(text.split_whitespace().count(), 16, "{text}");
         }
@@ -113,7 +117,11 @@ mod tests {
     fn items_are_broken_between_them() {
         let items: Vec<String> = (0..40).map(|i| format!("counter {i} {}", i * 1000)).collect();
         let text = listed(&items, 4, 60);
-        assert!(text.lines().count() > 3 && text.lines().all(|l| l.chars().count() <= 60 && l.starts_with("    counter ")), "{text}");
+        assert!(
+            text.lines().count() > 3
+                && text.lines().all(|l| l.chars().count() <= 60 && l.starts_with("    counter ")),
+            "{text}"
+        );
         assert!(text.ends_with("counter 39 39000\n"), "{text}");
         assert_eq!(listed(&items, 4, usize::MAX).lines().count(), 1);
     }

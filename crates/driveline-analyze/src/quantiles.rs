@@ -32,7 +32,8 @@ impl Rank {
     /// this share of the samples does not exceed. Always a sample that occurred; `None` without samples.
     #[must_use]
     pub fn index(self, n: u64) -> Option<u64> {
-        let rank = (u128::from(n) * u128::from(self.per_myriad.min(10_000))).div_ceil(10_000).max(1);
+        let rank =
+            (u128::from(n) * u128::from(self.per_myriad.min(10_000))).div_ceil(10_000).max(1);
         (n > 0).then(|| rank as u64 - 1)
     }
 
@@ -104,13 +105,19 @@ mod tests {
         let mut samples: Vec<u64> = (1..=1000).map(|i| i * 1000).collect();
         samples.reverse();
         let q = Quantiles::of_ns(&mut samples);
-        assert_eq!((q.n, q.p50, q.p95, q.p99, q.max, q.mean), (1000, 500.0, 950.0, 990.0, 1000.0, 500.5));
+        assert_eq!(
+            (q.n, q.p50, q.p95, q.p99, q.max, q.mean),
+            (1000, 500.0, 950.0, 990.0, 1000.0, 500.5)
+        );
         assert!(!q.p99_n_too_small);
     }
 
     #[test]
     fn few_samples_are_flagged_and_none_is_no_crash() {
-        assert_eq!(Quantiles::of_ns::<u64>(&mut []), Quantiles { p99_n_too_small: true, ..Quantiles::default() });
+        assert_eq!(
+            Quantiles::of_ns::<u64>(&mut []),
+            Quantiles { p99_n_too_small: true, ..Quantiles::default() }
+        );
         let q = Quantiles::of_ns(&mut [7_000_i64]);
         assert_eq!((q.n, q.p50, q.p99, q.max), (1, 7.0, 7.0, 7.0));
         assert!(Quantiles::of_ns(&mut vec![1_u64; 299]).p99_n_too_small);

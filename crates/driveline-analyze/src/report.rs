@@ -26,7 +26,11 @@ const STYLE: &str = include_str!("report/style.css");
 #[must_use]
 pub fn render(run: &Collector, summary: &Summary) -> String {
     let mut page = String::with_capacity(256 * 1024);
-    let title = if summary.graph.is_empty() { "Driveline run".to_owned() } else { format!("Driveline run: {}", summary.graph) };
+    let title = if summary.graph.is_empty() {
+        "Driveline run".to_owned()
+    } else {
+        format!("Driveline run: {}", summary.graph)
+    };
     let title = escape(&title);
     let _ = write!(
         page,
@@ -51,7 +55,13 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     if let Some(remarks) = lead::remarks(summary) {
         section(&mut page, "Remarks", "", Some(remarks), "");
     }
-    section(&mut page, "Components", STAGES_TEXT, stage_table(&summary.stages), "No callback has run.");
+    section(
+        &mut page,
+        "Components",
+        STAGES_TEXT,
+        stage_table(&summary.stages),
+        "No callback has run.",
+    );
     if let Some(w9) = summary.w9.as_ref().filter(|w| w.comparable) {
         section(
             &mut page,
@@ -62,7 +72,13 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         );
     }
     if let Some(list) = failure_list(summary) {
-        section(&mut page, "Failures", "What components reported, the first ones; the table above counts all.", Some(list), "");
+        section(
+            &mut page,
+            "Failures",
+            "What components reported, the first ones; the table above counts all.",
+            Some(list),
+            "",
+        );
     }
     if let Some(table) = fault_table(summary) {
         section(&mut page, "Modules that ended", FAULTS_TEXT, Some(table), "");
@@ -141,7 +157,13 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         age_table(&summary.end_to_end),
         "There are none.",
     );
-    section(&mut page, "Machine", "Figures hold for this machine, in this state.", Some(machine_table(summary)), "");
+    section(
+        &mut page,
+        "Machine",
+        "Figures hold for this machine, in this state.",
+        Some(machine_table(summary)),
+        "",
+    );
     page.push_str("</main></body></html>\n");
     page
 }
@@ -161,10 +183,23 @@ fn w9_table(w9: &W9) -> Option<String> {
         "<div class=wide><table><thead><tr><th>component<th class=l>in the paper<th>this run, medians<th>this run, means{transports}</tr></thead><tbody>"
     );
     for s in &w9.stages {
-        let paper: String =
-            s.paper.iter().map(|p| format!("<td>{} % / {} %</td>", significant(p.pc_percent), significant(p.agx_percent))).collect();
+        let paper: String = s
+            .paper
+            .iter()
+            .map(|p| {
+                format!(
+                    "<td>{} % / {} %</td>",
+                    significant(p.pc_percent),
+                    significant(p.agx_percent)
+                )
+            })
+            .collect();
         let (p50, mean) = (significant(s.percent_of_p50), significant(s.percent_of_mean));
-        let _ = write!(t, "<tr><th>{}</th><th>{}</th><td>{p50} %</td><td>{mean} %</td>{paper}</tr>", s.stage, s.paper_stage);
+        let _ = write!(
+            t,
+            "<tr><th>{}</th><th>{}</th><td>{p50} %</td><td>{mean} %</td>{paper}</tr>",
+            s.stage, s.paper_stage
+        );
     }
     t.push_str("</tbody></table></div>");
     Some(t)
@@ -181,7 +216,9 @@ const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready
 
 fn fault_table(s: &Summary) -> Option<String> {
     let row = |f: &Fault| {
-        let ms = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)));
+        let ms = |ms: Option<f64>| {
+            ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
+        };
         let missed = f.missed.iter().map(|m| {
             let samples = m.samples.map_or_else(|| "–".to_owned(), |n| grouped(n as f64));
             format!("{samples} of {} by {}", escape(&m.topic), escape(&m.stage))
@@ -211,9 +248,20 @@ fn counter_table(stages: &[StageSummary]) -> Option<String> {
         .iter()
         .filter_map(|s| {
             let c = s.counters?;
-            let counts = [c.skipped_missing, c.skipped_stale, c.unsynchronised, c.held_limit, c.take_errors, c.overruns];
-            let cells: String = counts.iter().map(|&n| format!("<td>{}</td>", grouped(n as f64))).collect();
-            counts.iter().any(|&n| n > 0).then(|| format!("<tr><th>{}</th>{cells}</tr>", escape(&s.stage)))
+            let counts = [
+                c.skipped_missing,
+                c.skipped_stale,
+                c.unsynchronised,
+                c.held_limit,
+                c.take_errors,
+                c.overruns,
+            ];
+            let cells: String =
+                counts.iter().map(|&n| format!("<td>{}</td>", grouped(n as f64))).collect();
+            counts
+                .iter()
+                .any(|&n| n > 0)
+                .then(|| format!("<tr><th>{}</th>{cells}</tr>", escape(&s.stage)))
         })
         .collect();
     let head = "<th>component<th>missing<th>stale<th>unmatched<th>held<th>unreadable<th>overruns";
@@ -252,7 +300,13 @@ fn cells(q: &Quantiles) -> String {
     } else {
         format!("<td>{}</td>", micro(q.p99))
     };
-    format!("<td>{}</td><td>{}</td><td>{}</td>{p99}<td>{}</td>", grouped(q.n as f64), micro(q.p50), micro(q.p95), micro(q.max))
+    format!(
+        "<td>{}</td><td>{}</td><td>{}</td>{p99}<td>{}</td>",
+        grouped(q.n as f64),
+        micro(q.p50),
+        micro(q.p95),
+        micro(q.max)
+    )
 }
 
 fn micro(us: f64) -> String {
@@ -262,7 +316,13 @@ fn micro(us: f64) -> String {
 fn ratio(r: Option<Ratio>) -> String {
     r.map_or_else(
         || "–".to_owned(),
-        |r| if (0.0..0.001).contains(&r.of_p50) { "&lt; 0.001".to_owned() } else { format!("{:.3}", r.of_p50) },
+        |r| {
+            if (0.0..0.001).contains(&r.of_p50) {
+                "&lt; 0.001".to_owned()
+            } else {
+                format!("{:.3}", r.of_p50)
+            }
+        },
     )
 }
 
@@ -334,20 +394,35 @@ fn subscription_table(s: &Summary) -> Option<String> {
         "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th class=l>count unknown</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
-        let published = s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
+        let published =
+            s.published.get(&x.topic).map_or_else(|| "–".to_owned(), |&n| grouped(n as f64));
         let (name, input, topic) = (escape(&x.stage), escape(&x.input), escape(&x.topic));
         let (received, missed) = (grouped(x.received as f64), grouped(x.missed as f64));
         let role = if x.triggers { "trigger" } else { "are read" };
-        let lost = if x.triggers { format!("<td>{missed}</td><td></td>") } else { format!("<td></td><td>{missed}</td>") };
+        let lost = if x.triggers {
+            format!("<td>{missed}</td><td></td>")
+        } else {
+            format!("<td></td><td>{missed}</td>")
+        };
         let mut others: String = [x.expired, x.corrupt, x.refused, x.lost_on_the_way]
-            .map(|n| if n == 0 { "<td></td>".to_owned() } else { format!("<td>{}</td>", grouped(n as f64)) })
+            .map(|n| {
+                if n == 0 {
+                    "<td></td>".to_owned()
+                } else {
+                    format!("<td>{}</td>", grouped(n as f64))
+                }
+            })
             .concat();
         others += &match (&x.unknown, x.not_read) {
-            (Some(why), n) => format!("<td title='{}'>{} + unknown</td>", escape(why), grouped(n as f64)),
+            (Some(why), n) => {
+                format!("<td title='{}'>{} + unknown</td>", escape(why), grouped(n as f64))
+            }
             (None, 0) => "<td></td>".to_owned(),
             (None, n) => format!("<td>{}</td>", grouped(n as f64)),
         };
-        let unknown = x.uncounted_reason.map_or_else(String::new, |why| format!("{}: {why}", grouped(x.uncounted as f64)));
+        let unknown = x
+            .uncounted_reason
+            .map_or_else(String::new, |why| format!("{}: {why}", grouped(x.uncounted as f64)));
         let _ = write!(
             t,
             "<tr><th>{name}</th><th>{input}</th><th>{topic}</th><th>{role}</th><td>{published}</td><td>{received}</td>{lost}{others}<td class=l>{unknown}</td></tr>"
@@ -361,7 +436,10 @@ fn deadline_table(s: &Summary) -> Option<String> {
     let row = |d: &DeadlineSummary| {
         let end = if d.end == PortEnd::Output { "output" } else { "input" };
         let (stage, port, topic) = (escape(&d.stage), escape(&d.port), escape(&d.topic));
-        format!("<tr><th>{stage}</th><th>{port}</th><th>{end}</th><th>{topic}</th><td>{}</td></tr>", grouped(d.missed as f64))
+        format!(
+            "<tr><th>{stage}</th><th>{port}</th><th>{end}</th><th>{topic}</th><td>{}</td></tr>",
+            grouped(d.missed as f64)
+        )
     };
     let rows: String = s.deadlines.iter().map(row).collect();
     let head = "<th>component<th class=l>port<th class=l>end<th class=l>topic<th>missed";
@@ -379,7 +457,8 @@ fn service_table(s: &Summary) -> String {
             CallEnd::Server => ("server", [String::new(), String::new()]),
         };
         let [timed_out, not_sent] = of_clients;
-        let [calls, answered, refused, gone] = [c.calls, c.answered, c.refused, c.peer_gone].map(|n| grouped(n as f64));
+        let [calls, answered, refused, gone] =
+            [c.calls, c.answered, c.refused, c.peer_gone].map(|n| grouped(n as f64));
         let _ = write!(
             t,
             "<tr><th>{name}</th><th>{service}</th><th>{end}</th><td>{calls}</td><td>{answered}</td><td>{refused}</td><td>{timed_out}</td><td>{gone}</td><td>{not_sent}</td></tr>"
@@ -400,7 +479,10 @@ fn machine_table(s: &Summary) -> String {
         ("frequency governor", m.governor.clone()),
         ("clock source", m.clock_source.clone()),
     ];
-    let rows: String = rows.iter().map(|(k, v)| format!("<tr><th>{k}</th><td class=text>{}</td></tr>", escape(v))).collect();
+    let rows: String = rows
+        .iter()
+        .map(|(k, v)| format!("<tr><th>{k}</th><td class=text>{}</td></tr>", escape(v)))
+        .collect();
     format!("<table><tbody>{rows}</tbody></table>")
 }
 

@@ -196,7 +196,10 @@ impl Ratio {
     fn of(dividend: &Quantiles, divisor: &Quantiles) -> Option<Self> {
         let usable = dividend.n > 0 && divisor.n > 0 && divisor.p50 > 0.0 && divisor.mean > 0.0;
         let round = |r: f64| (r * 1e6).round() / 1e6;
-        usable.then(|| Self { of_p50: round(dividend.p50 / divisor.p50), of_mean: round(dividend.mean / divisor.mean) })
+        usable.then(|| Self {
+            of_p50: round(dividend.p50 / divisor.p50),
+            of_mean: round(dividend.mean / divisor.mean),
+        })
     }
 }
 
@@ -256,19 +259,37 @@ pub struct ReactionDistance {
 
 impl Summary {
     pub(crate) fn of(run: &Collector) -> Self {
-        let (sinks, others): (Vec<_>, Vec<_>) = run.stages_in_order().into_iter().partition(|(name, _)| run.is_sink(name));
-        let subscriptions: Vec<_> =
-            run.stages_in_order().into_iter().flat_map(|(name, stage)| subscriptions_of(run, name, stage)).collect();
-        let stages: Vec<_> = run.stages_in_order().into_iter().map(|(name, stage)| stage_summary(run, name, stage)).collect();
+        let (sinks, others): (Vec<_>, Vec<_>) =
+            run.stages_in_order().into_iter().partition(|(name, _)| run.is_sink(name));
+        let subscriptions: Vec<_> = run
+            .stages_in_order()
+            .into_iter()
+            .flat_map(|(name, stage)| subscriptions_of(run, name, stage))
+            .collect();
+        let stages: Vec<_> = run
+            .stages_in_order()
+            .into_iter()
+            .map(|(name, stage)| stage_summary(run, name, stage))
+            .collect();
         let missed = |triggers| {
-            let those = subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
+            let those =
+                subscriptions.iter().filter(|s: &&SubscriptionSummary| s.triggers == triggers);
             those.fold(0u64, |sum, s| sum.saturating_add(s.missed))
         };
         let of_triggers = |of: fn(&SubscriptionSummary) -> u64| {
-            subscriptions.iter().filter(|s| s.triggers).fold(0u64, |sum, s| sum.saturating_add(of(s)))
+            subscriptions
+                .iter()
+                .filter(|s| s.triggers)
+                .fold(0u64, |sum, s| sum.saturating_add(of(s)))
         };
-        let (unread, not_read, lost) = (of_triggers(|s| s.unread), of_triggers(|s| s.not_read), of_triggers(|s| s.lost_on_the_way));
-        let ages = |stages: &[(&str, &StageSeries)]| stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect();
+        let (unread, not_read, lost) = (
+            of_triggers(|s| s.unread),
+            of_triggers(|s| s.not_read),
+            of_triggers(|s| s.lost_on_the_way),
+        );
+        let ages = |stages: &[(&str, &StageSeries)]| {
+            stages.iter().flat_map(|&(name, stage)| ages_of(run, name, stage)).collect()
+        };
         Self {
             format: FORMAT,
             graph: run.facts.graph.clone(),
@@ -279,15 +300,25 @@ impl Summary {
             failures: run.accounts.failures.clone(),
             faults: run.faults.list(),
             problems: problems::of(run),
-            started: run.facts.started_unix_s.and_then(|s| jiff::Timestamp::from_second(s).ok()).map(|t| t.to_string()),
-            duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| run.last.since(first).as_secs_f64()),
+            started: run
+                .facts
+                .started_unix_s
+                .and_then(|s| jiff::Timestamp::from_second(s).ok())
+                .map(|t| t.to_string()),
+            duration_s: run.first.map_or(run.facts.ran_s.unwrap_or_default(), |first| {
+                run.last.since(first).as_secs_f64()
+            }),
             machine: run.facts.machine.clone(),
             frames_published: run
                 .topics
                 .iter()
                 .filter(|(id, t)| run.is_source(**id, t))
                 .fold(0, |sum, (&id, t)| sum.saturating_add(run.published(id, t))),
-            published: run.topics.iter().map(|(&id, t)| (run.topic_name(id), run.published(id, t))).collect(),
+            published: run
+                .topics
+                .iter()
+                .map(|(&id, t)| (run.topic_name(id), run.published(id, t)))
+                .collect(),
             missed_by_triggers: missed(true),
             lost_by_triggers: lost,
             unread_by_triggers: unread,
@@ -304,7 +335,8 @@ impl Summary {
 
     /// What explains the ages at the sinks where they are mostly waiting: a sentence for each of the three oldest.
     pub fn waits(&self) -> impl Iterator<Item = &str> {
-        let mut ends: Vec<&EndToEnd> = self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();
+        let mut ends: Vec<&EndToEnd> =
+            self.end_to_end.iter().filter(|e| e.longest_wait.is_some()).collect();
         ends.sort_by(|a, b| b.age_us.p50.total_cmp(&a.age_us.p50));
         ends.into_iter().take(3).filter_map(|e| e.longest_wait.as_ref()).map(|w| w.text.as_str())
     }
@@ -313,13 +345,16 @@ impl Summary {
     #[must_use]
     pub fn uncalled(&self) -> Option<String> {
         let counters = self.stages.iter().filter_map(|stage| stage.counters.as_ref());
-        let all = counters.flat_map(|c| [c.skipped_missing, c.skipped_stale, c.unsynchronised, c.take_errors]);
+        let all = counters
+            .flat_map(|c| [c.skipped_missing, c.skipped_stale, c.unsynchronised, c.take_errors]);
         let (count, they) = match all.fold(0, u64::saturating_add) {
             0 => return None,
             1 => ("1 sample".to_owned(), "it"),
             n => (format!("{n} samples"), "they"),
         };
-        Some(format!("{count} caused no call: another input was missing or too old, or {they} could not be read"))
+        Some(format!(
+            "{count} caused no call: another input was missing or too old, or {they} could not be read"
+        ))
     }
 
     /// `71 of 100 runs of lane failed`, for each component of which some did.
@@ -347,14 +382,18 @@ fn facts(run: &Collector) -> Vec<Fact> {
 
 /// In the order of the graph's components.
 fn services(run: &Collector) -> Vec<ServiceSummary> {
-    let of = |((stage, service, end), series): (&(String, String, CallEnd), &CallSeries)| ServiceSummary {
-        stage: stage.clone(),
-        service: service.clone(),
-        end: *end,
-        calls: series.total(),
+    let of = |((stage, service, end), series): (&(String, String, CallEnd), &CallSeries)| {
+        ServiceSummary {
+            stage: stage.clone(),
+            service: service.clone(),
+            end: *end,
+            calls: series.total(),
+        }
     };
     let mut services: Vec<_> = run.accounts.services.iter().map(of).collect();
-    services.sort_by_key(|s| run.facts.stages.iter().position(|known| known.name == s.stage).unwrap_or(usize::MAX));
+    services.sort_by_key(|s| {
+        run.facts.stages.iter().position(|known| known.name == s.stage).unwrap_or(usize::MAX)
+    });
     services
 }
 
@@ -372,10 +411,17 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     }
     for s in subscriptions {
         if let Some(why) = &s.unknown {
-            notes.push(format!("How many samples of '{}' were not read by {} is not known: {why}.", s.topic, s.stage));
+            notes.push(format!(
+                "How many samples of '{}' were not read by {} is not known: {why}.",
+                s.topic, s.stage
+            ));
         }
         let Some(why) = s.uncounted_reason else { continue };
-        let publishers = if s.uncounted == 1 { "1 publisher".to_owned() } else { format!("{} publishers", s.uncounted) };
+        let publishers = if s.uncounted == 1 {
+            "1 publisher".to_owned()
+        } else {
+            format!("{} publishers", s.uncounted)
+        };
         notes.push(format!(
             "{} of '{}': count unknown: {why}. {publishers} on other hosts may have published more than is counted.",
             s.stage, s.topic
@@ -385,7 +431,10 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
     }
     if run.faults.beyond() > 0 {
-        notes.push(format!("{} more faults are not listed: only the first {MAX_FAULTS} are kept.", run.faults.beyond()));
+        notes.push(format!(
+            "{} more faults are not listed: only the first {MAX_FAULTS} are kept.",
+            run.faults.beyond()
+        ));
     }
     if run.not_kept > 0 {
         notes.push(format!(
@@ -425,7 +474,11 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
     notes
 }
 
-fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> impl Iterator<Item = SubscriptionSummary> + 'a {
+fn subscriptions_of<'a>(
+    run: &'a Collector,
+    name: &'a str,
+    stage: &'a StageSeries,
+) -> impl Iterator<Item = SubscriptionSummary> + 'a {
     stage.inputs.iter().map(move |(input, series)| {
         let c = series.counters();
         let (topic, triggers) = (run.topic_name(series.topic), run.triggers(name, input));
@@ -451,9 +504,11 @@ fn subscriptions_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSerie
 }
 
 fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSummary {
-    let mut transmission: Vec<u64> = stage.samples.iter().filter_map(|s| s.transmission_ns).collect();
+    let mut transmission: Vec<u64> =
+        stage.samples.iter().filter_map(|s| s.transmission_ns).collect();
     let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
-    let (transmission_us, processing_us) = (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
+    let (transmission_us, processing_us) =
+        (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
     // The component's process has counted the calls whose records were lost, too.
     let counters = run.accounts.counters(name);
     StageSummary {
@@ -467,29 +522,46 @@ fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSumma
     }
 }
 
-fn ages_of<'a>(run: &'a Collector, name: &'a str, stage: &'a StageSeries) -> impl Iterator<Item = EndToEnd> + 'a {
+fn ages_of<'a>(
+    run: &'a Collector,
+    name: &'a str,
+    stage: &'a StageSeries,
+) -> impl Iterator<Item = EndToEnd> + 'a {
     stage.ages.iter().map(move |(&origin, samples)| end_to_end(run, name, origin, samples))
 }
 
 fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSample]) -> EndToEnd {
     let mut sorted = samples.to_vec();
     sorted.sort_by_key(AgeSample::age_ns);
-    let quantiles = |part: fn(&AgeSample) -> i64| Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>());
+    let quantiles = |part: fn(&AgeSample) -> i64| {
+        Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>())
+    };
     let at = |rank: Rank| rank.of(&sorted).map_or_else(Split::default, Split::of);
     let age_us = quantiles(AgeSample::age_ns);
-    let (communication, computation, idle) = (quantiles(|s| s.communication_ns), quantiles(|s| s.computation_ns), quantiles(|s| s.idle_ns));
+    let (communication, computation, idle) = (
+        quantiles(|s| s.communication_ns),
+        quantiles(|s| s.computation_ns),
+        quantiles(|s| s.idle_ns),
+    );
     let mut figures = EndToEnd {
         stage: stage.to_owned(),
         origin: run.topic_name(origin),
         age_us,
         newest_age_us: quantiles(|s| s.newest_ns),
-        mean: Split { communication_us: communication.mean, computation_us: computation.mean, idle_us: idle.mean },
+        mean: Split {
+            communication_us: communication.mean,
+            computation_us: computation.mean,
+            idle_us: idle.mean,
+        },
         p50: at(Rank::P50),
         p95: at(Rank::P95),
         p99: at(Rank::P99),
         max: sorted.last().map_or_else(Split::default, Split::of),
         communication_to_computation: Ratio::of(&communication, &computation),
-        reaction_distance: run.facts.speed_kmh.map(|speed_kmh| ReactionDistance::of(speed_kmh, &age_us)),
+        reaction_distance: run
+            .facts
+            .speed_kmh
+            .map(|speed_kmh| ReactionDistance::of(speed_kmh, &age_us)),
         longest_wait: None,
     };
     figures.longest_wait = waits::longest(run, stage, origin, &figures);
@@ -498,7 +570,11 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
 
 impl Split {
     fn of(sample: &AgeSample) -> Self {
-        Self { communication_us: us(sample.communication_ns), computation_us: us(sample.computation_ns), idle_us: us(sample.idle_ns) }
+        Self {
+            communication_us: us(sample.communication_ns),
+            computation_us: us(sample.computation_ns),
+            idle_us: us(sample.idle_ns),
+        }
     }
 
     /// Sum of the parts, in microseconds.

@@ -18,7 +18,11 @@ fn stage(name: &str, inputs: &[(&str, &str)], outputs: &[&str]) -> StageFacts {
         inputs: inputs
             .iter()
             .enumerate()
-            .map(|(i, (port, t))| InputFacts { name: (*port).into(), topic: topic(t), triggers: i == 0 })
+            .map(|(i, (port, t))| InputFacts {
+                name: (*port).into(),
+                topic: topic(t),
+                triggers: i == 0,
+            })
             .collect(),
         outputs: outputs.iter().map(|t| topic(t)).collect(),
     }
@@ -40,12 +44,19 @@ fn facts() -> RunFacts {
 }
 
 /// What a publisher at `topic` writes when its callback, begun at `start` with `inputs`, publishes at `at`.
-fn published(name: &str, sequence: u64, inputs: &[(&SampleHeader, Arrival)], start: u64, at: u64) -> SampleHeader {
+fn published(
+    name: &str,
+    sequence: u64,
+    inputs: &[(&SampleHeader, Arrival)],
+    start: u64,
+    at: u64,
+) -> SampleHeader {
     let mut lineage = Lineage::start(MonotonicNs(start));
     for (header, arrival) in inputs {
         lineage.inherit(header, *arrival);
     }
-    let mut header = SampleHeader { sequence, publish_time: MonotonicNs(at), ..SampleHeader::default() };
+    let mut header =
+        SampleHeader { sequence, publish_time: MonotonicNs(at), ..SampleHeader::default() };
     lineage.stamp(&mut header, topic(name).id(), Some(MonotonicNs(start)), 1);
     header
 }
@@ -61,7 +72,13 @@ fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
     SampleHeader { publish_time: MonotonicNs(now), clock_error_ns: 100_000, ..h }
 }
 
-fn input<'a>(name: &'a str, of: &str, arrival: Arrival, header: &'a SampleHeader, missed: u64) -> StageInput<'a> {
+fn input<'a>(
+    name: &'a str,
+    of: &str,
+    arrival: Arrival,
+    header: &'a SampleHeader,
+    missed: u64,
+) -> StageInput<'a> {
     StageInput { input: name, topic: topic(of).id(), arrival, header, missed, fresh: true }
 }
 
@@ -69,13 +86,22 @@ fn input<'a>(name: &'a str, of: &str, arrival: Arrival, header: &'a SampleHeader
 fn frame(run: &mut Collector, t: u64, sequence: u64, missed: u64) {
     let at = |ms: u64| t + ms * MS;
     let add = |run: &mut Collector, stage, start, end, inputs: &[StageInput<'_>]| {
-        run.add(&StageRecord { stage, start: MonotonicNs(at(start)), end: MonotonicNs(at(end)), inputs, ..StageRecord::default() });
+        run.add(&StageRecord {
+            stage,
+            start: MonotonicNs(at(start)),
+            end: MonotonicNs(at(end)),
+            inputs,
+            ..StageRecord::default()
+        });
     };
     let image = published("image", sequence, &[], at(0), at(2));
     add(run, "camera", 0, 2, &[]);
     add(run, "lane", 3, 8, &[input("image", "image", Arrival::Triggered, &image, missed)]);
     let lanes = published("lanes", sequence, &[(&image, Arrival::Triggered)], at(3), at(8));
-    let both = [input("lanes", "lanes", Arrival::Triggered, &lanes, 0), input("image", "image", Arrival::Read, &image, 0)];
+    let both = [
+        input("lanes", "lanes", Arrival::Triggered, &lanes, 0),
+        input("image", "image", Arrival::Read, &image, 0),
+    ];
     add(run, "fusion", 10, 11, &both);
 }
 
@@ -97,12 +123,25 @@ fn a_known_chain_gives_the_known_figures() {
     assert_eq!((s.stages[0].transmission_us.n, s.stages[0].transmission_to_processing), (0, None));
 
     let [end] = s.end_to_end.as_slice() else { panic!("one sink, one source: {:?}", s.end_to_end) };
-    assert_eq!((end.stage.as_str(), end.origin.as_str(), end.age_us.p50), ("fusion", "image", 11_000.0));
+    assert_eq!(
+        (end.stage.as_str(), end.origin.as_str(), end.age_us.p50),
+        ("fusion", "image", 11_000.0)
+    );
     assert_eq!(end.p50, Split { communication_us: 3000.0, computation_us: 8000.0, idle_us: 0.0 });
-    assert_eq!(end.reaction_distance, Some(ReactionDistance { speed_kmh: 36.0, p50_m: 0.11, p99_m: 0.11, max_m: 0.11 }));
+    assert_eq!(
+        end.reaction_distance,
+        Some(ReactionDistance { speed_kmh: 36.0, p50_m: 0.11, p99_m: 0.11, max_m: 0.11 })
+    );
     assert_eq!(s.along_the_way.len(), 1);
-    let subscriptions: Vec<_> = s.subscriptions.iter().map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed)).collect();
-    assert_eq!(subscriptions, [("lane", "image", 10, 18), ("fusion", "image", 10, 0), ("fusion", "lanes", 10, 0)]);
+    let subscriptions: Vec<_> = s
+        .subscriptions
+        .iter()
+        .map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed))
+        .collect();
+    assert_eq!(
+        subscriptions,
+        [("lane", "image", 10, 18), ("fusion", "image", 10, 0), ("fusion", "lanes", 10, 0)]
+    );
     assert_eq!(s.started.as_deref(), Some("2023-11-14T22:13:20Z"));
 }
 
@@ -123,33 +162,76 @@ fn work_not_done_is_told_apart_from_what_was_superseded() {
         ("fusion", "image", "image", 60, 40),
         ("x", "y", "z", 0, 1),
     ] {
-        run.set_subscription(stage, input, topic(of).id(), InputCounters { received, missed, ..Default::default() });
+        run.set_subscription(
+            stage,
+            input,
+            topic(of).id(),
+            InputCounters { received, missed, ..Default::default() },
+        );
     }
     let s = run.summary();
     // Where the graph does not know the input, it counts as the worse of the two.
     assert_eq!((s.missed_by_triggers, s.superseded), (13, 40));
-    let told: Vec<_> = s.subscriptions.iter().map(|s| (s.input.as_str(), s.triggers, s.received, s.missed)).collect();
-    assert_eq!(told, [("image", true, 90, 10), ("image", false, 60, 40), ("lanes", true, 88, 2), ("y", true, 0, 1)]);
+    let told: Vec<_> = s
+        .subscriptions
+        .iter()
+        .map(|s| (s.input.as_str(), s.triggers, s.received, s.missed))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("image", true, 90, 10),
+            ("image", false, 60, 40),
+            ("lanes", true, 88, 2),
+            ("y", true, 0, 1)
+        ]
+    );
 }
 
 #[test]
 fn what_a_process_had_not_read_when_it_was_killed_is_told() {
     let mut run = Collector::new(facts());
     run.set_published("camera", "image", topic("image").id(), 200);
-    run.set_subscription("lane", "image", topic("image").id(), InputCounters { received: 4, missed: 1, ..Default::default() });
+    run.set_subscription(
+        "lane",
+        "image",
+        topic("image").id(),
+        InputCounters { received: 4, missed: 1, ..Default::default() },
+    );
     assert_eq!(run.summary().unread_by_triggers, 0, "whoever goes on may read them yet");
     run.cut_off("lane");
     run.cut_off("fusion");
     run.cut_off("nobody");
     let s = run.summary();
-    let told: Vec<_> = s.subscriptions.iter().map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed, s.unread)).collect();
-    assert_eq!(told, [("lane", "image", 4, 1, 195), ("fusion", "image", 0, 0, 200), ("fusion", "lanes", 0, 0, 0)]);
+    let told: Vec<_> = s
+        .subscriptions
+        .iter()
+        .map(|s| (s.stage.as_str(), s.input.as_str(), s.received, s.missed, s.unread))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("lane", "image", 4, 1, 195),
+            ("fusion", "image", 0, 0, 200),
+            ("fusion", "lanes", 0, 0, 0)
+        ]
+    );
     // What is only read when something else triggers is no work.
     assert_eq!((s.unread_by_triggers, s.missed_by_triggers), (195, 1));
     let [note, of_lane] = s.notes.as_slice() else { panic!("{:?}", s.notes) };
-    assert!(note.starts_with("195 of 200 samples of 'image' were not read by lane: its process was killed"), "{note}");
+    assert!(
+        note.starts_with(
+            "195 of 200 samples of 'image' were not read by lane: its process was killed"
+        ),
+        "{note}"
+    );
     // What it published in its last second it has not counted.
-    assert!(of_lane.starts_with("How many samples of 'lanes' were not read by fusion is not known: the process of lane"), "{of_lane}");
+    assert!(
+        of_lane.starts_with(
+            "How many samples of 'lanes' were not read by fusion is not known: the process of lane"
+        ),
+        "{of_lane}"
+    );
 }
 
 #[test]
@@ -157,7 +239,12 @@ fn counters_of_the_transport_have_the_last_word() {
     let mut run = Collector::new(facts());
     frame(&mut run, 0, 1, 0);
     run.set_published("camera", "image", topic("image").id(), 50);
-    run.set_subscription("lane", "image", topic("image").id(), InputCounters { received: 40, missed: 10, ..Default::default() });
+    run.set_subscription(
+        "lane",
+        "image",
+        topic("image").id(),
+        InputCounters { received: 40, missed: 10, ..Default::default() },
+    );
     let s = run.summary();
     assert_eq!(s.frames_published, 50);
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (40, 10));
@@ -193,7 +280,10 @@ fn published_is_what_publishers_count_also_unread_and_after_a_restart() {
 
 #[test]
 fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_ever_published() {
-    let mut run = Collector::new(RunFacts { stages: vec![stage("lane", &[("image", "image")], &["lanes"])], ..RunFacts::default() });
+    let mut run = Collector::new(RunFacts {
+        stages: vec![stage("lane", &[("image", "image")], &["lanes"])],
+        ..RunFacts::default()
+    });
     for (sequence, missed) in [(340, 0), (341, 0), (345, 3)] {
         hears(&mut run, sequence, sequence, missed);
     }
@@ -204,22 +294,35 @@ fn who_joins_late_is_not_told_of_all_that_a_publisher_outside_of_the_graph_has_e
 
 #[test]
 fn plans_that_a_timer_made_before_it_had_read_anything_make_it_no_source() {
-    let stages =
-        vec![stage("source", &[], &["number"]), stage("planner", &[("in", "number")], &["plan"]), stage("sink", &[("in", "plan")], &[])];
+    let stages = vec![
+        stage("source", &[], &["number"]),
+        stage("planner", &[("in", "number")], &["plan"]),
+        stage("sink", &[("in", "plan")], &[]),
+    ];
     let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
     run.set_published("source", "out", topic("number").id(), 60);
     run.set_published("planner", "plan", topic("plan").id(), 120);
     let number = published("number", 1, &[], MS, 2 * MS);
     for (at, inherits) in [(10, false), (20, true), (30, true)] {
-        let from: &[(&SampleHeader, Arrival)] = if inherits { &[(&number, Arrival::Read)] } else { &[] };
+        let from: &[(&SampleHeader, Arrival)] =
+            if inherits { &[(&number, Arrival::Read)] } else { &[] };
         let plan = published("plan", at, from, at * MS, at * MS);
         let (start, end) = (MonotonicNs((at + 1) * MS), MonotonicNs((at + 2) * MS));
         let read = input("in", "plan", Arrival::Triggered, &plan, 0);
-        run.add(&StageRecord { stage: "sink", start, end, inputs: &[read], ..StageRecord::default() });
+        run.add(&StageRecord {
+            stage: "sink",
+            start,
+            end,
+            inputs: &[read],
+            ..StageRecord::default()
+        });
     }
     assert_eq!(run.summary().frames_published, 60);
     // A camera with an input for its settings, which never come.
-    let mut run = Collector::new(RunFacts { stages: vec![stage("camera", &[("in", "exposure")], &["image"])], ..RunFacts::default() });
+    let mut run = Collector::new(RunFacts {
+        stages: vec![stage("camera", &[("in", "exposure")], &["image"])],
+        ..RunFacts::default()
+    });
     run.set_published("camera", "image", topic("image").id(), 5);
     hears(&mut run, 1, 1, 0);
     assert_eq!(run.summary().frames_published, 5);
@@ -228,14 +331,22 @@ fn plans_that_a_timer_made_before_it_had_read_anything_make_it_no_source() {
 #[test]
 fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
     let mut run = Collector::new(facts());
-    let waits = |run: &Collector| run.never_triggered().into_iter().map(|(c, t)| format!("{c}: {t:?}")).collect::<Vec<_>>();
+    let waits = |run: &Collector| {
+        run.never_triggered().into_iter().map(|(c, t)| format!("{c}: {t:?}")).collect::<Vec<_>>()
+    };
     let before = waits(&run);
     assert!(before.iter().any(|w| w.starts_with("lane: ") && w.contains("image")), "{before:?}");
     assert!(!before.iter().any(|w| w.starts_with("camera")), "nothing triggers it: {before:?}");
     // Something came, and did not trigger it.
-    let of_fusion = |run: &Collector| waits(run).into_iter().find(|w| w.starts_with("fusion")).unwrap();
+    let of_fusion =
+        |run: &Collector| waits(run).into_iter().find(|w| w.starts_with("fusion")).unwrap();
     assert!(of_fusion(&run).contains("lanes"));
-    run.set_subscription("fusion", "lanes", topic("lanes").id(), InputCounters { received: 3, missed: 0, ..Default::default() });
+    run.set_subscription(
+        "fusion",
+        "lanes",
+        topic("lanes").id(),
+        InputCounters { received: 3, missed: 0, ..Default::default() },
+    );
     assert_eq!(of_fusion(&run), "fusion: []");
     hears(&mut run, 1, 1, 0);
     assert_eq!(waits(&run).len(), before.len() - 1);
@@ -244,25 +355,50 @@ fn who_was_never_called_is_told_with_the_topics_that_nothing_came_on() {
 #[test]
 fn who_hangs_in_its_first_call_was_called() {
     let mut run = Collector::new(facts());
-    run.set_subscription("fusion", "lanes", topic("lanes").id(), InputCounters { received: 3, missed: 0, ..Default::default() });
+    run.set_subscription(
+        "fusion",
+        "lanes",
+        topic("lanes").id(),
+        InputCounters { received: 3, missed: 0, ..Default::default() },
+    );
     let waits = |run: &Collector, name: &str| run.never_triggered().iter().any(|(c, _)| *c == name);
     assert!(waits(&run, "fusion") && run.never_returned().is_empty());
-    let place = |component: &str, call| CallPlace { component: component.into(), call, topic: Some("lanes".into()), sequence: Some(1) };
+    let place = |component: &str, call| CallPlace {
+        component: component.into(),
+        call,
+        topic: Some("lanes".into()),
+        sequence: Some(1),
+    };
     run.take("m", &Record::Busy { call: place("fusion", Call::OnTrigger), for_ms: 1000 });
     run.take("m", &Record::Busy { call: place("lane", Call::Timer), for_ms: 1000 });
     assert_eq!(run.never_returned(), [("fusion", "on_trigger on sample 1 of 'lanes'")]);
     assert!(!waits(&run, "fusion") && waits(&run, "lane"), "a timer is no trigger");
     // A process that is made to end says the same with its last words.
     let mut run = Collector::new(facts());
-    run.take("m", &Record::Failed { call: Some(place("fusion", Call::OnTrigger)), text: "did not stop within 5s".into() });
+    run.take(
+        "m",
+        &Record::Failed {
+            call: Some(place("fusion", Call::OnTrigger)),
+            text: "did not stop within 5s".into(),
+        },
+    );
     assert_eq!(run.never_returned().len(), 1);
-    run.take("m", &Record::Callback(CallbackAccount { component: "fusion".into(), ..CallbackAccount::default() }));
+    run.take(
+        "m",
+        &Record::Callback(CallbackAccount {
+            component: "fusion".into(),
+            ..CallbackAccount::default()
+        }),
+    );
     assert!(run.never_returned().is_empty(), "it has returned");
 }
 
 #[test]
 fn what_a_publisher_outside_of_the_graph_publishes_after_it_was_started_again_counts() {
-    let mut run = Collector::new(RunFacts { stages: vec![stage("lane", &[("image", "image")], &["lanes"])], ..RunFacts::default() });
+    let mut run = Collector::new(RunFacts {
+        stages: vec![stage("lane", &[("image", "image")], &["lanes"])],
+        ..RunFacts::default()
+    });
     for (at, sequence, missed) in [(1, 340, 0), (2, 341, 0), (3, 1, 0), (4, 4, 2)] {
         hears(&mut run, at, sequence, missed);
     }
@@ -276,7 +412,13 @@ fn a_sample_seen_again_is_received_once() {
     for (i, fresh) in [true, false, false].into_iter().enumerate() {
         let at = MonotonicNs((2 + i as u64) * MS);
         let again = StageInput { fresh, ..input("image", "image", Arrival::Read, &image, 4) };
-        run.add(&StageRecord { stage: "lane", start: at, end: at, inputs: &[again], ..StageRecord::default() });
+        run.add(&StageRecord {
+            stage: "lane",
+            start: at,
+            end: at,
+            inputs: &[again],
+            ..StageRecord::default()
+        });
     }
     let s = run.summary();
     assert_eq!((s.subscriptions[0].received, s.subscriptions[0].missed), (1, 4));
@@ -287,9 +429,13 @@ fn a_sample_seen_again_is_received_once() {
 #[test]
 fn joined_data_of_two_times_has_two_ages() {
     let mut run = Collector::new(facts());
-    let (old, new) = (published("image", 1, &[], 0, MS), published("image", 2, &[], 20 * MS, 21 * MS));
+    let (old, new) =
+        (published("image", 1, &[], 0, MS), published("image", 2, &[], 20 * MS, 21 * MS));
     let lanes = published("lanes", 1, &[(&old, Arrival::Triggered)], 2 * MS, 5 * MS);
-    let inputs = [input("image", "image", Arrival::Triggered, &new, 0), input("lanes", "lanes", Arrival::Read, &lanes, 0)];
+    let inputs = [
+        input("image", "image", Arrival::Triggered, &new, 0),
+        input("lanes", "lanes", Arrival::Read, &lanes, 0),
+    ];
     run.add(&StageRecord {
         stage: "fusion",
         start: MonotonicNs(22 * MS),
@@ -299,7 +445,10 @@ fn joined_data_of_two_times_has_two_ages() {
     });
     let end = &run.summary().end_to_end[0];
     assert_eq!((end.age_us.p50, end.newest_age_us.p50), (23_000.0, 3_000.0));
-    assert_eq!(end.p50, Split { communication_us: 1000.0, computation_us: 5000.0, idle_us: 17_000.0 });
+    assert_eq!(
+        end.p50,
+        Split { communication_us: 1000.0, computation_us: 5000.0, idle_us: 17_000.0 }
+    );
 }
 
 #[test]
@@ -328,7 +477,13 @@ fn what_no_clock_could_make_is_left_out_and_spoils_no_figure() {
         let image = seen(age);
         let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
         let at = MonotonicNs(MS + 1);
-        run.add(&StageRecord { stage: "lane", start: at, end: at, inputs: &inputs, ..StageRecord::default() });
+        run.add(&StageRecord {
+            stage: "lane",
+            start: at,
+            end: at,
+            inputs: &inputs,
+            ..StageRecord::default()
+        });
     }
     // The callback ends a nanosecond after the publication.
     let (age, us) = (run.summary().along_the_way[0].age_us, |ns: i64| ns as f64 / 1e3);
@@ -336,7 +491,11 @@ fn what_no_clock_could_make_is_left_out_and_spoils_no_figure() {
     assert_eq!(run.contradictions, 4);
     // Parts that make the age only because they wrap.
     let mut split = seen(6);
-    split.origins.as_mut_slice().iter_mut().for_each(|o| (o.communication_ns, o.idle_ns) = (i64::MIN, i64::MIN));
+    split
+        .origins
+        .as_mut_slice()
+        .iter_mut()
+        .for_each(|o| (o.communication_ns, o.idle_ns) = (i64::MIN, i64::MIN));
     assert_eq!(split.origins.as_slice()[0].age_ns(split.publish_time), 6);
     run.add(&StageRecord {
         stage: "lane",
@@ -355,20 +514,31 @@ fn ages_below_zero_are_told() {
         let image = arrived(published("image", 1, &[], MS, MS), transit, MS);
         let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
         let at = MonotonicNs(MS + 1_000);
-        run.add(&StageRecord { stage: "lane", start: at, end: at, inputs: &inputs, ..StageRecord::default() });
+        run.add(&StageRecord {
+            stage: "lane",
+            start: at,
+            end: at,
+            inputs: &inputs,
+            ..StageRecord::default()
+        });
     }
     let s = run.summary();
     let of = &s.along_the_way[0];
     assert_eq!((of.age_us.n, of.age_us.min, of.age_us.p50, of.age_us.max), (3, -19.0, -2.0, 6.0));
     assert_eq!(of.p50, Split { communication_us: -2.0, computation_us: 0.0, idle_us: 0.0 });
     assert!(
-        s.notes.iter().any(|n| n.starts_with("In 2 callbacks ages of data, or parts of them, are below zero (the least -0.019 ms)")),
+        s.notes.iter().any(|n| n.starts_with(
+            "In 2 callbacks ages of data, or parts of them, are below zero (the least -0.019 ms)"
+        )),
         "{:?}",
         s.notes
     );
     let report = crate::report::render(&run, &s);
     assert!(report.contains("<span class=\"end\">-5 µs, "), "{report}");
-    assert_eq!(serde_json::to_value(&s).unwrap()["along_the_way"][0]["p50"]["communication_us"], -2.0);
+    assert_eq!(
+        serde_json::to_value(&s).unwrap()["along_the_way"][0]["p50"]["communication_us"],
+        -2.0
+    );
 }
 
 #[test]
@@ -377,7 +547,13 @@ fn failed_calls_are_counted_and_have_no_figures() {
     let image = published("image", 1, &[], 0, MS);
     let inputs = [input("image", "image", Arrival::Triggered, &image, 0)];
     for failed in [true, false, true] {
-        let call = StageRecord { stage: "lane", start: MonotonicNs(2 * MS), end: MonotonicNs(5 * MS), failed, ..StageRecord::default() };
+        let call = StageRecord {
+            stage: "lane",
+            start: MonotonicNs(2 * MS),
+            end: MonotonicNs(5 * MS),
+            failed,
+            ..StageRecord::default()
+        };
         run.add(&StageRecord { inputs: &inputs, ..call });
     }
     let s = run.summary();
@@ -400,14 +576,23 @@ fn conversions_are_transmission_and_not_processing() {
         ..StageRecord::default()
     };
     // Encoding is in the transmission of whoever gets what was encoded.
-    run.add(&StageRecord { inputs: &[input("image", "image", Arrival::Triggered, &image, 0)], ..call(3 * MS, 4 * MS) });
+    run.add(&StageRecord {
+        inputs: &[input("image", "image", Arrival::Triggered, &image, 0)],
+        ..call(3 * MS, 4 * MS)
+    });
     let s = run.summary();
     assert_eq!((s.stages[0].transmission_us.p50, s.stages[0].processing_us.p50), (4000.0, 3000.0));
-    assert_eq!(s.along_the_way[0].p50, Split { communication_us: 8000.0, computation_us: 4000.0, idle_us: 0.0 });
+    assert_eq!(
+        s.along_the_way[0].p50,
+        Split { communication_us: 8000.0, computation_us: 4000.0, idle_us: 0.0 }
+    );
 
     // What was published during the call: at most the rest of the call was on its way.
     let late = published("image", 2, &[], 10 * MS, 10 * MS);
-    run.add(&StageRecord { inputs: &[input("image", "image", Arrival::Read, &late, 0)], ..call(3 * MS, 4 * MS) });
+    run.add(&StageRecord {
+        inputs: &[input("image", "image", Arrival::Read, &late, 0)],
+        ..call(3 * MS, 4 * MS)
+    });
     let s = run.summary();
     assert_eq!((s.along_the_way[0].age_us.n, run.contradictions), (2, 0));
 
@@ -430,13 +615,27 @@ fn a_graph_file_gives_the_facts() {
         ),
     )
     .unwrap();
-    let port = |name: &str| Port { name: name.into(), schema: driveline_types::Schema::bytes("t/T", "raw", ""), doc: String::new() };
-    let class = |name: &str, inputs, outputs| ComponentClass { name: name.into(), doc: String::new(), inputs, outputs, parameters: vec![] };
-    let describe = move |_: &std::path::Path| Ok(vec![class("A", vec![], vec![port("out")]), class("B", vec![port("in")], vec![])]);
+    let port = |name: &str| Port {
+        name: name.into(),
+        schema: driveline_types::Schema::bytes("t/T", "raw", ""),
+        doc: String::new(),
+    };
+    let class = |name: &str, inputs, outputs| ComponentClass {
+        name: name.into(),
+        doc: String::new(),
+        inputs,
+        outputs,
+        parameters: vec![],
+    };
+    let describe = move |_: &std::path::Path| {
+        Ok(vec![class("A", vec![], vec![port("out")]), class("B", vec![port("in")], vec![])])
+    };
     let loaded = load(&path, &LoadOptions::new(&describe));
-    let facts = RunFacts::of_graph(&loaded.graph.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics)));
+    let facts =
+        RunFacts::of_graph(&loaded.graph.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics)));
     assert_eq!(facts.graph, "two");
-    let ports: Vec<_> = facts.stages.iter().map(|s| (s.name.as_str(), s.inputs.len(), s.outputs.len())).collect();
+    let ports: Vec<_> =
+        facts.stages.iter().map(|s| (s.name.as_str(), s.inputs.len(), s.outputs.len())).collect();
     assert_eq!(ports, [("a", 0, 1), ("b", 1, 0)]);
     assert!(facts.stages[1].inputs[0].triggers);
     assert!(facts.started_unix_s.is_some_and(|s| s > 1_700_000_000));
@@ -552,30 +751,60 @@ proptest! {
 /// next image.
 #[test]
 fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
-    let read = |name: &str, t: &str| InputFacts { name: name.into(), topic: topic(t), triggers: false };
+    let read =
+        |name: &str, t: &str| InputFacts { name: name.into(), topic: topic(t), triggers: false };
     let mut tracker = stage("tracker", &[("image", "image")], &["tracks"]);
     tracker.inputs.push(read("boxes", "boxes"));
     let mut fusion = stage("fusion", &[("tracks", "tracks")], &["scene"]);
     fusion.inputs.push(read("boxes", "boxes"));
-    let stages = vec![stage("camera", &[], &["image"]), stage("detector", &[("image", "image")], &["boxes"]), tracker, fusion];
+    let stages = vec![
+        stage("camera", &[], &["image"]),
+        stage("detector", &[("image", "image")], &["boxes"]),
+        tracker,
+        fusion,
+    ];
     let mut run = Collector::new(RunFacts { stages, ..RunFacts::default() });
     let mut boxes: Option<SampleHeader> = None;
     for i in 0..10u64 {
         let at = |ms: u64| (i * 40 + ms) * MS;
         let add = |run: &mut Collector, stage, start, end, inputs: &[StageInput<'_>]| {
-            run.add(&StageRecord { stage, start: MonotonicNs(at(start)), end: MonotonicNs(at(end)), inputs, ..StageRecord::default() });
+            run.add(&StageRecord {
+                stage,
+                start: MonotonicNs(at(start)),
+                end: MonotonicNs(at(end)),
+                inputs,
+                ..StageRecord::default()
+            });
         };
         let image = published("image", i + 1, &[], at(0), at(0));
         // Detected at 4 ms; the tracker has run before that.
         if boxes.is_none() {
             // A call without boxes, which leads nowhere, is in no mean of theirs.
-            add(&mut run, "tracker", 1, 2, &[input("image", "image", Arrival::Triggered, &image, 0)]);
+            add(
+                &mut run,
+                "tracker",
+                1,
+                2,
+                &[input("image", "image", Arrival::Triggered, &image, 0)],
+            );
         }
         if let Some(old) = &boxes {
-            let inputs = [input("image", "image", Arrival::Triggered, &image, 0), input("boxes", "boxes", Arrival::Read, old, 0)];
+            let inputs = [
+                input("image", "image", Arrival::Triggered, &image, 0),
+                input("boxes", "boxes", Arrival::Read, old, 0),
+            ];
             add(&mut run, "tracker", 1, 2, &inputs);
-            let tracks = published("tracks", i, &[(&image, Arrival::Triggered), (old, Arrival::Read)], at(1), at(2));
-            let inputs = [input("tracks", "tracks", Arrival::Triggered, &tracks, 0), input("boxes", "boxes", Arrival::Read, old, 0)];
+            let tracks = published(
+                "tracks",
+                i,
+                &[(&image, Arrival::Triggered), (old, Arrival::Read)],
+                at(1),
+                at(2),
+            );
+            let inputs = [
+                input("tracks", "tracks", Arrival::Triggered, &tracks, 0),
+                input("boxes", "boxes", Arrival::Read, old, 0),
+            ];
             add(&mut run, "fusion", 3, 3, &inputs);
         }
         add(&mut run, "detector", 1, 4, &[input("image", "image", Arrival::Triggered, &image, 0)]);
@@ -583,15 +812,27 @@ fn the_longest_wait_is_found_where_it_is_and_not_where_it_is_noticed() {
     }
     let s = run.summary();
     let end = &s.end_to_end[0];
-    assert_eq!((end.stage.as_str(), end.age_us.p50, end.newest_age_us.p50), ("fusion", 43_000.0, 3_000.0));
+    assert_eq!(
+        (end.stage.as_str(), end.age_us.p50, end.newest_age_us.p50),
+        ("fusion", 43_000.0, 3_000.0)
+    );
     let wait = end.longest_wait.as_ref().unwrap();
-    assert_eq!((wait.stage.as_str(), wait.input.as_str(), wait.mean_us), ("tracker", "boxes", 37_000.0));
+    assert_eq!(
+        (wait.stage.as_str(), wait.input.as_str(), wait.mean_us),
+        ("tracker", "boxes", 37_000.0)
+    );
     assert_eq!(wait.triggered_by, ["image"]);
     assert_eq!((wait.calls, wait.of_calls), (9, 10));
     let text = "On average, 37.0 ms of the 43.0 ms that image is old at fusion are waiting, not work (86 %): in 9 of 10 calls of tracker the oldest data came by tracker.boxes, where it had waited 37.0 ms on average for tracker to be triggered by the next image; the newest data is 3.00 ms old on average.";
     assert_eq!(s.waits().collect::<Vec<_>>(), [text]);
-    assert!(s.along_the_way.iter().all(|e| e.longest_wait.is_some() == (e.stage == "tracker")), "the detector's age is work");
-    assert!(crate::report::render(&run, &s).find(text).is_some_and(|at| at < 30_000), "it stands before the figures");
+    assert!(
+        s.along_the_way.iter().all(|e| e.longest_wait.is_some() == (e.stage == "tracker")),
+        "the detector's age is work"
+    );
+    assert!(
+        crate::report::render(&run, &s).find(text).is_some_and(|at| at < 30_000),
+        "it stands before the figures"
+    );
 }
 
 #[test]

@@ -102,12 +102,19 @@ impl Columns {
     /// As a table in Markdown, without the columns in which there is nothing but their head.
     #[must_use]
     pub fn markdown(&self) -> String {
-        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0)).filter(|c| self.says(*c)).collect();
+        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0))
+            .filter(|c| self.says(*c))
+            .collect();
         let mut text = String::new();
         for (i, row) in self.rows.iter().enumerate() {
             for c in &columns {
                 // Of a name of somebody's, neither a line's end nor an element may come out of the cell.
-                let cell = row.get(*c).map_or("", String::as_str).replace('|', "\\|").replace('<', "\\<").replace('\n', " ");
+                let cell = row
+                    .get(*c)
+                    .map_or("", String::as_str)
+                    .replace('|', "\\|")
+                    .replace('<', "\\<")
+                    .replace('\n', " ");
                 text += &if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
             }
             text += "|\n";
@@ -121,12 +128,21 @@ impl Columns {
 
     /// Appends it, without the columns in which there is nothing but their head.
     pub fn write(&self, into: &mut String) {
-        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0)).filter(|c| self.says(*c)).collect();
-        let align: Vec<Align> = columns.iter().map(|c| if *c == 0 { Align::Left } else { Align::Right }).collect();
-        let pick = |row: &Vec<String>| columns.iter().map(|c| row.get(*c).cloned().unwrap_or_default()).collect();
+        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0))
+            .filter(|c| self.says(*c))
+            .collect();
+        let align: Vec<Align> =
+            columns.iter().map(|c| if *c == 0 { Align::Left } else { Align::Right }).collect();
+        let pick = |row: &Vec<String>| {
+            columns.iter().map(|c| row.get(*c).cloned().unwrap_or_default()).collect()
+        };
         let mut wide = aligned(&align, &self.wide().map(pick).collect::<Vec<_>>()).into_iter();
         for row in &self.rows {
-            let line = if let [heading] = row.as_slice() { heading.clone() } else { wide.next().unwrap_or_default() };
+            let line = if let [heading] = row.as_slice() {
+                heading.clone()
+            } else {
+                wide.next().unwrap_or_default()
+            };
             let _ = writeln!(into, "{}", format!("  {line}").trim_end());
         }
     }
@@ -144,7 +160,9 @@ pub enum Align {
 /// Lines of a table whose columns are as wide as they must be, two spaces between them. A row may have fewer cells than there are columns.
 #[must_use]
 pub fn aligned(align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
-    let width = |column: usize| rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..align.len()).map(width).collect();
     let line = |row: &Vec<String>| {
         let mut text = String::new();
@@ -167,11 +185,38 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {
-        let ns = [0.0, 7.0, 999.0, 1_234.0, 12_345.0, 123_456.0, 999_499.0, 999_600.0, 12_345_678.0, 3.21e9].map(duration_ns);
-        assert_eq!(ns, ["0 ns", "7 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "999 µs", "1.00 ms", "12.3 ms", "3.21 s"]);
+        let ns = [
+            0.0,
+            7.0,
+            999.0,
+            1_234.0,
+            12_345.0,
+            123_456.0,
+            999_499.0,
+            999_600.0,
+            12_345_678.0,
+            3.21e9,
+        ]
+        .map(duration_ns);
+        assert_eq!(
+            ns,
+            [
+                "0 ns", "7 ns", "999 ns", "1.23 µs", "12.3 µs", "123 µs", "999 µs", "1.00 ms",
+                "12.3 ms", "3.21 s"
+            ]
+        );
         let us = [0.0, 3.456, 9.996, 45.67, 99.96, 999.0, 999.6, 25_100.0, 2e6].map(duration_us);
-        assert_eq!(us, ["0.00 µs", "3.46 µs", "10.0 µs", "45.7 µs", "100 µs", "999 µs", "1.00 ms", "25.1 ms", "2.00 s"]);
-        assert_eq!([-0.5, -20.0, -1_234.0, -3.21e6].map(duration_us), ["-0.50 µs", "-20.0 µs", "-1.23 ms", "-3.21 s"]);
+        assert_eq!(
+            us,
+            [
+                "0.00 µs", "3.46 µs", "10.0 µs", "45.7 µs", "100 µs", "999 µs", "1.00 ms",
+                "25.1 ms", "2.00 s"
+            ]
+        );
+        assert_eq!(
+            [-0.5, -20.0, -1_234.0, -3.21e6].map(duration_us),
+            ["-0.50 µs", "-20.0 µs", "-1.23 ms", "-3.21 s"]
+        );
         assert_eq!([-7.0, -20_000.0].map(duration_ns), ["-7 ns", "-20.0 µs"]);
         assert_eq!([512, 2 << 20, 1536].map(bytes), ["512 B", "2 MiB", "1.5 KiB"]);
     }
@@ -179,7 +224,10 @@ mod tests {
     #[test]
     fn microseconds_keep_three_digits() {
         assert_eq!([131.0, 31_400.0, 314_000.0].map(microseconds), ["0.13", "31.4", "314"]);
-        assert_eq!([9_994.0, 9_996.0, 99_940.0, 99_960.0].map(microseconds), ["9.99", "10.0", "99.9", "100"]);
+        assert_eq!(
+            [9_994.0, 9_996.0, 99_940.0, 99_960.0].map(microseconds),
+            ["9.99", "10.0", "99.9", "100"]
+        );
     }
 
     #[test]
@@ -193,14 +241,21 @@ mod tests {
         c.write(&mut text);
         assert_eq!(text, "  a     µs\n  longer than the columns\n  ÄÖ  10.0\n");
         c.row(vec!["a|b".into(), String::new(), String::new()]);
-        assert_eq!(c.markdown(), "| a | µs |\n|---|---|\n| longer than the columns | |\n| ÄÖ | 10.0 |\n| a\\|b | |\n");
+        assert_eq!(
+            c.markdown(),
+            "| a | µs |\n|---|---|\n| longer than the columns | |\n| ÄÖ | 10.0 |\n| a\\|b | |\n"
+        );
         assert!(!c.is_empty());
     }
 
     #[test]
     fn each_column_is_aligned_its_way() {
-        let rows = [["stage", "runs", "of"], ["lane µ", "7", "a"], ["x", "1234", "bc"]].map(|r| r.map(str::to_owned).to_vec());
+        let rows = [["stage", "runs", "of"], ["lane µ", "7", "a"], ["x", "1234", "bc"]]
+            .map(|r| r.map(str::to_owned).to_vec());
         let align = [Align::Left, Align::Right, Align::Left];
-        assert_eq!(aligned(&align, &rows), ["stage   runs  of", "lane µ     7  a", "x       1234  bc"]);
+        assert_eq!(
+            aligned(&align, &rows),
+            ["stage   runs  of", "lane µ     7  a", "x       1234  bc"]
+        );
     }
 }

@@ -65,7 +65,12 @@ impl W9 {
         if !STAGES.iter().all(|(name, _)| has(name)) {
             return None;
         }
-        let detector = run.accounts.facts.iter().find(|((_, name), _)| name == DETECTOR).map(|(_, text)| text.as_str());
+        let detector = run
+            .accounts
+            .facts
+            .iter()
+            .find(|((_, name), _)| name == DETECTOR)
+            .map(|(_, text)| text.as_str());
         let told = detector.unwrap_or("it did not say which");
         let comparable = detector.is_some_and(is_yolo);
         if !comparable {
@@ -76,10 +81,14 @@ impl W9 {
             return Some(Self { comparable, note, stages: Vec::new() });
         }
         let stage = |(i, &(name, paper_stage)): (usize, &(&'static str, &'static str))| {
-            let Ratio { of_p50, of_mean } = stages.iter().find(|s| s.stage == name)?.transmission_to_processing?;
+            let Ratio { of_p50, of_mean } =
+                stages.iter().find(|s| s.stage == name)?.transmission_to_processing?;
             let percent = |ratio: f64| (ratio * 1e4).round() / 1e2;
-            let paper =
-                PAPER.iter().map(|&(transport, figures)| PaperFigure { transport, pc_percent: figures[i].0, agx_percent: figures[i].1 });
+            let paper = PAPER.iter().map(|&(transport, figures)| PaperFigure {
+                transport,
+                pc_percent: figures[i].0,
+                agx_percent: figures[i].1,
+            });
             Some(W9Stage {
                 stage: name,
                 paper_stage,
@@ -88,8 +97,14 @@ impl W9 {
                 paper: paper.collect(),
             })
         };
-        let note = format!("W9 with {told}; the paper's figures are of other machines: compare ratios, not times");
-        Some(Self { comparable, note, stages: STAGES.iter().enumerate().filter_map(stage).collect() })
+        let note = format!(
+            "W9 with {told}; the paper's figures are of other machines: compare ratios, not times"
+        );
+        Some(Self {
+            comparable,
+            note,
+            stages: STAGES.iter().enumerate().filter_map(stage).collect(),
+        })
     }
 }
 
@@ -111,13 +126,38 @@ mod tests {
     fn comp(detector: Option<&str>, stages: &[&str]) -> Collector {
         let topic: TopicName = "camera/image".parse().unwrap();
         let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
-        let stage = |name: &&str| StageFacts { name: (*name).into(), inputs: vec![input.clone()], outputs: vec![] };
-        let mut run = Collector::new(RunFacts { stages: stages.iter().map(stage).collect(), ..RunFacts::default() });
+        let stage = |name: &&str| StageFacts {
+            name: (*name).into(),
+            inputs: vec![input.clone()],
+            outputs: vec![],
+        };
+        let mut run = Collector::new(RunFacts {
+            stages: stages.iter().map(stage).collect(),
+            ..RunFacts::default()
+        });
         if let Some(text) = detector {
-            run.take("m", &Record::Fact { component: "detector".into(), name: "detector".into(), text: text.into() });
+            run.take(
+                "m",
+                &Record::Fact {
+                    component: "detector".into(),
+                    name: "detector".into(),
+                    text: text.into(),
+                },
+            );
         }
-        let header = SampleHeader { sequence: 1, publish_time: MonotonicNs(1_000), ..SampleHeader::default() };
-        let input = StageInput { input: "image", topic: topic.id(), arrival: Arrival::Triggered, header: &header, missed: 0, fresh: true };
+        let header = SampleHeader {
+            sequence: 1,
+            publish_time: MonotonicNs(1_000),
+            ..SampleHeader::default()
+        };
+        let input = StageInput {
+            input: "image",
+            topic: topic.id(),
+            arrival: Arrival::Triggered,
+            header: &header,
+            missed: 0,
+            fresh: true,
+        };
         for stage in stages {
             let (start, end) = (MonotonicNs(101_000), MonotonicNs(10_101_000));
             run.add(&StageRecord { stage, start, end, inputs: &[input], ..StageRecord::default() });
@@ -129,11 +169,15 @@ mod tests {
 
     #[test]
     fn with_a_yolo_there_are_figures_beside_the_papers() {
-        let w9 = comp(Some("YOLO darknet yolo-fastest-1.1-xl.cfg 640x160"), &ALL).summary().w9.unwrap();
+        let w9 =
+            comp(Some("YOLO darknet yolo-fastest-1.1-xl.cfg 640x160"), &ALL).summary().w9.unwrap();
         assert!(w9.comparable);
         let figures: Vec<_> = w9.stages.iter().map(|s| (s.paper_stage, s.percent_of_p50)).collect();
         assert_eq!(figures, [("Lane", 1.0), ("Yolo", 1.0), ("MOSSE", 1.0)]);
-        assert_eq!((w9.stages[1].paper[1].pc_percent, w9.stages[2].paper[2].agx_percent), (37.0, 479.0));
+        assert_eq!(
+            (w9.stages[1].paper[1].pc_percent, w9.stages[2].paper[2].agx_percent),
+            (37.0, 479.0)
+        );
     }
 
     #[test]
@@ -143,10 +187,18 @@ mod tests {
             let summary = run.summary();
             let w9 = summary.w9.clone().unwrap();
             assert!(!w9.comparable && w9.stages.is_empty());
-            assert!(w9.note.starts_with("Not compared with the times that were published") && w9.note.contains("MODEL="), "{}", w9.note);
+            assert!(
+                w9.note.starts_with("Not compared with the times that were published")
+                    && w9.note.contains("MODEL="),
+                "{}",
+                w9.note
+            );
             assert!(w9.note.contains(detector.unwrap_or("did not say which")), "{}", w9.note);
             let page = crate::report::render(&run, &summary);
-            assert!(page.contains(&crate::escape::sentence(&w9.note)) && !page.contains("Wu et al."), "{detector:?}");
+            assert!(
+                page.contains(&crate::escape::sentence(&w9.note)) && !page.contains("Wu et al."),
+                "{detector:?}"
+            );
         }
         let run = comp(Some("YOLO"), &ALL);
         assert!(crate::report::render(&run, &run.summary()).contains("Wu et al."));

@@ -54,7 +54,9 @@ impl StageSeries {
                         *have = (origin.topic, origin.source_oldest, origin.idle_ns, input)
                     }
                     Some(_) => {}
-                    None => oldest.push((origin.topic, origin.source_oldest, origin.idle_ns, input)),
+                    None => {
+                        oldest.push((origin.topic, origin.source_oldest, origin.idle_ns, input))
+                    }
                 }
             }
         }
@@ -77,7 +79,12 @@ impl StageSeries {
 }
 
 /// The longest wait behind an age, if waiting is most of it.
-pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &EndToEnd) -> Option<Wait> {
+pub(crate) fn longest(
+    run: &Collector,
+    sink: &str,
+    origin: TopicId,
+    figures: &EndToEnd,
+) -> Option<Wait> {
     let Split { idle_us, .. } = figures.mean;
     // Of an age below zero nothing is most.
     if figures.mean.total_us() <= 0.0 || idle_us * 2.0 <= figures.mean.total_us() {
@@ -85,16 +92,30 @@ pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &En
     }
     let mut stage = sink;
     for _ in 0..MAX_STEPS {
-        let carriers: Vec<(&str, &Carrier)> =
-            run.stages.get(stage)?.carriers.iter().filter(|((o, _), _)| *o == origin).map(|((_, input), c)| (input.as_str(), c)).collect();
+        let carriers: Vec<(&str, &Carrier)> = run
+            .stages
+            .get(stage)?
+            .carriers
+            .iter()
+            .filter(|((o, _), _)| *o == origin)
+            .map(|((_, input), c)| (input.as_str(), c))
+            .collect();
         let (input, most) = carriers.iter().max_by_key(|(_, c)| c.here_ns)?;
         let before = carriers.iter().fold(0i64, |sum, (_, c)| sum.saturating_add(c.before_ns));
-        let upstream = carriers.iter().max_by_key(|(_, c)| c.before_ns).and_then(|(_, c)| run.publisher_of(c.topic));
+        let upstream = carriers
+            .iter()
+            .max_by_key(|(_, c)| c.before_ns)
+            .and_then(|(_, c)| run.publisher_of(c.topic));
         match upstream {
             // It has waited longer somewhere before.
-            Some(publisher) if i128::from(before) > i128::from(most.here_ns) && publisher != stage => stage = publisher,
+            Some(publisher)
+                if i128::from(before) > i128::from(most.here_ns) && publisher != stage =>
+            {
+                stage = publisher
+            }
             _ if most.here_ns > 0 => {
-                let of_calls = carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.calls));
+                let of_calls =
+                    carriers.iter().fold(0u64, |sum, (_, c)| sum.saturating_add(c.calls));
                 return Some(Wait::at(run, stage, input, (most, of_calls), origin, figures));
             }
             _ => return None,
@@ -105,7 +126,14 @@ pub(crate) fn longest(run: &Collector, sink: &str, origin: TopicId, figures: &En
 
 impl Wait {
     /// All figures of its sentence are means: in a median, an age of two modes, with a wait and without, has no share of it.
-    fn at(run: &Collector, stage: &str, input: &str, (carrier, of_calls): (&Carrier, u64), origin: TopicId, figures: &EndToEnd) -> Self {
+    fn at(
+        run: &Collector,
+        stage: &str,
+        input: &str,
+        (carrier, of_calls): (&Carrier, u64),
+        origin: TopicId,
+        figures: &EndToEnd,
+    ) -> Self {
         let mean_us = round_us(carrier.here_ns as f64 / 1e3 / carrier.calls.max(1) as f64);
         let triggered_by: Vec<String> = run.triggers_of(stage).map(|t| t.to_string()).collect();
         let until = match triggered_by.as_slice() {
@@ -128,7 +156,15 @@ impl Wait {
             ms(mean_us),
             ms(figures.newest_age_us.mean),
         );
-        Self { stage: stage.to_owned(), input: input.to_owned(), mean_us, calls: carrier.calls, of_calls, triggered_by, text }
+        Self {
+            stage: stage.to_owned(),
+            input: input.to_owned(),
+            mean_us,
+            calls: carrier.calls,
+            of_calls,
+            triggered_by,
+            text,
+        }
     }
 }
 

@@ -19,29 +19,55 @@ use std::collections::BTreeMap;
 
 /// Accounts for the ends of a run, whose first process was started at `since_ns` on `CLOCK_MONOTONIC`.
 pub(crate) fn account(job: &Job, ends: &[End], since_ns: u64) -> Result<Account> {
-    let mut a = Account { unset: ends.iter().flat_map(|e| e.unset.iter().cloned()).collect(), ..Account::default() };
+    let mut a = Account {
+        unset: ends.iter().flat_map(|e| e.unset.iter().cloned()).collect(),
+        ..Account::default()
+    };
     a.unset.sort();
     a.unset.dedup();
     a.verified = total(ends.iter().map(|e| e.verified));
     a.torn = total(ends.iter().map(|e| e.mismatched.max(e.mismatches.len() as u64)));
     for end in ends {
-        a.invalid.extend(end.mismatches.iter().map(|m| format!("payload mismatch at subscriber {}: {m}", end.index)));
+        a.invalid.extend(
+            end.mismatches
+                .iter()
+                .map(|m| format!("payload mismatch at subscriber {}: {m}", end.index)),
+        );
         if end.mismatches.is_empty() && end.mismatched > 0 {
-            a.invalid.push(format!("payload mismatch at subscriber {}: {} payloads, of which it says no more", end.index, end.mismatched));
+            a.invalid.push(format!(
+                "payload mismatch at subscriber {}: {} payloads, of which it says no more",
+                end.index, end.mismatched
+            ));
         }
     }
-    let end_of = |role: Role| ends.iter().find(|e| e.role == role).with_context(|| format!("no {role:?} told what it did"));
+    let end_of = |role: Role| {
+        ends.iter()
+            .find(|e| e.role == role)
+            .with_context(|| format!("no {role:?} told what it did"))
+    };
     match job.role {
         Role::Memcpy | Role::SameThread => alone(job, end_of(job.role)?, &mut a)?,
-        _ if job.pace == Pace::PingPong => closed(job, end_of(Role::Ping)?, end_of(Role::Echo)?, &mut a)?,
+        _ if job.pace == Pace::PingPong => {
+            closed(job, end_of(Role::Ping)?, end_of(Role::Echo)?, &mut a)?
+        }
         _ => {
-            let mut receivers: Vec<&End> = ends.iter().filter(|e| e.role == Role::Subscriber).collect();
+            let mut receivers: Vec<&End> =
+                ends.iter().filter(|e| e.role == Role::Subscriber).collect();
             receivers.sort_by_key(|e| e.index);
             open(job, end_of(Role::Publisher)?, &receivers, &mut a)?;
         }
     }
-    let early = a.stamps.iter().filter(|s| s.stamps().into_iter().any(|ns| ns > 0 && ns < since_ns)).count();
-    refuse_stamps("the ends", early, "were under way before the first process of the run was started", &mut a);
+    let early = a
+        .stamps
+        .iter()
+        .filter(|s| s.stamps().into_iter().any(|ns| ns > 0 && ns < since_ns))
+        .count();
+    refuse_stamps(
+        "the ends",
+        early,
+        "were under way before the first process of the run was started",
+        &mut a,
+    );
     Ok(a)
 }
 
@@ -76,7 +102,9 @@ fn check_balance(who: &str, published: u64, end: &End, a: &mut Account) {
         } else {
             format!("{} too many", accounted - published)
         };
-        a.invalid.push(format!("{who}: {published} samples were published, {r} received and {m} reported lost: {what}"));
+        a.invalid.push(format!(
+            "{who}: {published} samples were published, {r} received and {m} reported lost: {what}"
+        ));
     }
 }
 
@@ -86,17 +114,22 @@ fn per_sent(end: &End, sent: u64) -> Option<f64> {
 }
 
 fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
-    let sent: Vec<SentRow> = sent_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
+    let sent: Vec<SentRow> =
+        sent_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
     (a.scheduled, a.sent) = (job.messages, sent.len() as u64);
     if a.sent != job.messages {
         a.invalid.push(format!("{} of {} samples were noted", a.sent, job.messages));
     }
     if job.role == Role::Memcpy {
-        a.put(Metric::Copy, sent.iter().map(|r| r.before_publish.saturating_sub(r.before_fill)).collect());
+        a.put(
+            Metric::Copy,
+            sent.iter().map(|r| r.before_publish.saturating_sub(r.before_fill)).collect(),
+        );
         a.stamps = sent.into_iter().map(|sent| Sample { sent, ..Sample::default() }).collect();
         return Ok(());
     }
-    let received: Vec<ReceivedRow> = received_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
+    let received: Vec<ReceivedRow> =
+        received_rows(job, end)?.into_iter().filter(|r| r.sequence >= end.counted_from).collect();
     (a.received, a.missed) = (vec![received.len() as u64], vec![0]);
     check_balance("the callback", end.published, end, a);
     a.publisher_cpu_ns_per_sample = per_sent(end, a.sent);
@@ -114,7 +147,10 @@ fn alone(job: &Job, end: &End, a: &mut Account) -> Result<()> {
         })
         .collect();
     a.put(Metric::Transport, a.stamps.iter().map(|s| s.transport_ns).collect());
-    a.put(Metric::PublishCall, sent.iter().map(|s| s.returned.saturating_sub(s.before_publish)).collect());
+    a.put(
+        Metric::PublishCall,
+        sent.iter().map(|s| s.returned.saturating_sub(s.before_publish)).collect(),
+    );
     Ok(())
 }
 
@@ -135,7 +171,9 @@ fn check_rounds(rounds: u64, rows: [u64; 4], ping: &End, echo: &End, a: &mut Acc
         a.invalid.push(format!("of {rounds} rounds, {asked} were asked and {not_sent} not sent"));
     }
     if returned.saturating_add(unanswered) != asked {
-        a.invalid.push(format!("of {asked} questions, {returned} were answered in time and {unanswered} were not"));
+        a.invalid.push(format!(
+            "of {asked} questions, {returned} were answered in time and {unanswered} were not"
+        ));
     }
     // Beside them: the end mark at one end, the greeting at the other.
     if ping.published != asked + 1 || echo.published != answered + 1 {
@@ -188,7 +226,12 @@ struct Round {
 }
 
 /// Joins the rows of both ends by their numbers; nothing if some do not belong together.
-fn join_rounds(asked: Vec<SentRow>, heard: Vec<ReceivedRow>, answered: Vec<SentRow>, returned: Vec<ReceivedRow>) -> Option<Vec<Round>> {
+fn join_rounds(
+    asked: Vec<SentRow>,
+    heard: Vec<ReceivedRow>,
+    answered: Vec<SentRow>,
+    returned: Vec<ReceivedRow>,
+) -> Option<Vec<Round>> {
     if heard.len() != answered.len() {
         return None;
     }
@@ -210,8 +253,12 @@ fn join_rounds(asked: Vec<SentRow>, heard: Vec<ReceivedRow>, answered: Vec<SentR
 fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     a.scheduled = job.messages;
     a.not_sent = ping.not_sent.clone();
-    let (asked, heard, answered, returned) =
-        (sent_rows(job, ping)?, received_rows(job, echo)?, sent_rows(job, echo)?, received_rows(job, ping)?);
+    let (asked, heard, answered, returned) = (
+        sent_rows(job, ping)?,
+        received_rows(job, echo)?,
+        sent_rows(job, echo)?,
+        received_rows(job, ping)?,
+    );
     let answers_sent = answered.iter().filter(|r| r.sequence > 0).count();
     let rows = [asked.len(), heard.len(), answers_sent, returned.len()].map(|n| n as u64);
     check_rounds(job.warm_up + job.messages, rows, ping, echo, a);
@@ -226,14 +273,20 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     a.sent = rounds.len() as u64;
     let complete = rounds.iter().filter(|r| r.returned.is_some()).count() as u64;
     (a.received, a.missed) = (vec![complete], vec![a.sent - complete]);
-    let fill = |s: &SentRow| s.before_publish.saturating_sub(if s.before_publish > 0 { s.before_fill } else { 0 });
+    let fill = |s: &SentRow| {
+        s.before_publish.saturating_sub(if s.before_publish > 0 { s.before_fill } else { 0 })
+    };
     let filled = job.payload == Payload::Filled;
     let now = MonotonicNs::now().0;
     let in_order = |r: &Round| {
         let begun = r.asked.before_fill > 0 && r.asked.before_fill <= now;
-        let sent = |s: &SentRow| if filled { filling_in_order(s) } else { s.before_publish == 0 || filling_in_order(s) };
+        let sent = |s: &SentRow| {
+            if filled { filling_in_order(s) } else { s.before_publish == 0 || filling_in_order(s) }
+        };
         // Where its payload is not handled, the other end takes no stamps of a question.
-        let heard = |question: &ReceivedRow| question.in_hand.max(question.copied) == 0 || arrival_in_order(question);
+        let heard = |question: &ReceivedRow| {
+            question.in_hand.max(question.copied) == 0 || arrival_in_order(question)
+        };
         if !begun || !sent(&r.asked) || r.heard.is_some_and(|(question, _)| !heard(&question)) {
             return false;
         }
@@ -241,13 +294,21 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
         let end = returned.in_hand.max(returned.copied);
         sent(&answer)
             && arrival_in_order(&returned)
-            && r.asked.before_fill.saturating_add(fill(&r.asked)).saturating_add(fill(&answer)) <= end
+            && r.asked.before_fill.saturating_add(fill(&r.asked)).saturating_add(fill(&answer))
+                <= end
             && end.max(returned.read) <= now
     };
     let wrong = rounds.iter().filter(|r| !in_order(r)).count();
-    refuse_stamps("the asking end", wrong, "lack stamps, ended before they began, or have not happened yet", a);
+    refuse_stamps(
+        "the asking end",
+        wrong,
+        "lack stamps, ended before they began, or have not happened yet",
+        a,
+    );
     let stamps = |r: &Round| {
-        let Some((returned, (_, answer))) = r.returned.zip(r.heard) else { return Sample { sent: r.asked, ..Sample::default() } };
+        let Some((returned, (_, answer))) = r.returned.zip(r.heard) else {
+            return Sample { sent: r.asked, ..Sample::default() };
+        };
         let trip = returned.in_hand.max(returned.copied).saturating_sub(r.asked.before_fill);
         Sample {
             subscriber: 0,
@@ -260,11 +321,18 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     a.stamps = rounds.iter().map(stamps).collect();
     let answered = || a.stamps.iter().filter(|s| s.received.is_some());
     let returned = || a.stamps.iter().filter_map(|s| s.received);
-    let mut figures = vec![(Metric::Transport, answered().map(|s| s.transport_ns).collect::<Vec<_>>())];
+    let mut figures =
+        vec![(Metric::Transport, answered().map(|s| s.transport_ns).collect::<Vec<_>>())];
     if filled {
-        figures.push((Metric::FillAndTransport, answered().map(|s| s.fill_and_transport_ns).collect()));
+        figures.push((
+            Metric::FillAndTransport,
+            answered().map(|s| s.fill_and_transport_ns).collect(),
+        ));
         figures.push((Metric::Fill, rounds.iter().map(|r| fill(&r.asked)).collect()));
-        figures.push((Metric::Read, returned().map(|r| r.read.saturating_sub(r.in_hand.max(r.copied))).collect()));
+        figures.push((
+            Metric::Read,
+            returned().map(|r| r.read.saturating_sub(r.in_hand.max(r.copied))).collect(),
+        ));
     }
     let heard = rounds.iter().filter_map(|r| r.heard.map(|(question, _)| question));
     let copied = returned().chain(heard).filter(|r| r.copied > 0);
@@ -274,7 +342,8 @@ fn closed(job: &Job, ping: &End, echo: &End, a: &mut Account) -> Result<()> {
     }
     a.publisher_cpu_ns_per_sample = per_sent(ping, a.sent);
     a.subscriber_cpu_ns_per_sample = per_sent(echo, a.sent);
-    a.wake_calls_per_publish = ping.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
+    a.wake_calls_per_publish =
+        ping.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
     Ok(())
 }
 
@@ -282,9 +351,15 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     let scheduled = job.warm_up + job.messages;
     let indices: Vec<usize> = receivers.iter().map(|e| e.index).collect();
     if receivers.len() != job.subscribers {
-        a.invalid.push(format!("{} of {} subscribers told what they did", receivers.len(), job.subscribers));
+        a.invalid.push(format!(
+            "{} of {} subscribers told what they did",
+            receivers.len(),
+            job.subscribers
+        ));
     } else if indices.iter().enumerate().any(|(i, index)| i != *index) {
-        a.invalid.push(format!("the subscribers call themselves {indices:?}: each must tell the index of its job"));
+        a.invalid.push(format!(
+            "the subscribers call themselves {indices:?}: each must tell the index of its job"
+        ));
     }
     if receivers.len() > job.subscribers {
         return Ok(());
@@ -293,19 +368,29 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
     a.not_sent = publisher.not_sent.clone();
     let not_sent = total(a.not_sent.values().copied());
     if (all.len() as u64).saturating_add(not_sent) != scheduled {
-        a.invalid.push(format!("{scheduled} samples were scheduled, {} sent and {not_sent} not sent", all.len()));
+        a.invalid.push(format!(
+            "{scheduled} samples were scheduled, {} sent and {not_sent} not sent",
+            all.len()
+        ));
     }
     // The first sample and the end mark are not scheduled.
     if all.len() as u64 + 2 != publisher.published {
-        a.invalid.push(format!("{} samples were published but {} noted", publisher.published, all.len() + 2));
+        a.invalid.push(format!(
+            "{} samples were published but {} noted",
+            publisher.published,
+            all.len() + 2
+        ));
     }
-    let sent: Vec<SentRow> = all.into_iter().filter(|r| r.sequence >= publisher.counted_from).collect();
+    let sent: Vec<SentRow> =
+        all.into_iter().filter(|r| r.sequence >= publisher.counted_from).collect();
     a.scheduled = job.messages;
     a.sent = sent.len() as u64;
     if a.sent > job.messages || a.sent.saturating_add(not_sent) < job.messages {
         let from = publisher.counted_from;
-        a.invalid
-            .push(format!("{} samples count, from number {from} on, and it should be {} without those not sent", a.sent, job.messages));
+        a.invalid.push(format!(
+            "{} samples count, from number {from} on, and it should be {} without those not sent",
+            a.sent, job.messages
+        ));
     }
     let now = MonotonicNs::now().0;
     let late = sent
@@ -319,7 +404,12 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
                 || s.returned.max(s.before_publish) > now
         })
         .count();
-    refuse_stamps("the publisher", late, "lack stamps, were published before they were due, or have not happened yet", a);
+    refuse_stamps(
+        "the publisher",
+        late,
+        "lack stamps, were published before they were due, or have not happened yet",
+        a,
+    );
     let mut last: Vec<Option<u64>> = sent.iter().map(|_| Some(0)).collect();
     let mut payloads = 0u64;
     for end in receivers {
@@ -328,8 +418,14 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         let rows = received_rows(job, end)?;
         payloads = payloads.saturating_add(payloads_received(end, rows.len() as u64));
         // The first sample and the end mark have none.
-        if !(rows.len() as u64 + 1..=rows.len() as u64 + 2).contains(&end.received) && (end.received > 0 || !rows.is_empty()) {
-            a.invalid.push(format!("{who}: {} samples were received but {} noted", end.received, rows.len()));
+        if !(rows.len() as u64 + 1..=rows.len() as u64 + 2).contains(&end.received)
+            && (end.received > 0 || !rows.is_empty())
+        {
+            a.invalid.push(format!(
+                "{who}: {} samples were received but {} noted",
+                end.received,
+                rows.len()
+            ));
         }
         if rows.windows(2).any(|w| matches!(w, [x, y] if x.sequence >= y.sequence)) {
             a.invalid.push(format!("{who}: samples came twice or out of order"));
@@ -347,10 +443,22 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
             };
             got += 1;
             let at = r.in_hand.max(r.copied);
-            wrong += usize::from(r.in_hand < s.before_publish || at.max(r.read) > now || r.woken > r.in_hand || !arrival_in_order(r));
+            wrong += usize::from(
+                r.in_hand < s.before_publish
+                    || at.max(r.read) > now
+                    || r.woken > r.in_hand
+                    || !arrival_in_order(r),
+            );
             let transport = at.saturating_sub(s.before_publish);
-            let fill_and_transport_ns = if job.payload == Payload::Filled { at.saturating_sub(s.before_fill) } else { 0 };
-            a.stamps.push(Sample { subscriber: end.index, sent: *s, received: Some(*r), transport_ns: transport, fill_and_transport_ns });
+            let fill_and_transport_ns =
+                if job.payload == Payload::Filled { at.saturating_sub(s.before_fill) } else { 0 };
+            a.stamps.push(Sample {
+                subscriber: end.index,
+                sent: *s,
+                received: Some(*r),
+                transport_ns: transport,
+                fill_and_transport_ns,
+            });
             latencies.push(transport);
             *last = last.map(|l| l.max(transport));
             of.entry(Metric::ScheduleRelative).or_default().push(at.saturating_sub(s.scheduled));
@@ -370,7 +478,12 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         if received.peek().is_some() {
             a.invalid.push(format!("{who}: it received samples that nobody sent"));
         }
-        refuse_stamps(&who, wrong, "lack stamps, were in hand before they were published, or have not happened yet", a);
+        refuse_stamps(
+            &who,
+            wrong,
+            "lack stamps, were in hand before they were published, or have not happened yet",
+            a,
+        );
         a.received.push(got);
         a.missed.push(a.sent - got);
         a.put(Metric::Transport, latencies);
@@ -383,13 +496,21 @@ fn open(job: &Job, publisher: &End, receivers: &[&End], a: &mut Account) -> Resu
         a.put(Metric::LastSubscriber, last.into_iter().flatten().collect());
     }
     if job.payload == Payload::Filled {
-        a.put(Metric::Fill, sent.iter().map(|s| s.before_publish.saturating_sub(s.before_fill)).collect());
+        a.put(
+            Metric::Fill,
+            sent.iter().map(|s| s.before_publish.saturating_sub(s.before_fill)).collect(),
+        );
     }
-    a.put(Metric::PublishCall, sent.iter().map(|s| s.returned.saturating_sub(s.before_publish)).collect());
+    a.put(
+        Metric::PublishCall,
+        sent.iter().map(|s| s.returned.saturating_sub(s.before_publish)).collect(),
+    );
     a.publisher_cpu_ns_per_sample = per_sent(publisher, a.sent);
     let readers: Vec<f64> = receivers.iter().filter_map(|e| per_sent(e, a.sent)).collect();
-    a.subscriber_cpu_ns_per_sample = (!readers.is_empty()).then(|| readers.iter().sum::<f64>() / readers.len() as f64);
-    a.wake_calls_per_publish = publisher.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
+    a.subscriber_cpu_ns_per_sample =
+        (!readers.is_empty()).then(|| readers.iter().sum::<f64>() / readers.len() as f64);
+    a.wake_calls_per_publish =
+        publisher.wake_calls.filter(|_| a.sent > 0).map(|w| w as f64 / a.sent as f64);
     Ok(())
 }
 

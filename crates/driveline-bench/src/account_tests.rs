@@ -69,11 +69,22 @@ impl Bench {
     fn subscriber(&self, index: usize, sequences: &[u64], missed: u64) -> End {
         let rows: Vec<_> = sequences
             .iter()
-            .map(|&s| ReceivedRow { sequence: s, woken: s * 1000 + 90, in_hand: s * 1000 + 120 + index as u64, copied: 0, read: 0 })
+            .map(|&s| ReceivedRow {
+                sequence: s,
+                woken: s * 1000 + 90,
+                in_hand: s * 1000 + 120 + index as u64,
+                copied: 0,
+                read: 0,
+            })
             .collect();
         let path = self.dir.path().join(format!("received-{index}"));
         write_rows(&path, &rows).unwrap();
-        End { received_file: Some(path), received: rows.len() as u64 + 2, missed, ..End::new(Role::Subscriber, index) }
+        End {
+            received_file: Some(path),
+            received: rows.len() as u64 + 2,
+            missed,
+            ..End::new(Role::Subscriber, index)
+        }
     }
 
     fn account(&self, ends: &[End]) -> Account {
@@ -86,7 +97,10 @@ fn a_clean_run_closes_and_only_counted_samples_have_figures() {
     let b = bench(Payload::Untouched);
     let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.publisher(&[2, 3, 4, 5, 6])]);
     assert_eq!(a.invalid, Vec::<String>::new());
-    assert_eq!((a.scheduled, a.sent, a.received.clone(), a.missed.clone()), (3, 3, vec![3], vec![0]));
+    assert_eq!(
+        (a.scheduled, a.sent, a.received.clone(), a.missed.clone()),
+        (3, 3, vec![3], vec![0])
+    );
     assert_eq!(a.samples[&Metric::Transport], [100; 3]);
     assert_eq!(a.samples[&Metric::ScheduleRelative], [120; 3]);
     assert_eq!(a.samples[&Metric::WakeToHand], [30; 3]);
@@ -125,7 +139,11 @@ fn what_was_not_sent_is_a_category_of_its_own() {
     assert_eq!((a.scheduled, a.sent, a.not_sent["no loan"]), (3, 2, 1));
     publisher.not_sent.clear();
     let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5], 0), publisher]);
-    assert!(a.invalid[0].contains("5 samples were scheduled, 4 sent and 0 not sent"), "{:?}", a.invalid);
+    assert!(
+        a.invalid[0].contains("5 samples were scheduled, 4 sent and 0 not sent"),
+        "{:?}",
+        a.invalid
+    );
 }
 
 /// Five are due, of which one is not sent; two of the others do not reach one of the subscribers.
@@ -140,14 +158,21 @@ fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
     let mut ends: Vec<End> = readers
         .iter()
         .enumerate()
-        .map(|(i, (n, rows, lost))| End { cpu_ns: 6_000, cpu_samples: *n, ..b.subscriber(i, rows, *lost) })
+        .map(|(i, (n, rows, lost))| End {
+            cpu_ns: 6_000,
+            cpu_samples: *n,
+            ..b.subscriber(i, rows, *lost)
+        })
         .collect();
     ends.push(publisher);
     let a = b.account(&ends);
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!((a.scheduled, a.sent, a.received.clone()), (5, 4, vec![2, 4]));
     // 8 µs and twice 6 µs for four messages, whoever lost two of them: 5 µs each.
-    assert_eq!((a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample), (Some(2_000.0), Some(1_500.0)));
+    assert_eq!(
+        (a.publisher_cpu_ns_per_sample, a.subscriber_cpu_ns_per_sample),
+        (Some(2_000.0), Some(1_500.0))
+    );
     // What an end cannot attribute is unknown, and not nothing.
     ends[0].cpu_samples = 0;
     ends[1].cpu_samples = 0;
@@ -160,7 +185,11 @@ fn processor_time_is_that_of_both_ends_for_each_sample_that_was_sent() {
 fn the_last_of_several_subscribers_counts_where_all_received() {
     let mut b = bench(Payload::Untouched);
     b.job.subscribers = 2;
-    let a = b.account(&[b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.subscriber(1, &[2, 3, 4, 6], 1), b.publisher(&[2, 3, 4, 5, 6])]);
+    let a = b.account(&[
+        b.subscriber(0, &[2, 3, 4, 5, 6], 0),
+        b.subscriber(1, &[2, 3, 4, 6], 1),
+        b.publisher(&[2, 3, 4, 5, 6]),
+    ]);
     assert_eq!(a.invalid, Vec::<String>::new());
     assert_eq!(a.samples[&Metric::LastSubscriber], [101; 2]);
     assert_eq!((a.received.clone(), a.missed.clone()), (vec![3, 2], vec![0, 1]));
@@ -169,7 +198,9 @@ fn the_last_of_several_subscribers_counts_where_all_received() {
 #[test]
 fn strangers_repetitions_and_absentees_are_invalid() {
     let mut b = bench(Payload::Untouched);
-    let invalid = |b: &Bench, rows: &[u64]| b.account(&[b.subscriber(0, rows, 0), b.publisher(&[2, 3, 4, 5, 6])]).invalid.join("; ");
+    let invalid = |b: &Bench, rows: &[u64]| {
+        b.account(&[b.subscriber(0, rows, 0), b.publisher(&[2, 3, 4, 5, 6])]).invalid.join("; ")
+    };
     assert!(invalid(&b, &[2, 3, 4, 5, 9]).contains("nobody sent"));
     assert!(invalid(&b, &[2, 3, 4, 4, 5]).contains("twice or out of order"));
     b.job.subscribers = 2;
@@ -189,7 +220,8 @@ fn damaged_and_unverified_payloads_are_invalid() {
     subscriber.verified = 5;
     let invalid = b.account(&[subscriber, publisher]).invalid;
     assert!(
-        invalid.iter().any(|i| i.contains("sample 4: torn")) && invalid.iter().any(|i| i.contains("5 payloads were verified of 6")),
+        invalid.iter().any(|i| i.contains("sample 4: torn"))
+            && invalid.iter().any(|i| i.contains("5 payloads were verified of 6")),
         "{invalid:?}"
     );
 }
@@ -199,7 +231,8 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
     let b = bench(Payload::Filled);
     let sent = [2, 3, 4, 5, 6];
     let account = |rows: &[u64], received: u64, missed: u64, verified: u64, first_sample_ns| {
-        let subscriber = End { received, verified, first_sample_ns, ..b.subscriber(0, rows, missed) };
+        let subscriber =
+            End { received, verified, first_sample_ns, ..b.subscriber(0, rows, missed) };
         b.account(&[subscriber, b.publisher(&sent)])
     };
     let closes = |rows: &[u64], received, missed, verified, first: Option<u64>| {
@@ -220,7 +253,10 @@ fn whatever_is_lost_at_the_end_as_many_payloads_are_verified_as_came() {
     assert_eq!(too_few, ["5 payloads were verified of 6 received"]);
     // An end mark that nobody reports lost is the only thing that is wrong then.
     let silent = account(&sent, 6, 0, 6, Some(1)).invalid;
-    assert!(matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")), "{silent:?}");
+    assert!(
+        matches!(silent.as_slice(), [only] if only.contains("1 are lost without a word")),
+        "{silent:?}"
+    );
 }
 
 #[test]
@@ -232,7 +268,9 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
         std::fs::write(&path, rows).unwrap();
         Some(path)
     };
-    let words = |rows: Vec<[u64; 5]>| rows.into_iter().flatten().flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+    let words = |rows: Vec<[u64; 5]>| {
+        rows.into_iter().flatten().flat_map(u64::to_le_bytes).collect::<Vec<u8>>()
+    };
     // Fill 30 here and 50 there, round trip 200 in all.
     let asked = words((1..=5).map(|s| [s, 0, s * 1000, s * 1000 + 30, 0]).collect());
     let returned = words((1..=5).map(|s| [s + 1, 0, s * 1000 + 200, 0, s * 1000 + 260]).collect());
@@ -261,7 +299,11 @@ fn half_the_round_trip_leaves_out_what_both_ends_spent_on_filling() {
     assert_eq!(a.samples[&Metric::Read], [60; 3]);
     // A program that knows of no losses has none: an answer that is missing at its asking end is one.
     let lost = b.account(&[End { received: 5, ..ping.clone() }, echo.clone()]);
-    assert!(lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(), "{:?}", lost.invalid);
+    assert!(
+        lost.invalid[0].contains("the asking end") && lost.lost_rounds.is_none(),
+        "{:?}",
+        lost.invalid
+    );
     echo.received = 4;
     assert!(b.account(&[ping, echo]).invalid[0].contains("the answering end"));
 }
@@ -278,13 +320,23 @@ fn an_end_that_does_not_tell_the_truth_is_invalid() {
         ("5 samples count, from number 0", (|_| {}, |_, p| p.counted_from = 0)),
         ("0 samples count, from number 99", (|_| {}, |_, p| p.counted_from = 99)),
         ("call themselves [7]", (|_| {}, |s, _| s.index = 7)),
-        ("5 sent and 18446744073709551615 not sent", (|_| {}, |_, p| p.not_sent = [("a".into(), u64::MAX), ("b".into(), 1)].into())),
-        ("subscriber 0: by their stamps 3 samples lack stamps", (|rows| rows.iter_mut().for_each(|r| r.in_hand = 0), |_, _| {})),
-        ("were in hand before they were published, or have not", (|rows| rows.iter_mut().for_each(|r| r.in_hand = u64::MAX), |_, _| {})),
+        (
+            "5 sent and 18446744073709551615 not sent",
+            (|_| {}, |_, p| p.not_sent = [("a".into(), u64::MAX), ("b".into(), 1)].into()),
+        ),
+        (
+            "subscriber 0: by their stamps 3 samples lack stamps",
+            (|rows| rows.iter_mut().for_each(|r| r.in_hand = 0), |_, _| {}),
+        ),
+        (
+            "were in hand before they were published, or have not",
+            (|rows| rows.iter_mut().for_each(|r| r.in_hand = u64::MAX), |_, _| {}),
+        ),
     ];
     for (says, (stamps, counts)) in lies {
         let b = bench(Payload::Untouched);
-        let (mut subscriber, mut publisher) = (b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.publisher(&[2, 3, 4, 5, 6]));
+        let (mut subscriber, mut publisher) =
+            (b.subscriber(0, &[2, 3, 4, 5, 6], 0), b.publisher(&[2, 3, 4, 5, 6]));
         let path = subscriber.received_file.clone().unwrap();
         let mut rows = read_rows(&path, 5).unwrap();
         stamps(&mut rows);
@@ -298,13 +350,26 @@ fn an_end_that_does_not_tell_the_truth_is_invalid() {
     b.job.pace = Pace::PingPong;
     let file = |name: &str, at: u64| {
         let path = b.dir.path().join(name);
-        let row = |s| SentRow { sequence: s, scheduled: 0, before_fill: s * at, ..SentRow::default() };
+        let row =
+            |s| SentRow { sequence: s, scheduled: 0, before_fill: s * at, ..SentRow::default() };
         write_rows(&path, &(1..=5).map(row).collect::<Vec<_>>()).unwrap();
         Some(path)
     };
     // What stands in the place of `in_hand` is `before_fill`.
-    let ping = End { sent_file: file("a", 1000), received_file: file("r", 900), published: 5, received: 6, ..End::new(Role::Ping, 0) };
-    let echo = End { sent_file: file("e", 0), received_file: file("h", 0), published: 6, received: 5, ..End::new(Role::Echo, 0) };
+    let ping = End {
+        sent_file: file("a", 1000),
+        received_file: file("r", 900),
+        published: 5,
+        received: 6,
+        ..End::new(Role::Ping, 0)
+    };
+    let echo = End {
+        sent_file: file("e", 0),
+        received_file: file("h", 0),
+        published: 6,
+        received: 5,
+        ..End::new(Role::Echo, 0)
+    };
     let invalid = b.account(&[ping, echo]).invalid.join("; ");
     assert!(invalid.contains("ended before they began"), "{invalid}");
 }
@@ -326,17 +391,25 @@ mod foreign {
     /// Rows whose numbers go up by one, mostly, and whose stamps are anything from plausible to absurd.
     fn rows() -> impl Strategy<Value = Option<Vec<[u64; 5]>>> {
         let row = prop::array::uniform5(prop_oneof![6 => 0u64..2_000, 1 => any::<u64>()]);
-        let numbered = (prop::collection::vec(row.clone(), 0..8), 0u64..4).prop_map(|(mut rows, first)| {
-            for (row, number) in rows.iter_mut().zip(first..) {
-                row[0] = number;
-            }
-            rows
-        });
+        let numbered =
+            (prop::collection::vec(row.clone(), 0..8), 0u64..4).prop_map(|(mut rows, first)| {
+                for (row, number) in rows.iter_mut().zip(first..) {
+                    row[0] = number;
+                }
+                rows
+            });
         prop_oneof![1 => Just(None), 6 => numbered.prop_map(Some), 2 => prop::collection::vec(row, 0..8).prop_map(Some)]
     }
 
     fn role() -> impl Strategy<Value = Role> {
-        prop::sample::select(vec![Role::Publisher, Role::Subscriber, Role::Ping, Role::Echo, Role::SameThread, Role::Memcpy])
+        prop::sample::select(vec![
+            Role::Publisher,
+            Role::Subscriber,
+            Role::Ping,
+            Role::Echo,
+            Role::SameThread,
+            Role::Memcpy,
+        ])
     }
 
     type Told = (Role, usize, [u64; 11], Option<Vec<[u64; 5]>>, Option<Vec<[u64; 5]>>, Option<u64>);
@@ -346,11 +419,16 @@ mod foreign {
     }
 
     /// As it comes from another process: as a line.
-    fn heard(dir: &std::path::Path, number: usize, (role, index, c, sent, received, unanswered): Told) -> End {
+    fn heard(
+        dir: &std::path::Path,
+        number: usize,
+        (role, index, c, sent, received, unanswered): Told,
+    ) -> End {
         let file = |name: &str, rows: Option<Vec<[u64; 5]>>| {
             let path = dir.join(format!("{name}-{number}"));
             rows.map(|rows| {
-                write_rows(&path, &rows.into_iter().map(SentRow::from_words).collect::<Vec<_>>()).unwrap();
+                write_rows(&path, &rows.into_iter().map(SentRow::from_words).collect::<Vec<_>>())
+                    .unwrap();
                 path
             })
         };
@@ -415,7 +493,8 @@ fn a_stamp_that_is_missing_or_out_of_order_makes_the_run_invalid_and_no_figure()
         write_rows(&path, &rows).unwrap();
         end
     };
-    let changes: [fn(&mut SentRow); 3] = [|s| s.before_fill = 0, |s| s.before_fill = s.before_publish + 1, |s| s.scheduled = 0];
+    let changes: [fn(&mut SentRow); 3] =
+        [|s| s.before_fill = 0, |s| s.before_fill = s.before_publish + 1, |s| s.scheduled = 0];
     for change in changes {
         let invalid = refused(b.subscriber(0, &sent, 0), publisher(change));
         assert!(invalid.iter().any(|i| i.contains("lack stamps")), "{invalid:?}");
@@ -428,7 +507,8 @@ fn a_stamp_that_is_missing_or_out_of_order_makes_the_run_invalid_and_no_figure()
         write_rows(&path, &rows).unwrap();
         end
     };
-    let changes: [fn(&mut ReceivedRow); 3] = [|r| r.woken = r.in_hand + 1, |r| r.copied = r.in_hand - 1, |r| r.read = 1];
+    let changes: [fn(&mut ReceivedRow); 3] =
+        [|r| r.woken = r.in_hand + 1, |r| r.copied = r.in_hand - 1, |r| r.read = 1];
     for change in changes {
         let invalid = refused(subscriber(change), b.publisher(&sent));
         assert!(invalid.iter().any(|i| i.contains("lack stamps")), "{invalid:?}");
@@ -439,8 +519,18 @@ fn a_stamp_that_is_missing_or_out_of_order_makes_the_run_invalid_and_no_figure()
 fn a_stamp_from_before_the_run_makes_it_invalid() {
     let b = bench(Payload::Untouched);
     let sent = [2, 3, 4, 5, 6];
-    let invalid = |since_ns| account(&b.job, &[b.subscriber(0, &sent, 0), b.publisher(&sent)], since_ns).unwrap().invalid.join("; ");
+    let invalid = |since_ns| {
+        account(&b.job, &[b.subscriber(0, &sent, 0), b.publisher(&sent)], since_ns)
+            .unwrap()
+            .invalid
+            .join("; ")
+    };
     // The first that counts was due at 4000.
     assert_eq!(invalid(4000), "");
-    assert!(invalid(4001).contains("1 samples were under way before the first process of the run was started"), "{}", invalid(4001));
+    assert!(
+        invalid(4001)
+            .contains("1 samples were under way before the first process of the run was started"),
+        "{}",
+        invalid(4001)
+    );
 }

@@ -2,7 +2,9 @@
 //! Processes that were started: what they say, and how they end, without trust that they are brief, polite, or end at all.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
@@ -75,7 +77,12 @@ impl Started {
     pub fn end_within(&mut self, patience: Duration) -> Result<ExitStatus> {
         let deadline = Instant::now() + patience;
         self.end_unless(|| {
-            (Instant::now() >= deadline).then(|| Error::new(ErrorKind::TimedOut, format!("it went on for {patience:?}, and was killed")))
+            (Instant::now() >= deadline).then(|| {
+                Error::new(
+                    ErrorKind::TimedOut,
+                    format!("it went on for {patience:?}, and was killed"),
+                )
+            })
         })
     }
 
@@ -116,7 +123,8 @@ impl Started {
     /// Looking does not give its number away.
     fn has_ended(&self) -> bool {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        self.waited_for || self.pid().is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), how), Ok(None)))
+        self.waited_for
+            || self.pid().is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), how), Ok(None)))
     }
 
     /// Until the process was waited for, the group's number is its own.
@@ -160,7 +168,8 @@ pub fn lines(output: impl Read) -> impl Iterator<Item = std::result::Result<Stri
             let _ = output.skip_until(b'\n');
         }
         let mut line = Vec::new();
-        let read = output.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).ok().filter(|n| *n > 0)?;
+        let read =
+            output.by_ref().take(LINE_MAX).read_until(b'\n', &mut line).ok().filter(|n| *n > 0)?;
         if line.last() != Some(&b'\n') && read as u64 == LINE_MAX {
             // Told at once: whoever says it may never end it.
             too_long = true;
@@ -224,7 +233,9 @@ pub fn unreadable(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => of_text(text),
         Value::Array(parts) => parts.iter().find_map(unreadable),
-        Value::Object(parts) => parts.iter().find_map(|(name, part)| of_text(name).or_else(|| unreadable(part))),
+        Value::Object(parts) => {
+            parts.iter().find_map(|(name, part)| of_text(name).or_else(|| unreadable(part)))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
@@ -249,7 +260,10 @@ pub fn end_of(child: &mut Child) -> Result<ExitStatus> {
 
 fn went_on(error: Error) -> Error {
     match error.kind() {
-        kind @ ErrorKind::TimedOut => Error::new(kind, format!("it closed its output, went on for {LEAVES:?}, and was killed")),
+        kind @ ErrorKind::TimedOut => Error::new(
+            kind,
+            format!("it closed its output, went on for {LEAVES:?}, and was killed"),
+        ),
         _ => error,
     }
 }
@@ -265,7 +279,10 @@ mod tests {
         said.resize(said.len() + LINE_MAX as usize + 7, b'x');
         said.extend(b"\n\nlast");
         let line = |text: &str| Ok(text.to_owned());
-        assert_eq!(lines(said.as_slice()).collect::<Vec<_>>(), [line("one"), line("\u{fffd}"), Err(TooLong), line(""), line("last")]);
+        assert_eq!(
+            lines(said.as_slice()).collect::<Vec<_>>(),
+            [line("one"), line("\u{fffd}"), Err(TooLong), line(""), line("last")]
+        );
         let endless = std::io::repeat(b'x').take(LINE_MAX + 1);
         assert_eq!(lines(endless).collect::<Vec<_>>(), [Err(TooLong)]);
     }
@@ -278,7 +295,12 @@ mod tests {
             command
         };
         let stays = "exec >&-; exec sleep 600";
-        let says = |error: Error| assert!(error.kind() == ErrorKind::TimedOut && error.to_string().contains("was killed"), "{error}");
+        let says = |error: Error| {
+            assert!(
+                error.kind() == ErrorKind::TimedOut && error.to_string().contains("was killed"),
+                "{error}"
+            )
+        };
         let mut child = command(stays).spawn().unwrap();
         assert_eq!(lines(child.stdout.take().unwrap()).count(), 0);
         says(end_of(&mut child).unwrap_err());
@@ -315,10 +337,19 @@ mod tests {
         assert_eq!(readable(b"abcdef", 3), "abc");
         assert_eq!(unreadable(&serde_json::json!({"a": [1, "two\nlines", null], "b": true})), None);
         assert_eq!(unreadable(&serde_json::json!({"a": ["\u{1b}[2J"]})).unwrap(), "\u{fffd}[2J");
-        assert_eq!(unreadable(&serde_json::json!("driveline\u{200b}, \u{202e}1 µs")).unwrap(), "driveline\u{fffd}, \u{fffd}1 µs");
+        assert_eq!(
+            unreadable(&serde_json::json!("driveline\u{200b}, \u{202e}1 µs")).unwrap(),
+            "driveline\u{fffd}, \u{fffd}1 µs"
+        );
         assert_eq!(unreadable(&serde_json::json!({"a\u{7}": 1})).unwrap(), "a\u{fffd}");
-        let said = plain_json::<Value>(br#"{"a\u0007": ["\u001b[2J", "two\nlines"], "n": 18446744073709551615}"#).unwrap();
-        assert_eq!(said, serde_json::json!({"a\u{fffd}": ["\u{fffd}[2J", "two\nlines"], "n": u64::MAX}));
+        let said = plain_json::<Value>(
+            br#"{"a\u0007": ["\u001b[2J", "two\nlines"], "n": 18446744073709551615}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            said,
+            serde_json::json!({"a\u{fffd}": ["\u{fffd}[2J", "two\nlines"], "n": u64::MAX})
+        );
         assert!(plain_json::<u8>(b"\n[").unwrap_err().to_string().contains("line 2"));
     }
 }

@@ -12,7 +12,9 @@ use std::sync::atomic::AtomicBool;
 /// If the system refuses handlers.
 pub fn interruption() -> io::Result<Arc<AtomicBool>> {
     let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+    for signal in
+        [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
+    {
         if signal == signal_hook::consts::SIGHUP && is_ignored(signal) {
             continue;
         }
@@ -24,6 +26,9 @@ pub fn interruption() -> io::Result<Arc<AtomicBool>> {
 
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
+    let mask = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigIgn:"))
+        .and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
     mask.is_some_and(|m| m >> (signal - 1) & 1 == 1)
 }

@@ -41,7 +41,8 @@ impl LeftOut {
     /// Whether it is told with what is [`shared`](Self::shared).
     #[must_use]
     pub fn is_among(&self, shared: &[Self]) -> bool {
-        self.cells.is_empty() && shared.iter().any(|s| s.what == self.what && s.reason == self.reason)
+        self.cells.is_empty()
+            && shared.iter().any(|s| s.what == self.what && s.reason == self.reason)
     }
 
     /// Why, and where: for people, who need not see a hundred names.
@@ -51,7 +52,9 @@ impl LeftOut {
         let names: Vec<&str> = self.cells.iter().take(SHOWN).map(String::as_str).collect();
         match self.cells.len() {
             0 => self.reason.clone(),
-            n if n > SHOWN => format!("{} (in {}; and {} more)", self.reason, names.join("; "), n - SHOWN),
+            n if n > SHOWN => {
+                format!("{} (in {}; and {} more)", self.reason, names.join("; "), n - SHOWN)
+            }
             _ => format!("{} (in {})", self.reason, names.join("; ")),
         }
     }
@@ -65,20 +68,36 @@ mod tests {
     fn what_is_missing_in_several_places_is_told_once() {
         let [a, b, c] = ["a", "b", "c"].map(|what| LeftOut::new(what, "not installed"));
         let in_a_cell = LeftOut { cells: vec!["cell".into()], ..b.clone() };
-        let lists = [("W1", vec![a.clone(), b.clone(), c.clone()]), ("W2", vec![c, in_a_cell.clone(), a]), ("refsys", Vec::new())];
+        let lists = [
+            ("W1", vec![a.clone(), b.clone(), c.clone()]),
+            ("W2", vec![c, in_a_cell.clone(), a]),
+            ("refsys", Vec::new()),
+        ];
         let shared = LeftOut::shared(lists.iter().map(|(name, list)| (*name, list.as_slice())));
         let told: Vec<_> = shared.iter().map(|l| format!("{}: {}", l.what, l.told())).collect();
         assert_eq!(told, ["a: not installed (in W1; W2)", "c: not installed (in W1; W2)"]);
-        let own: Vec<_> = lists.iter().flat_map(|(_, list)| list).filter(|l| !l.is_among(&shared)).collect();
+        let own: Vec<_> =
+            lists.iter().flat_map(|(_, list)| list).filter(|l| !l.is_among(&shared)).collect();
         assert_eq!(own, [&b, &in_a_cell]);
     }
 
     #[test]
     fn a_few_places_are_named_and_many_are_counted() {
-        let of = |n: usize| LeftOut { cells: (0..n).map(|i| format!("c{i}")).collect(), ..LeftOut::new("x", "cannot") }.told();
+        let of = |n: usize| {
+            LeftOut {
+                cells: (0..n).map(|i| format!("c{i}")).collect(),
+                ..LeftOut::new("x", "cannot")
+            }
+            .told()
+        };
         assert_eq!(
             [of(0), of(1), of(4), of(9)],
-            ["cannot", "cannot (in c0)", "cannot (in c0; c1; c2; c3)", "cannot (in c0; c1; c2; c3; and 5 more)"]
+            [
+                "cannot",
+                "cannot (in c0)",
+                "cannot (in c0; c1; c2; c3)",
+                "cannot (in c0; c1; c2; c3; and 5 more)"
+            ]
         );
     }
 }

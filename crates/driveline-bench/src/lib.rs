@@ -49,7 +49,10 @@ pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, TOLERANCE, Verdict};
 pub use peer::MIN_FILLED;
-pub use peer::{Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program, peer_program_with_stages, sleep_until};
+pub use peer::{
+    Middleware, Received, Receiver, RunStage, Sender, peer_main, peer_program,
+    peer_program_with_stages, sleep_until,
+};
 pub use placement::Placement;
 pub use provenance::{COMMIT, OPTIMISED, VERSION, command};
 pub use scratch::{RunDirectory, Scratch};

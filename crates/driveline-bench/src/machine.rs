@@ -60,7 +60,8 @@ impl Machine {
         }
         let scheduling = rustix::process::getrlimit(rustix::process::Resource::Rtprio);
         // Not whether it is root: in a container root may lack the right, and outside of one others may have it.
-        let may_all = rustix::thread::capabilities(None).is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_NICE));
+        let may_all = rustix::thread::capabilities(None)
+            .is_ok_and(|c| c.effective.contains(CapabilitySet::SYS_NICE));
         if scheduling.current == Some(0) && !may_all {
             not_set.push("real-time scheduling is not allowed to this user".to_owned());
         }
@@ -72,14 +73,16 @@ impl Machine {
             usable_cpus: usable_cpus.to_vec(),
             online_cpus: read("/sys/devices/system/cpu/online").unwrap_or_else(|| "unknown".into()),
             virtual_machine: facts.platform == "virtual machine",
-            real_time_kernel: read("/sys/kernel/realtime").as_deref() == Some("1") || facts.kernel.contains("PREEMPT_RT"),
+            real_time_kernel: read("/sys/kernel/realtime").as_deref() == Some("1")
+                || facts.kernel.contains("PREEMPT_RT"),
             kernel: facts.kernel,
             clock_source: facts.clock_source,
             clock_cost_ns: clock_cost_ns(),
             governor: governor.unwrap_or_else(|| "not visible".into()),
             idle_states: idle.unwrap_or_else(|| "not visible".into()),
             memory_bytes: meminfo("MemTotal").unwrap_or(0),
-            tcp_congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_else(|| "not visible".into()),
+            tcp_congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control")
+                .unwrap_or_else(|| "not visible".into()),
             cgroup_cpu_limit: cgroup_cpu_limit(),
             load_before: read("/proc/loadavg").and_then(|l| l.split(' ').next()?.parse().ok()),
             not_set,
@@ -92,7 +95,8 @@ impl Machine {
 /// # Errors
 /// The kernel's.
 pub fn usable_cpus() -> Result<Vec<usize>> {
-    let set = rustix::thread::sched_getaffinity(None).context("cannot find out which CPUs may be used")?;
+    let set = rustix::thread::sched_getaffinity(None)
+        .context("cannot find out which CPUs may be used")?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect())
 }
 
@@ -119,13 +123,19 @@ fn cgroup_cpu_limit() -> String {
     let groups = read("/proc/self/cgroup").unwrap_or_default();
     for line in groups.lines() {
         let mut parts = line.splitn(3, ':');
-        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
         if controllers.is_empty() {
-            if let Some(max) = read(&format!("/sys/fs/cgroup{path}/cpu.max")).filter(|m| !m.starts_with("max")) {
+            if let Some(max) =
+                read(&format!("/sys/fs/cgroup{path}/cpu.max")).filter(|m| !m.starts_with("max"))
+            {
                 return format!("{max} (quota and period in µs)");
             }
         } else if controllers.split(',').any(|c| c == "cpu")
-            && let Some(quota) = read(&format!("/sys/fs/cgroup/cpu{path}/cpu.cfs_quota_us")).filter(|q| q != "-1")
+            && let Some(quota) =
+                read(&format!("/sys/fs/cgroup/cpu{path}/cpu.cfs_quota_us")).filter(|q| q != "-1")
         {
             return format!("{quota} µs quota");
         }
@@ -148,7 +158,14 @@ impl Ticks {
     #[must_use]
     pub fn now() -> Self {
         let all = read("/proc/stat").unwrap_or_default();
-        let fields: Vec<u64> = all.lines().next().unwrap_or_default().split_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+        let fields: Vec<u64> = all
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .skip(1)
+            .filter_map(|f| f.parse().ok())
+            .collect();
         let at = |i: usize| fields.get(i).copied().unwrap_or(0);
         // user nice system idle iowait irq softirq steal; guest time is part of user time.
         let (idle, stolen) = (at(3) + at(4), at(7));
@@ -156,7 +173,8 @@ impl Ticks {
         let own = read("/proc/self/stat").unwrap_or_default();
         // The name in parentheses may contain spaces; utime is the 14th field, the 12th after it.
         let after = own.rsplit_once(')').map_or("", |(_, rest)| rest);
-        let ours = after.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<u64>().ok()).sum();
+        let ours =
+            after.split_whitespace().skip(11).take(4).filter_map(|f| f.parse::<u64>().ok()).sum();
         Self { total, busy: total - idle - stolen, stolen, ours }
     }
 }
@@ -177,8 +195,13 @@ impl Ticks {
     /// Share of the machine that went to others of it, and to others beside it.
     #[must_use]
     pub fn shares(self) -> Disturbance {
-        let share = |ticks: u64| if self.total > 0 { ticks as f64 / self.total as f64 } else { 0.0 };
-        Disturbance { other_processes: share(self.busy.saturating_sub(self.ours)), stolen: share(self.stolen), stolen_ticks: self.stolen }
+        let share =
+            |ticks: u64| if self.total > 0 { ticks as f64 / self.total as f64 } else { 0.0 };
+        Disturbance {
+            other_processes: share(self.busy.saturating_sub(self.ours)),
+            stolen: share(self.stolen),
+            stolen_ticks: self.stolen,
+        }
     }
 }
 
@@ -218,10 +241,15 @@ impl ProcessUse {
                 Ok(numbers) => numbers,
                 // The thread has ended since it was listed.
                 Err(_) if !path.exists() => continue,
-                Err(e) => return Err(e).context("this kernel does not tell processor time exactly (schedstat)"),
+                Err(e) => {
+                    return Err(e)
+                        .context("this kernel does not tell processor time exactly (schedstat)");
+                }
             };
             let mut numbers = numbers.split_whitespace().map(str::parse);
-            if let (Some(Ok(cpu_ns)), _, Some(Ok(switches))) = (numbers.next(), numbers.next(), numbers.next()) {
+            if let (Some(Ok(cpu_ns)), _, Some(Ok(switches))) =
+                (numbers.next(), numbers.next(), numbers.next())
+            {
                 let (cpu_ns, switches): (u64, u64) = (cpu_ns, switches);
                 sum.cpu_ns += cpu_ns;
                 sum.switches += switches;
@@ -237,7 +265,12 @@ impl ProcessUse {
 /// Resident memory of a process, in bytes; `None` if it is gone.
 #[must_use]
 pub fn resident_bytes(pid: u32) -> Option<u64> {
-    let pages: u64 = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?.split_whitespace().nth(1)?.parse().ok()?;
+    let pages: u64 = fs::read_to_string(format!("/proc/{pid}/statm"))
+        .ok()?
+        .split_whitespace()
+        .nth(1)?
+        .parse()
+        .ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
@@ -262,7 +295,10 @@ mod tests {
     fn own_work_is_not_called_a_disturbance() {
         let before = Ticks { total: 1000, busy: 100, stolen: 0, ours: 50 };
         let after = Ticks { total: 1200, busy: 200, stolen: 20, ours: 110 };
-        assert_eq!((after - before).shares(), Disturbance { other_processes: 0.2, stolen: 0.1, stolen_ticks: 20 });
+        assert_eq!(
+            (after - before).shares(),
+            Disturbance { other_processes: 0.2, stolen: 0.1, stolen_ticks: 20 }
+        );
         assert_eq!((before - after).shares(), Disturbance::default());
     }
 

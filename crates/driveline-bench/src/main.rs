@@ -5,7 +5,11 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "driveline-bench", version, about = "Measures Driveline against the machine's own limits")]
+#[command(
+    name = "driveline-bench",
+    version,
+    about = "Measures Driveline against the machine's own limits"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,11 +34,15 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Peer => return driveline_bench::peer_main(),
-        Command::Peers { args, json } => driveline_bench::list_peers(&driveline_bench::PeersArgs { json, ..args }).map(|text| {
-            println!("{}", text.trim_end());
-            ExitCode::SUCCESS
-        }),
-        Command::Link(args) => driveline_bench::run_link(&args).map(driveline_bench::Ending::exit_code),
+        Command::Peers { args, json } => {
+            driveline_bench::list_peers(&driveline_bench::PeersArgs { json, ..args }).map(|text| {
+                println!("{}", text.trim_end());
+                ExitCode::SUCCESS
+            })
+        }
+        Command::Link(args) => {
+            driveline_bench::run_link(&args).map(driveline_bench::Ending::exit_code)
+        }
     };
     outcome.unwrap_or_else(|e| {
         eprintln!("error: {}", driveline_bench::child::plain(&format!("{e:#}")));

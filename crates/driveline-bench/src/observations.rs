@@ -119,10 +119,19 @@ pub struct SeriesFile {
 
 impl Observations {
     /// Adds points to a series, which is made if it is not there.
-    pub fn put(&mut self, subject: &str, quantity: Quantity, points: impl IntoIterator<Item = Point>) {
+    pub fn put(
+        &mut self,
+        subject: &str,
+        quantity: Quantity,
+        points: impl IntoIterator<Item = Point>,
+    ) {
         match self.series.iter_mut().find(|s| s.subject == subject && s.quantity == quantity) {
             Some(series) => series.points.extend(points),
-            None => self.series.push(Series { subject: subject.to_owned(), quantity, points: points.into_iter().collect() }),
+            None => self.series.push(Series {
+                subject: subject.to_owned(),
+                quantity,
+                points: points.into_iter().collect(),
+            }),
         }
     }
 
@@ -133,12 +142,23 @@ impl Observations {
     pub fn write(&self, directory: &Path) -> Result<ObservationFiles> {
         let write_one = |(index, s): (usize, &Series)| {
             let file = directory.join(format!("series-{index}.points"));
-            let bytes: Vec<u8> = s.points.iter().flat_map(|p| [p.time_ns, p.value]).flat_map(u64::to_le_bytes).collect();
-            std::fs::write(&file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
+            let bytes: Vec<u8> = s
+                .points
+                .iter()
+                .flat_map(|p| [p.time_ns, p.value])
+                .flat_map(u64::to_le_bytes)
+                .collect();
+            std::fs::write(&file, bytes)
+                .with_context(|| format!("cannot write {}", file.display()))?;
             Ok(SeriesFile { subject: s.subject.clone(), quantity: s.quantity, file })
         };
         let series = self.series.iter().enumerate().map(write_one).collect::<Result<_>>()?;
-        Ok(ObservationFiles { series, counters: self.counters.clone(), invalid: self.invalid.clone(), unset: self.unset.clone() })
+        Ok(ObservationFiles {
+            series,
+            counters: self.counters.clone(),
+            invalid: self.invalid.clone(),
+            unset: self.unset.clone(),
+        })
     }
 }
 
@@ -149,7 +169,8 @@ impl ObservationFiles {
     /// The file system's; if there is not a whole number of points in a file.
     pub fn read(&self) -> Result<Observations> {
         let read_one = |s: &SeriesFile| {
-            let bytes = std::fs::read(&s.file).with_context(|| format!("cannot read {}", s.file.display()))?;
+            let bytes = std::fs::read(&s.file)
+                .with_context(|| format!("cannot read {}", s.file.display()))?;
             let (words, rest) = bytes.as_chunks::<8>();
             ensure!(
                 rest.is_empty() && words.len().is_multiple_of(2),
@@ -158,11 +179,22 @@ impl ObservationFiles {
                 bytes.len()
             );
             let (pairs, _) = words.as_chunks::<2>();
-            let points = pairs.iter().map(|[t, v]| Point { time_ns: u64::from_le_bytes(*t), value: u64::from_le_bytes(*v) }).collect();
+            let points = pairs
+                .iter()
+                .map(|[t, v]| Point {
+                    time_ns: u64::from_le_bytes(*t),
+                    value: u64::from_le_bytes(*v),
+                })
+                .collect();
             Ok(Series { subject: s.subject.clone(), quantity: s.quantity, points })
         };
         let series = self.series.iter().map(read_one).collect::<Result<_>>()?;
-        Ok(Observations { series, counters: self.counters.clone(), invalid: self.invalid.clone(), unset: self.unset.clone() })
+        Ok(Observations {
+            series,
+            counters: self.counters.clone(),
+            invalid: self.invalid.clone(),
+            unset: self.unset.clone(),
+        })
     }
 }
 
@@ -174,7 +206,11 @@ mod tests {
     fn observations_survive_their_files() {
         let dir = tempfile::tempdir().unwrap();
         let mut o = Observations::default();
-        o.put("hot path", Quantity::Latency, (0..5).map(|i| Point { time_ns: i, value: u64::MAX - i }));
+        o.put(
+            "hot path",
+            Quantity::Latency,
+            (0..5).map(|i| Point { time_ns: i, value: u64::MAX - i }),
+        );
         o.put("hot path", Quantity::Cpu, []);
         o.put("hot path", Quantity::Latency, [Point { time_ns: 9, value: 1 }]);
         o.counters.insert("drops".into(), 3);

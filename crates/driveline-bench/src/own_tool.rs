@@ -58,7 +58,9 @@ impl Agreement {
         });
         let mut medians = vec![Vec::new(); ours.count()];
         for (round, tool) in said {
-            if let Some(place) = usize::try_from(*round).ok().and_then(|round| medians.get_mut(round)) {
+            if let Some(place) =
+                usize::try_from(*round).ok().and_then(|round| medians.get_mut(round))
+            {
                 place.push(tool.p50_ns);
             }
         }
@@ -68,7 +70,8 @@ impl Agreement {
             tool: first.name.clone(),
             version: first.version.clone(),
             tool_p50_ns: theirs.at(Rank::P50)?,
-            tool_p99_ns: Runs::new(vec![said.iter().filter_map(|(_, t)| t.p99_ns).collect()]).at(Rank::P50),
+            tool_p99_ns: Runs::new(vec![said.iter().filter_map(|(_, t)| t.p99_ns).collect()])
+                .at(Rank::P50),
             tool_n: said.iter().fold(0, |sum, (_, t)| sum.saturating_add(t.n)),
             ours_p50_ns: ours.at(Rank::P50)?,
             averages_of: first.averages_of,
@@ -91,9 +94,14 @@ impl Agreement {
             Verdict::Agrees => format!("agrees within {percent:.0} %"),
             Verdict::Differs => format!("differs by more than {percent:.0} %"),
             Verdict::NTooSmall if self.ratio.rounds < ENOUGH_ROUNDS => {
-                format!("n too small: it takes {ENOUGH_ROUNDS} rounds to say whether they agree, and there are {}", self.ratio.rounds)
+                format!(
+                    "n too small: it takes {ENOUGH_ROUNDS} rounds to say whether they agree, and there are {}",
+                    self.ratio.rounds
+                )
             }
-            Verdict::NTooSmall => format!("n too small to say whether they agree within {percent:.0} %: take more messages or rounds"),
+            Verdict::NTooSmall => format!(
+                "n too small to say whether they agree within {percent:.0} %: take more messages or rounds"
+            ),
         }
     }
 }
@@ -101,7 +109,9 @@ impl Agreement {
 /// The average of each so many consecutive samples, and of all if there are fewer: what befalls one sample moves one average.
 fn averages(samples: &[u64], each: u64) -> Vec<u64> {
     let each = usize::try_from(each).unwrap_or(usize::MAX).clamp(1, samples.len().max(1));
-    let average = |part: &[u64]| (part.iter().map(|x| u128::from(*x)).sum::<u128>() / part.len() as u128) as u64;
+    let average = |part: &[u64]| {
+        (part.iter().map(|x| u128::from(*x)).sum::<u128>() / part.len() as u128) as u64
+    };
     samples.chunks_exact(each).map(average).collect()
 }
 
@@ -155,7 +165,10 @@ mod tests {
     fn a_fifth_is_the_limit_both_ways() {
         let verdict = |ours| of(&[ours; 5], &[50_000; 5]).unwrap().verdict;
         use Verdict::{Agrees, Differs};
-        assert_eq!([39_999, 40_000, 50_000, 60_000, 60_001].map(verdict), [Differs, Agrees, Agrees, Agrees, Differs]);
+        assert_eq!(
+            [39_999, 40_000, 50_000, 60_000, 60_001].map(verdict),
+            [Differs, Agrees, Agrees, Agrees, Differs]
+        );
         assert_eq!(of(&[1], &[]), None);
         assert_eq!(of(&[1], &[0]), None);
         // Not in the same round.
@@ -166,13 +179,23 @@ mod tests {
     fn nothing_is_said_of_few_rounds_or_where_the_interval_includes_the_limit() {
         let few = of(&[90_000; 4], &[50_000; 4]).unwrap();
         assert_eq!((few.verdict, few.contradicts()), (Verdict::NTooSmall, false));
-        assert!(few.to_string().ends_with("it takes 5 rounds to say whether they agree, and there are 4"), "{few}");
+        assert!(
+            few.to_string()
+                .ends_with("it takes 5 rounds to say whether they agree, and there are 4"),
+            "{few}"
+        );
         // Rounds on both sides of the limit, and most of them within.
         let wide = of(&[50_000, 52_000, 55_000, 66_000, 70_000], &[50_000; 5]).unwrap();
         assert_eq!(wide.verdict, Verdict::NTooSmall, "{wide}");
-        assert!(wide.to_string().ends_with("whether they agree within 20 %: take more messages or rounds"), "{wide}");
+        assert!(
+            wide.to_string()
+                .ends_with("whether they agree within 20 %: take more messages or rounds"),
+            "{wide}"
+        );
         // Far beyond it, whatever the rounds say.
-        assert!(of(&[90_000, 95_000, 99_000, 120_000, 150_000], &[50_000; 5]).unwrap().contradicts());
+        assert!(
+            of(&[90_000, 95_000, 99_000, 120_000, 150_000], &[50_000; 5]).unwrap().contradicts()
+        );
     }
 
     #[test]
@@ -183,14 +206,28 @@ mod tests {
         let averaged = OwnTool { averages_of: Some(10), p50_ns: 1900, ..said(&[0])[0].1.clone() };
         let tool: Vec<_> = (0..5).map(|i| (i, averaged.clone())).collect();
         let a = Agreement::of(&vec![round.clone(); 5], &tool, 1).unwrap();
-        assert_eq!((a.ours_p50_ns, a.averages_of, a.verdict), (1900, Some(10), Verdict::Agrees), "{a}");
-        assert!(a.to_string().starts_with("own tool ddsperf: 1.90 µs (averages of 10), ours 1.90 µs, 1.00"), "{a}");
+        assert_eq!(
+            (a.ours_p50_ns, a.averages_of, a.verdict),
+            (1900, Some(10), Verdict::Agrees),
+            "{a}"
+        );
+        assert!(
+            a.to_string()
+                .starts_with("own tool ddsperf: 1.90 µs (averages of 10), ours 1.90 µs, 1.00"),
+            "{a}"
+        );
         // Medians of single ones are another thing.
-        let single: Vec<_> = tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
+        let single: Vec<_> =
+            tool.iter().map(|(i, t)| (*i, OwnTool { averages_of: None, ..t.clone() })).collect();
         assert!(Agreement::of(&vec![round; 5], &single, 1).unwrap().contradicts());
         // What is left over belongs to no average; fewer samples than one takes are averaged all.
         assert_eq!(
-            (averages(&[1, 3, 5, 7, 100], 2), averages(&[1, 3], 10), averages(&[], 10), averages(&[4], 0)),
+            (
+                averages(&[1, 3, 5, 7, 100], 2),
+                averages(&[1, 3], 10),
+                averages(&[], 10),
+                averages(&[4], 0)
+            ),
             (vec![2, 6], vec![2], vec![], vec![4])
         );
     }
@@ -199,7 +236,10 @@ mod tests {
     fn of_several_runs_the_median_counts_and_people_read_it() {
         let a = of(&[50_300; 5], &[52_100; 5]).unwrap();
         assert_eq!((a.tool_p50_ns, a.tool_p99_ns, a.tool_n), (52_100, Some(104_200), 50));
-        assert_eq!(a.to_string(), "own tool ddsperf: 52.1 µs, ours 50.3 µs, 0.97 (0.97–0.97): agrees within 20 %");
+        assert_eq!(
+            a.to_string(),
+            "own tool ddsperf: 52.1 µs, ours 50.3 µs, 0.97 (0.97–0.97): agrees within 20 %"
+        );
         let b = Agreement { verdict: Verdict::Differs, ..a };
         assert!(b.to_string().ends_with("differs by more than 20 %"));
         assert_eq!(of(&[1; 3], &[90_000, 52_100, 10_000]).unwrap().tool_p50_ns, 52_100);

@@ -39,20 +39,33 @@ impl Placement {
         places.sort_unstable();
         places.dedup();
         places.retain(|c| Some(*c) != self.publisher_cpu);
-        let room = if self.subscriber_cpus.is_empty() { self.usable_cpus.len().saturating_sub(1) } else { places.len() };
-        let who = if pace == Pace::PingPong { "the publisher spins on another" } else { "the publisher needs another" };
+        let room = if self.subscriber_cpus.is_empty() {
+            self.usable_cpus.len().saturating_sub(1)
+        } else {
+            places.len()
+        };
+        let who = if pace == Pace::PingPong {
+            "the publisher spins on another"
+        } else {
+            "the publisher needs another"
+        };
         let readers = if subscribers == 1 {
             "a spinning reader needs a CPU of its own".into()
         } else {
             format!("{subscribers} spinning readers need as many CPUs of their own")
         };
-        let list = |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let list =
+            |cpus: &[usize]| cpus.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
         ensure!(
             subscribers <= room,
             "{readers}, and {who}; there is room for {room} (usable CPUs: {}; of the publisher: {}; of subscribers: {})",
             list(&self.usable_cpus),
             self.publisher_cpu.map_or_else(|| "any".to_owned(), |cpu| cpu.to_string()),
-            if self.subscriber_cpus.is_empty() { "any".to_owned() } else { list(&self.subscriber_cpus) },
+            if self.subscriber_cpus.is_empty() {
+                "any".to_owned()
+            } else {
+                list(&self.subscriber_cpus)
+            },
         );
         Ok(())
     }

@@ -11,10 +11,13 @@ pub const OPTIMISED: bool = !cfg!(debug_assertions);
 /// The command that a result belongs to.
 #[must_use]
 pub fn command() -> Vec<String> {
-    let mut words: Vec<String> = std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
+    let mut words: Vec<String> =
+        std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
     // The place of the program says nothing about the measurement, and is nobody's business.
     if let Some(first) = words.first_mut() {
-        *first = std::path::Path::new(first.as_str()).file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        *first = std::path::Path::new(first.as_str())
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     }
     words
 }

@@ -29,7 +29,8 @@ impl Scratch {
         let shm = Path::new("/dev/shm");
         let place = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
         sweep(&place);
-        Self::within(&place).with_context(|| format!("cannot make a directory in {}", place.display()))
+        Self::within(&place)
+            .with_context(|| format!("cannot make a directory in {}", place.display()))
     }
 
     fn within(place: &Path) -> std::io::Result<Self> {
@@ -60,7 +61,12 @@ impl RunDirectory {
     /// # Errors
     /// The file system's.
     pub fn within(directory: &Path) -> Result<Self> {
-        Ok(Self(tempfile::Builder::new().prefix("run").tempdir_in(directory).context("cannot make a directory for a run")?))
+        Ok(Self(
+            tempfile::Builder::new()
+                .prefix("run")
+                .tempdir_in(directory)
+                .context("cannot make a directory for a run")?,
+        ))
     }
 
     /// Where it is.
@@ -82,7 +88,10 @@ fn sweep(place: &Path) {
     let uid = rustix::process::geteuid().as_raw();
     let own = |path: &Path| path.symlink_metadata().is_ok_and(|m| m.is_dir() && m.uid() == uid);
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
-    let ours = entries.filter(|e| e.file_name().to_string_lossy().starts_with(PREFIX)).map(|e| e.path()).filter(|p| own(p));
+    let ours = entries
+        .filter(|e| e.file_name().to_string_lossy().starts_with(PREFIX))
+        .map(|e| e.path())
+        .filter(|p| own(p));
     for directory in ours.collect::<Vec<PathBuf>>() {
         let claim = directory.join(CLAIM);
         if !claim.symlink_metadata().is_ok_and(|m| m.is_file()) {
@@ -110,7 +119,8 @@ mod tests {
         let stale = Scratch::within(place.path()).unwrap();
         let (left, claim) = (stale.directory.keep(), stale._claim);
         fs::create_dir_all(left.join("domain/x")).unwrap();
-        let (without, other) = (place.path().join("driveline-bench-x"), place.path().join("driveline-7"));
+        let (without, other) =
+            (place.path().join("driveline-bench-x"), place.path().join("driveline-7"));
         for directory in [&without, &other] {
             fs::create_dir(directory).unwrap();
         }
@@ -124,7 +134,10 @@ mod tests {
         while left.is_dir() && std::time::Instant::now() < end {
             sweep(place.path());
         }
-        assert_eq!([held.path(), &left, &without, &other].map(Path::is_dir), [true, false, true, true]);
+        assert_eq!(
+            [held.path(), &left, &without, &other].map(Path::is_dir),
+            [true, false, true, true]
+        );
         let path = held.path().to_owned();
         drop(held);
         assert!(!path.exists());

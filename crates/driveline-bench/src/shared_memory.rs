@@ -23,8 +23,11 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
     let mut groups = Vec::new();
     collect(directory, DEEPEST, &mut groups);
     let uid = rustix::process::geteuid().as_raw();
-    let ours = |path: &PathBuf| path.symlink_metadata().is_ok_and(|m| m.is_file() && m.uid() == uid);
-    let there = |group: &[String]| group.iter().map(|name| shared_memory.join(name)).filter(ours).collect::<Vec<_>>();
+    let ours =
+        |path: &PathBuf| path.symlink_metadata().is_ok_and(|m| m.is_file() && m.uid() == uid);
+    let there = |group: &[String]| {
+        group.iter().map(|name| shared_memory.join(name)).filter(ours).collect::<Vec<_>>()
+    };
     if groups.iter().all(|group| there(group).is_empty()) {
         return true;
     }
@@ -34,7 +37,10 @@ fn remove(directory: &Path, shared_memory: &Path, proc: &Path) -> bool {
         // Looked for anew: what several processes had in their memory, several lists name.
         let group = there(&group);
         // Held until all of it is gone, so that nobody begins to use a part.
-        let locks: Vec<File> = group.iter().filter_map(|path| File::open(path).ok().filter(|file| file.try_lock().is_ok())).collect();
+        let locks: Vec<File> = group
+            .iter()
+            .filter_map(|path| File::open(path).ok().filter(|file| file.try_lock().is_ok()))
+            .collect();
         if locks.len() < group.len() || group.iter().any(|path| mapped.contains(path)) {
             all = false;
             continue;
@@ -54,9 +60,11 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<Vec<String>>) {
             collect(&entry.path(), depth - 1, groups);
         } else if kind.is_file() && entry.file_name().to_string_lossy().starts_with(LIST) {
             let mut text = String::new();
-            let read = File::open(entry.path()).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+            let read = File::open(entry.path())
+                .and_then(|file| file.take(LONGEST).read_to_string(&mut text));
             let is_name = |name: &&str| !name.contains('/') && !["", ".", ".."].contains(name);
-            let group = |line: &str| line.split(' ').filter(is_name).map(str::to_owned).collect::<Vec<_>>();
+            let group =
+                |line: &str| line.split(' ').filter(is_name).map(str::to_owned).collect::<Vec<_>>();
             groups.extend(text.lines().filter(|_| read.is_ok()).map(group));
         }
     }
@@ -65,11 +73,15 @@ fn collect(directory: &Path, depth: usize, groups: &mut Vec<Vec<String>>) {
 /// Files in shared memory that some process has in its memory, as far as it can be seen.
 fn mapped(proc: &Path, shared_memory: &Path) -> BTreeSet<PathBuf> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
-    let processes = entries.filter(|e| e.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
+    let processes =
+        entries.filter(|e| e.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
     let maps = processes.filter_map(|e| fs::read(e.path().join("maps")).ok());
     let place = format!("{}/", shared_memory.display());
     let file = |line: &str| line.find(&place).and_then(|at| line.get(at..)).map(PathBuf::from);
-    maps.flat_map(|text| String::from_utf8_lossy(&text).lines().filter_map(file).collect::<Vec<_>>()).collect()
+    maps.flat_map(|text| {
+        String::from_utf8_lossy(&text).lines().filter_map(file).collect::<Vec<_>>()
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -96,7 +108,10 @@ mod tests {
         let held = File::open(shm.join("port2_el")).unwrap();
         held.lock_shared().unwrap();
         let there = || {
-            let mut names: Vec<_> = fs::read_dir(&shm).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+            let mut names: Vec<_> = fs::read_dir(&shm)
+                .unwrap()
+                .map(|e| e.unwrap().file_name().into_string().unwrap())
+                .collect();
             names.sort();
             names.join(" ")
         };

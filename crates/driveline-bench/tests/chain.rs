@@ -19,7 +19,9 @@ use std::time::Duration;
 
 fn directory() -> PathBuf {
     let named = std::env::var_os("DRIVELINE_PEERS").map(PathBuf::from);
-    named.unwrap_or_else(|| panic!("DRIVELINE_PEERS must name the directory of peers: run `make peers-test`"))
+    named.unwrap_or_else(|| {
+        panic!("DRIVELINE_PEERS must name the directory of peers: run `make peers-test`")
+    })
 }
 
 /// Whether a work was built, which needs `library`; that it was not is said.
@@ -27,23 +29,42 @@ fn has_work(name: &str, library: &str) -> bool {
     let works = directory().join("works");
     let there = works.join(format!("{name}.so")).is_file();
     if !there {
-        let remedy = format!("`make peers` installs {library} and builds it, or says what is missing");
+        let remedy =
+            format!("`make peers` installs {library} and builds it, or says what is missing");
         skipped(&format!("the work {name}"), &format!("it is not in {}", works.display()), &remedy);
     }
     there
 }
 
 /// A stage as a user would write it.
-fn stage(name: &str, inputs: &[&str], output: Option<&str>, work: &str, parameters: Value) -> StageSpec {
+fn stage(
+    name: &str,
+    inputs: &[&str],
+    output: Option<&str>,
+    work: &str,
+    parameters: Value,
+) -> StageSpec {
     let inputs = inputs.iter().map(|i| (*i).into()).collect();
     let parameters = parameters.as_object().unwrap().clone();
-    StageSpec { name: name.into(), inputs, output: output.map(Into::into), work: work.into(), parameters, cpu: None }
+    StageSpec {
+        name: name.into(),
+        inputs,
+        output: output.map(Into::into),
+        work: work.into(),
+        parameters,
+        cpu: None,
+    }
 }
 
 fn chain(stages: Vec<StageSpec>, edges: &[(&str, &str, usize)], messages: u64) -> ChainJob {
     ChainJob {
         stages,
-        edges: edges.iter().map(|(t, system, size)| ((*t).into(), EdgeSpec { system: system.parse().unwrap(), size: *size })).collect(),
+        edges: edges
+            .iter()
+            .map(|(t, system, size)| {
+                ((*t).into(), EdgeSpec { system: system.parse().unwrap(), size: *size })
+            })
+            .collect(),
         reach: Reach::Host,
         rate_hz: Some(20.0),
         warm_up: 3,
@@ -61,7 +82,13 @@ fn run(job: &ChainJob) -> anyhow::Result<Observations> {
     let selection = peers::select(&found, &job.peers_needed()).unwrap();
     let program = Program { path: PathBuf::new(), args: Vec::new() };
     let interrupted = AtomicBool::new(false);
-    let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
+    let conductor = Conductor {
+        program: &program,
+        peers: &selection,
+        interrupted: &interrupted,
+        idle: Duration::ZERO,
+        gateway: None,
+    };
     let dir = tempfile::tempdir().unwrap();
     conductor.run_chain(job, dir.path())
 }
@@ -79,18 +106,27 @@ fn closed(job: &ChainJob) -> Observations {
 }
 
 fn count(o: &Observations, subject: &str, quantity: Quantity) -> usize {
-    o.series.iter().find(|s| s.subject == subject && s.quantity == quantity).map_or(0, |s| s.points.len())
+    o.series
+        .iter()
+        .find(|s| s.subject == subject && s.quantity == quantity)
+        .map_or(0, |s| s.points.len())
 }
 
 /// The systems of a chain's edges: a peer on all, Driveline on one, Driveline on all.
-const MIXES: [(&str, &str); 3] = [("cyclonedds/udp", "cyclonedds/udp"), ("cyclonedds/udp", "driveline"), ("driveline", "driveline")];
+const MIXES: [(&str, &str); 3] = [
+    ("cyclonedds/udp", "cyclonedds/udp"),
+    ("cyclonedds/udp", "driveline"),
+    ("driveline", "driveline"),
+];
 
 /// Every installed variant that can carry the job, and how. Not the machine's own pipes and sockets: their writer is held up until
 /// all readers have read, and an input that does not trigger is read only when another message comes.
 fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
     let only = std::env::var("PEERS_TEST_ONLY").ok();
     let (mut all, mut unable, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for peer in peers::discover(Some(&directory())).unwrap().into_iter().filter(|p| p.name != "baseline") {
+    for peer in
+        peers::discover(Some(&directory())).unwrap().into_iter().filter(|p| p.name != "baseline")
+    {
         let State::Installed { description, .. } = peer.state else {
             missing.push(peer.name);
             continue;
@@ -100,20 +136,29 @@ fn carriers(job: &ChainJob) -> Vec<(String, Reach, Reliability)> {
             if only.as_ref().is_some_and(|only| *only != system && *only != peer.name) {
                 continue;
             }
-            let best = [Reliability::Reliable, Reliability::BestEffort].into_iter().find(|r| variant.reliability.contains(r));
+            let best = [Reliability::Reliable, Reliability::BestEffort]
+                .into_iter()
+                .find(|r| variant.reliability.contains(r));
             match (best, obstacle(&variant, job)) {
                 (Some(reliability), None) => {
                     // A chain stays on its host.
                     let reaches = variant.reach.iter().filter(|reach| **reach != Reach::Network);
                     all.extend(reaches.map(|reach| (system.clone(), *reach, reliability)));
                 }
-                (_, why) => unable.push(format!("{system} ({})", why.unwrap_or("it is neither reliable nor best effort"))),
+                (_, why) => unable.push(format!(
+                    "{system} ({})",
+                    why.unwrap_or("it is neither reliable nor best effort")
+                )),
             }
         }
     }
     for (what, why, remedy) in [
         (unable, "by their nature they cannot carry this chain", "nothing is to be done"),
-        (missing, "they are not installed", "`make peers`, and `driveline bench peers` for those that it does not build"),
+        (
+            missing,
+            "they are not installed",
+            "`make peers`, and `driveline bench peers` for those that it does not build",
+        ),
     ] {
         if !what.is_empty() && only.is_none() {
             skipped(&what.join(", "), why, remedy);
@@ -151,11 +196,22 @@ fn check_relay(job: &ChainJob) {
     assert!(count(&o, process, Quantity::ResidentMemory) > 0);
     if job.reliability == Reliability::BestEffort {
         // On a busy machine it may lose some, and says so.
-        assert_eq!(c["completed"] + c["lost: x to relay"] + c["lost: y to sink"] + c["not passed on by relay"], 10, "{c:?}");
+        assert_eq!(
+            c["completed"]
+                + c["lost: x to relay"]
+                + c["lost: y to sink"]
+                + c["not passed on by relay"],
+            10,
+            "{c:?}"
+        );
         assert!(c["completed"] > 0, "{c:?}");
         return;
     }
-    assert_eq!((c["not passed on by relay"], c["completed"], c["relay: damaged"], c["sink: damaged"]), (5, 5, 0, 0), "{c:?}");
+    assert_eq!(
+        (c["not passed on by relay"], c["completed"], c["relay: damaged"], c["sink: damaged"]),
+        (5, 5, 0, 0),
+        "{c:?}"
+    );
     assert_eq!(count(&o, "end to end", Quantity::Latency), 5);
     assert_eq!(count(&o, "relay", Quantity::Communication), 10);
     assert_eq!(count(&o, "relay", Quantity::Computation), 5);
@@ -178,7 +234,13 @@ fn an_input_is_connected_before_the_one_that_triggers_is_there() {
         stage("tracker", &["image", "detections"], Some("tracks"), "copy", json!({})),
         stage("fusion", &["tracks", "detections"], None, "copy", json!({})),
     ];
-    let job = |system: &str| chain(stages.clone(), &[("image", system, 1048), ("detections", system, 2048), ("tracks", system, 4096)], 10);
+    let job = |system: &str| {
+        chain(
+            stages.clone(),
+            &[("image", system, 1048), ("detections", system, 2048), ("tracks", system, 4096)],
+            10,
+        )
+    };
     for (system, reach, reliability) in carriers(&job("driveline")) {
         eprintln!("{system}, {reach:?}, {reliability:?}");
         closed(&ChainJob { reach, reliability, ..job(&system) });
@@ -236,7 +298,11 @@ fn what_cannot_run_says_why() {
     assert!(said(&job).contains("no_such_work.so is not there"), "{}", said(&job));
     let mut job = relay("driveline", "driveline");
     job.stages[1].parameters.insert("brun_us".into(), json!(1));
-    assert!(said(&job).contains("no parameter 'brun_us': known are burn_us, every"), "{}", said(&job));
+    assert!(
+        said(&job).contains("no parameter 'brun_us': known are burn_us, every"),
+        "{}",
+        said(&job)
+    );
     let mut job = relay("driveline", "driveline");
     job.stages[0].parameters.insert("size".into(), json!(100_001));
     assert!(said(&job).contains("raise the edge's size"), "{}", said(&job));
@@ -245,7 +311,8 @@ fn what_cannot_run_says_why() {
     assert!(said(&job).contains("does not reach threads of one process"), "{}", said(&job));
     // What is no library at all.
     let mut job = relay("driveline", "driveline");
-    job.stages[1].work = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
+    job.stages[1].work =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml").to_string_lossy().into_owned();
     assert!(said(&job).contains("cannot be loaded"), "{}", said(&job));
 }
 
@@ -258,7 +325,12 @@ fn localization(first: &str, second: &str) -> ChainJob {
         stage("perception", &["located"], Some("obstacles"), "perception", json!({})),
         stage("planning", &["obstacles"], None, "planner", json!({})),
     ];
-    let edges = [("scan", first, 2_000_000), ("points", second, 1_000_000), ("located", second, 1_000_000), ("obstacles", first, 20_000)];
+    let edges = [
+        ("scan", first, 2_000_000),
+        ("points", second, 1_000_000),
+        ("located", second, 1_000_000),
+        ("obstacles", first, 20_000),
+    ];
     ChainJob { rate_hz: Some(5.0), ..chain(stages, &edges, 6) }
 }
 
@@ -271,7 +343,11 @@ fn a_vehicle_finds_itself_and_decides() {
         eprintln!("{first}, {second}");
         let o = closed(&localization(first, second));
         let c = &o.counters;
-        assert_eq!((c["completed"], c["localization: not_converged"], c["planning: decisions"]), (6, 0, 12), "{c:?}");
+        assert_eq!(
+            (c["completed"], c["localization: not_converged"], c["planning: decisions"]),
+            (6, 0, 12),
+            "{c:?}"
+        );
         // The vehicle drives some centimetres; a match that did nothing would be off by them.
         assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
         assert!(c["perception: obstacles_mean"] > 5, "{c:?}");
@@ -286,7 +362,8 @@ fn a_match_that_fails_shows_in_the_pose_error() {
     }
     let mut job = localization("driveline", "driveline");
     // From 20 m away nothing is found.
-    job.stages[0].parameters = json!({"travel_y_m": -20.0, "period": 4}).as_object().unwrap().clone();
+    job.stages[0].parameters =
+        json!({"travel_y_m": -20.0, "period": 4}).as_object().unwrap().clone();
     let o = closed(&job);
     assert!(o.counters["localization: pose_error_mm"] > 1000, "{:?}", o.counters);
 }
@@ -294,11 +371,14 @@ fn a_match_that_fails_shows_in_the_pose_error() {
 /// A yard with walls around it and posts in it, as a scanner in its middle sees it; some of its beams come back from nowhere.
 fn write_yard(path: &Path) -> u64 {
     let mut points = Vec::new();
-    let steps = |from: f32, to: f32| (0..).map(move |i| from + 0.2 * i as f32).take_while(move |x| *x < to);
+    let steps =
+        |from: f32, to: f32| (0..).map(move |i| from + 0.2 * i as f32).take_while(move |x| *x < to);
     for x in steps(-8.0, 8.0) {
         points.extend(steps(-12.0, 12.0).map(|y| [x, y, -1.8]));
         // One of the walls is bent, so that the yard is not alike on both sides.
-        points.extend(steps(-1.8, 2.0).flat_map(|z| [[x, -12.0, z], [x, 12.0 - 0.3 * x.max(0.0), z]]));
+        points.extend(
+            steps(-1.8, 2.0).flat_map(|z| [[x, -12.0, z], [x, 12.0 - 0.3 * x.max(0.0), z]]),
+        );
     }
     for y in steps(-12.0, 12.0) {
         points.extend(steps(-1.8, 2.0).flat_map(|z| [[-8.0, y, z], [8.0, y, z]]));
@@ -327,21 +407,38 @@ fn a_vehicle_finds_itself_in_a_cloud_that_is_given() {
     let seen = write_yard(&cloud);
     let given = |path: &Path| {
         let mut job = localization("driveline", "driveline");
-        for stage in job.stages.iter_mut().filter(|s| ["lidar", "localization"].contains(&s.name.as_str())) {
+        for stage in
+            job.stages.iter_mut().filter(|s| ["lidar", "localization"].contains(&s.name.as_str()))
+        {
             stage.parameters.insert("cloud".into(), json!(path));
         }
         job
     };
     let o = closed(&given(&cloud));
     let c = &o.counters;
-    assert_eq!((c["lidar: points"], c["completed"], c["localization: not_converged"], c["planning: decisions"]), (seen, 6, 0, 12), "{c:?}");
+    assert_eq!(
+        (
+            c["lidar: points"],
+            c["completed"],
+            c["localization: not_converged"],
+            c["planning: decisions"]
+        ),
+        (seen, 6, 0, 12),
+        "{c:?}"
+    );
     assert!(c["localization: pose_error_mm"] < 30, "{c:?}");
     // In the street that is made up it is not: the map is the one that is given, too.
     let mut elsewhere = given(&cloud);
     elsewhere.stages.iter_mut().find(|s| s.name == "localization").unwrap().parameters.clear();
-    assert_ne!(closed(&elsewhere).counters["localization: pose_error_mm"], c["localization: pose_error_mm"]);
+    assert_ne!(
+        closed(&elsewhere).counters["localization: pose_error_mm"],
+        c["localization: pose_error_mm"]
+    );
     // What is no cloud says so.
-    for (text, says) in [("no street", "is no PLY file"), ("ply\nformat ascii 1.0\nend_header\n", "is not binary and little-endian")] {
+    for (text, says) in [
+        ("no street", "is no PLY file"),
+        ("ply\nformat ascii 1.0\nend_header\n", "is not binary and little-endian"),
+    ] {
         let wrong = dir.path().join("wrong.ply");
         std::fs::write(&wrong, text).unwrap();
         let said = format!("{:#}", run(&given(&wrong)).unwrap_err());
@@ -359,12 +456,22 @@ fn a_vision_node_finds_every_tag() {
     for system in ["cyclonedds/udp", "driveline"] {
         for channels in [1, 3] {
             let stages = vec![
-                stage("camera", &[], Some("frames"), "tag_source", json!({"channels": channels, "frames": 4})),
+                stage(
+                    "camera",
+                    &[],
+                    Some("frames"),
+                    "tag_source",
+                    json!({"channels": channels, "frames": 4}),
+                ),
                 stage("vision", &["frames"], None, "apriltag", json!({})),
             ];
             let o = closed(&chain(stages, &[("frames", system, 1_000_000)], 6));
             let c = &o.counters;
-            assert_eq!((c["vision: tags_shown"], c["vision: tags_found"], c["vision: tags_wrong"]), (48, 48, 0), "{c:?}");
+            assert_eq!(
+                (c["vision: tags_shown"], c["vision: tags_found"], c["vision: tags_wrong"]),
+                (48, 48, 0),
+                "{c:?}"
+            );
         }
     }
 }
@@ -389,10 +496,25 @@ fn perception_of_a_drive_runs_over_whatever_carries_it() {
             stage("mosse", &["image", "detections"], Some("tracks"), "comp_mosse", json!({})),
             stage("fusion", &["tracks", "lanes", "detections"], None, "comp_fusion", json!({})),
         ];
-        let edges = [("image", system, 1_600_000), ("lanes", system, 65_536), ("detections", system, 8_192), ("tracks", system, 8_192)];
-        let o = closed(&ChainJob { reach, reliability, rate_hz: Some(5.0), ..chain(stages, &edges, 8) });
+        let edges = [
+            ("image", system, 1_600_000),
+            ("lanes", system, 65_536),
+            ("detections", system, 8_192),
+            ("tracks", system, 8_192),
+        ];
+        let o = closed(&ChainJob {
+            reach,
+            reliability,
+            rate_hz: Some(5.0),
+            ..chain(stages, &edges, 8)
+        });
         let c = &o.counters;
-        assert!(c["lane: lines_found"] >= c["lane: frames"] && c["yolo: vehicles_found"] > 0 && c["mosse: started"] > 0, "{c:?}");
+        assert!(
+            c["lane: lines_found"] >= c["lane: frames"]
+                && c["yolo: vehicles_found"] > 0
+                && c["mosse: started"] > 0,
+            "{c:?}"
+        );
         // The first frames may come before the first detections.
         assert!(c["completed"] >= 4 && c["fusion: objects"] > 0, "{c:?}");
         assert_eq!((c["yolo: network"], c["lane: frames"]), (0, 14), "{c:?}");

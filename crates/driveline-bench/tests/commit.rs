@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commit that programs say they were built from.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 #[path = "../../../tools/commit.rs"]
 mod commit;
@@ -11,7 +16,13 @@ use std::process::Command;
 
 fn git(root: &Path, args: &str) {
     let identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
-    let out = Command::new("git").arg("-C").arg(root).args(identity).args(args.split(' ')).output().expect("git");
+    let out = Command::new("git")
+        .arg("-C")
+        .arg(root)
+        .args(identity)
+        .args(args.split(' '))
+        .output()
+        .expect("git");
     assert!(out.status.success(), "git {args}: {}", String::from_utf8_lossy(&out.stderr));
 }
 
@@ -23,14 +34,23 @@ fn write(root: &Path, file: &str, text: &str) {
 
 /// Whether a build looks again when this file changes.
 fn watches(root: &Path, file: &str) -> bool {
-    watched(root, true).iter().any(|path| root.join(file).canonicalize().unwrap().starts_with(path.canonicalize().unwrap()))
+    watched(root, true).iter().any(|path| {
+        root.join(file).canonicalize().unwrap().starts_with(path.canonicalize().unwrap())
+    })
 }
 
 #[test]
 fn changes_beyond_the_commit_are_seen_and_looked_for_in_all_that_is_compiled() {
     let dir = tempfile::tempdir().unwrap();
     let main = dir.path().join("main");
-    let sources = ["Cargo.toml", "Cargo.lock", "crates/a/src/lib.rs", "sdk/a.hpp", "peers/a.cpp", "proto/a.proto"];
+    let sources = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "crates/a/src/lib.rs",
+        "sdk/a.hpp",
+        "peers/a.cpp",
+        "proto/a.proto",
+    ];
     for file in sources.iter().chain(&["docs/a.md"]) {
         write(&main, file, "1");
     }
@@ -43,14 +63,23 @@ fn changes_beyond_the_commit_are_seen_and_looked_for_in_all_that_is_compiled() {
         assert!(clean.len() >= 10 && clean.bytes().all(|b| b.is_ascii_hexdigit()), "{clean}");
         assert!(sources.iter().all(|file| watches(&root, file)), "{:?}", watched(&root, true));
         // What says that there is another commit.
-        assert!(watched(&root, true).iter().any(|p| p.ends_with("logs/HEAD")), "{:?}", watched(&root, true));
+        assert!(
+            watched(&root, true).iter().any(|p| p.ends_with("logs/HEAD")),
+            "{:?}",
+            watched(&root, true)
+        );
         for file in sources.iter().chain(&["crates/a/src/new.rs"]) {
             let before = std::fs::read(root.join(file)).ok();
             let other = |text: &str| {
                 write(&root, file, text);
                 let dirty = of(&root, true).unwrap();
-                let digits = dirty.strip_prefix(&format!("{clean}-dirty-")).unwrap_or_else(|| panic!("{file}: {dirty}"));
-                assert!(digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit()), "{file}: {dirty}");
+                let digits = dirty
+                    .strip_prefix(&format!("{clean}-dirty-"))
+                    .unwrap_or_else(|| panic!("{file}: {dirty}"));
+                assert!(
+                    digits.len() == 8 && digits.bytes().all(|b| b.is_ascii_hexdigit()),
+                    "{file}: {dirty}"
+                );
                 dirty
             };
             assert!(other("2") == other("2") && other("2") != other("3"), "{file}");
@@ -63,7 +92,10 @@ fn changes_beyond_the_commit_are_seen_and_looked_for_in_all_that_is_compiled() {
         write(&root, "docs/a.md", "2");
         assert_eq!(of(&root, true).as_ref(), Some(&clean), "nothing is built from that");
         assert_eq!(of(&root, false), Some(format!("{clean}-debug")));
-        assert!(!watched(&root, false).iter().any(|p| p.ends_with("crates")), "each edit would compile the tools anew");
+        assert!(
+            !watched(&root, false).iter().any(|p| p.ends_with("crates")),
+            "each edit would compile the tools anew"
+        );
     }
 }
 

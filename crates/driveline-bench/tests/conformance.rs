@@ -25,15 +25,23 @@ struct Subject {
 }
 
 fn subjects() -> Vec<Subject> {
-    assert!(std::env::var_os("DRIVELINE_PEERS").is_some(), "DRIVELINE_PEERS must name the directory of peers: run `make peers-test`");
+    assert!(
+        std::env::var_os("DRIVELINE_PEERS").is_some(),
+        "DRIVELINE_PEERS must name the directory of peers: run `make peers-test`"
+    );
     let out = Command::new(BENCH).args(["peers", "--json"]).output().unwrap();
     let peers: Value = serde_json::from_slice(&out.stdout).unwrap();
     let mut subjects = Vec::new();
     for peer in peers.as_array().unwrap() {
         assert_eq!(peer["state"]["broken"], Value::Null, "{peer}");
         let name = peer["name"].as_str().unwrap();
-        for about in peer["state"]["installed"]["description"]["variants"].as_array().unwrap_or(&Vec::new()) {
-            subjects.push(Subject { system: format!("{name}/{}", about["name"].as_str().unwrap()), about: about.clone() });
+        for about in
+            peer["state"]["installed"]["description"]["variants"].as_array().unwrap_or(&Vec::new())
+        {
+            subjects.push(Subject {
+                system: format!("{name}/{}", about["name"].as_str().unwrap()),
+                about: about.clone(),
+            });
         }
     }
     assert!(!subjects.is_empty(), "no peer is installed: run `make peers`");
@@ -63,15 +71,26 @@ impl Subject {
     fn waits(&self, open: bool) -> String {
         // Two spinning readers and a sender need more CPUs than a small machine has.
         let kinds = [("block", "block"), ("spin", "spin"), ("spin_then_block", "spin:20")];
-        let words: Vec<_> =
-            kinds.into_iter().filter(|(kind, _)| self.has("waits", kind) && !(open && *kind == "spin")).map(|(_, word)| word).collect();
+        let words: Vec<_> = kinds
+            .into_iter()
+            .filter(|(kind, _)| self.has("waits", kind) && !(open && *kind == "spin"))
+            .map(|(_, word)| word)
+            .collect();
         words.join(",")
     }
 
     fn command(&self, args: &str) -> Command {
         let mut command = Command::new(BENCH);
         command.env(MARK, std::process::id().to_string());
-        command.arg("link").args(args.split_whitespace()).args(["--peers", &self.system, "--extra", "none", "--json", "--rounds", "1"]);
+        command.arg("link").args(args.split_whitespace()).args([
+            "--peers",
+            &self.system,
+            "--extra",
+            "none",
+            "--json",
+            "--rounds",
+            "1",
+        ]);
         if !self.has("reliability", "best_effort") {
             command.arg("--reliable");
         }
@@ -81,7 +100,8 @@ impl Subject {
     /// Whether a process is one of its program's.
     fn is_run_by(&self, pid: u32) -> bool {
         let file = self.system.split('/').next().unwrap();
-        std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|p| p.file_name().is_some_and(|n| n == file))
+        std::fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|p| p.file_name().is_some_and(|n| n == file))
     }
 
     /// Runs cases and returns what is wrong with those of this peer.
@@ -101,19 +121,32 @@ impl Subject {
             for run in case["runs"].as_array().unwrap() {
                 // What the hypervisor takes is not the peer's fault.
                 let own = |reason: &&Value| !reason.to_string().contains("hypervisor");
-                let reasons =
-                    run["invalid"].as_array().map(|i| i.iter().filter(own).map(ToString::to_string).collect::<Vec<_>>().join("; "));
+                let reasons = run["invalid"].as_array().map(|i| {
+                    i.iter().filter(own).map(ToString::to_string).collect::<Vec<_>>().join("; ")
+                });
                 match (&run["failure"], reasons) {
-                    (Value::String(failure), _) => faults.push(format!("{}: {failure}", case["id"])),
-                    (_, Some(reasons)) if !reasons.is_empty() => faults.push(format!("{}: {reasons}", case["id"])),
+                    (Value::String(failure), _) => {
+                        faults.push(format!("{}: {failure}", case["id"]))
+                    }
+                    (_, Some(reasons)) if !reasons.is_empty() => {
+                        faults.push(format!("{}: {reasons}", case["id"]))
+                    }
                     _ => {
-                        let received: u64 = run["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+                        let received: u64 = run["received"]
+                            .as_array()
+                            .unwrap()
+                            .iter()
+                            .map(|n| n.as_u64().unwrap())
+                            .sum();
                         if received == 0 {
                             faults.push(format!("{}: nothing was received", case["id"]));
                         }
                         let lost = &run["lost_rounds"];
                         // It must have said so beforehand.
-                        if !lost.is_null() && !args.contains("--lose-every") && !self.about["note"].to_string().contains("loses") {
+                        if !lost.is_null()
+                            && !args.contains("--lose-every")
+                            && !self.about["note"].to_string().contains("loses")
+                        {
                             faults.push(format!("{}: lost {lost}", case["id"]));
                         }
                     }
@@ -121,7 +154,10 @@ impl Subject {
             }
         }
         if cases != expected_cases {
-            faults.push(format!("{args}: {cases} cases were measured instead of {expected_cases}: {}", m["left_out"]));
+            faults.push(format!(
+                "{args}: {cases} cases were measured instead of {expected_cases}: {}",
+                m["left_out"]
+            ));
         }
         faults
     }
@@ -141,7 +177,9 @@ fn check(what: &str, of: impl Fn(&Subject) -> Vec<String>) -> Vec<String> {
         let name = subject.system.split('/').next().unwrap();
         let (before, start) = (files(name), Instant::now());
         let mut faults = of(&subject);
-        faults.extend(left_behind(name, &before).into_iter().map(|what| format!("{what} is left behind")));
+        faults.extend(
+            left_behind(name, &before).into_iter().map(|what| format!("{what} is left behind")),
+        );
         eprintln!(
             "{what}: {}: {} ({:.0} s)",
             subject.system,
@@ -161,7 +199,9 @@ fn falls_behind(s: &Subject) -> Vec<String> {
     for reach in s.reaches() {
         let wait = s.waits(true);
         let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
-        let args = format!("--reach {reach} --size 64 --wait {wait} --rate 200 --processing-us 20000 --messages 40 --warm-up 5");
+        let args = format!(
+            "--reach {reach} --size 64 --wait {wait} --rate 200 --processing-us 20000 --messages 40 --warm-up 5"
+        );
         let out = s.command(&args).arg("--raw").arg(stamps.path()).output().unwrap();
         let Ok(m) = serde_json::from_slice::<Value>(&out.stdout) else {
             return vec![format!("{args}: {}", String::from_utf8_lossy(&out.stderr))];
@@ -170,12 +210,16 @@ fn falls_behind(s: &Subject) -> Vec<String> {
         if !faults.is_empty() {
             return faults;
         }
-        let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
+        let case =
+            m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
         let run = &case["runs"][0];
-        let (missed, received) = (run["missed"][0].as_u64().unwrap(), run["received"][0].as_u64().unwrap());
+        let (missed, received) =
+            (run["missed"][0].as_u64().unwrap(), run["received"][0].as_u64().unwrap());
         if s.system.starts_with("baseline/") {
             if (missed, received) != (0, 40) {
-                faults.push(format!("{args}: {received} received and {missed} missed, though nothing is replaced"));
+                faults.push(format!(
+                    "{args}: {received} received and {missed} missed, though nothing is replaced"
+                ));
             }
         } else if missed == 0 {
             faults.push(format!("{args}: no sample is replaced: {run}"));
@@ -188,9 +232,13 @@ fn falls_behind(s: &Subject) -> Vec<String> {
             faults.push(format!("{args}: the newest sample is not the last one read: {last}"));
         }
         // It is told for each sample that was sent.
-        let cpu = run["subscriber_cpu_ns_per_sample"].as_f64().map(|ns| ns * (received + missed) as f64 / received as f64);
+        let cpu = run["subscriber_cpu_ns_per_sample"]
+            .as_f64()
+            .map(|ns| ns * (received + missed) as f64 / received as f64);
         if cpu.is_some_and(|ns| ns < 19e6) {
-            faults.push(format!("{args}: a sample cost {cpu:?} ns of processor time instead of 20 ms"));
+            faults.push(format!(
+                "{args}: a sample cost {cpu:?} ns of processor time instead of 20 ms"
+            ));
         }
     }
     faults
@@ -201,7 +249,9 @@ fn loses(s: &Subject) -> Vec<String> {
     let mut faults = Vec::new();
     let waits = s.waits(false);
     for reach in s.reaches() {
-        let args = format!("--reach {reach} --size 64 --wait {waits} --payload untouched,filled --messages 20 --warm-up 5 --lose-every 20");
+        let args = format!(
+            "--reach {reach} --size 64 --wait {waits} --payload untouched,filled --messages 20 --warm-up 5 --lose-every 20"
+        );
         let out = s.command(&args).output().unwrap();
         let m: Value = serde_json::from_slice(&out.stdout).unwrap();
         faults.extend(s.faults_in(&m, &args, 2 * waits.split(',').count()));
@@ -219,7 +269,8 @@ fn loses(s: &Subject) -> Vec<String> {
 /// A sample, as `--raw` tells: when it was due, and when it was in hand if it came.
 fn due_and_in_hand(line: &str) -> (u64, Option<u64>) {
     // The name, which may contain commas, stands first.
-    let stamps: Vec<Option<u64>> = line.rsplit(',').take(8).map(|stamp| stamp.parse().ok()).collect();
+    let stamps: Vec<Option<u64>> =
+        line.rsplit(',').take(8).map(|stamp| stamp.parse().ok()).collect();
     (stamps[7].unwrap(), stamps[2])
 }
 
@@ -230,10 +281,20 @@ fn stalled(s: &Subject) -> Vec<String> {
     let ns = |d: Duration| d.as_nanos() as u64;
     let (reach, wait) = (s.reaches().next().unwrap(), s.waits(true));
     let wait = if wait.is_empty() { "spin" } else { wait.split(',').next().unwrap() };
-    let (stamps, said) = (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
+    let (stamps, said) =
+        (tempfile::NamedTempFile::new().unwrap(), tempfile::NamedTempFile::new().unwrap());
     // Room for all that is due in two stalls.
-    let args = format!("--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 --seed 1");
-    let mut bench = s.command(&args).arg("--raw").arg(stamps.path()).stdout(said.reopen().unwrap()).stderr(Stdio::null()).spawn().unwrap();
+    let args = format!(
+        "--reach {reach} --size 64 --wait {wait} --rate 100 --depth 64 --messages 400 --warm-up 5 --seed 1"
+    );
+    let mut bench = s
+        .command(&args)
+        .arg("--raw")
+        .arg(stamps.path())
+        .stdout(said.reopen().unwrap())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     let mut stalls = Vec::new();
     while bench.try_wait().unwrap().is_none() {
@@ -243,13 +304,17 @@ fn stalled(s: &Subject) -> Vec<String> {
             return vec!["it did not end within 120 s".to_owned()];
         }
         let started = processes::children(bench.id());
-        let ends: Vec<i32> = started.iter().copied().filter(|pid| s.is_run_by(*pid as u32)).collect();
+        let ends: Vec<i32> =
+            started.iter().copied().filter(|pid| s.is_run_by(*pid as u32)).collect();
         // The keeper was started first, then the receiving end; within a process there is but one.
         let ends = ends.get(usize::from(s.about["keeper"] == true)..).unwrap_or_default();
         if ends.len() == if reach == "process" { 1 } else { 2 } {
             stalls.extend(processes::stall(ends[0], || Instant::now() > deadline));
         }
-        started.iter().filter(|pid| is_own(**pid as u32)).for_each(|own| signal(*own as u32, rustix::process::Signal::KILL));
+        started
+            .iter()
+            .filter(|pid| is_own(**pid as u32))
+            .for_each(|own| signal(*own as u32, rustix::process::Signal::KILL));
         std::thread::sleep(Duration::from_millis(100));
     }
     let m: Value = serde_json::from_reader(said.reopen().unwrap()).unwrap();
@@ -260,8 +325,10 @@ fn stalled(s: &Subject) -> Vec<String> {
     let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
     let (run, id) = (&case["runs"][0], format!("\"{}\",", case["id"].as_str().unwrap()));
     let text = std::fs::read_to_string(stamps.path()).unwrap();
-    let samples: Vec<_> = text.lines().filter(|line| line.starts_with(&id)).map(due_and_in_hand).collect();
-    let (first, last) = (samples.iter().map(|s| s.0).min().unwrap(), samples.iter().map(|s| s.0).max().unwrap());
+    let samples: Vec<_> =
+        text.lines().filter(|line| line.starts_with(&id)).map(due_and_in_hand).collect();
+    let (first, last) =
+        (samples.iter().map(|s| s.0).min().unwrap(), samples.iter().map(|s| s.0).max().unwrap());
     stalls.retain(|s| s.from > first && s.to < last);
     if stalls.is_empty() {
         return vec![format!("{args}: it never stood still while samples were due")];
@@ -273,7 +340,9 @@ fn stalled(s: &Subject) -> Vec<String> {
             faults.push(format!("{args}: only {} samples were due in {stall:?}", due.len()));
         }
         if let Some(early) = due.iter().find(|s| s.1.is_some_and(|at| at < stall.to)) {
-            faults.push(format!("{args}: {early:?} was in hand while nobody could take it, in {stall:?}"));
+            faults.push(format!(
+                "{args}: {early:?} was in hand while nobody could take it, in {stall:?}"
+            ));
         }
         gone += due.iter().filter(|s| s.1.is_none()).count() as u64;
         longest = longest.max(due.iter().find(|s| s.1.is_some()).map_or(0, |s| stall.to - s.0));
@@ -284,11 +353,17 @@ fn stalled(s: &Subject) -> Vec<String> {
         faults.push(format!("{args}: {gone} of what was due meanwhile did not come: {run}"));
     }
     if !replaces && longest < ns(STALL) - 2 * ns(PERIOD) {
-        faults.push(format!("{args}: what was due at the beginning of {stalls:?} came {longest} ns late at least"));
+        faults.push(format!(
+            "{args}: what was due at the beginning of {stalls:?} came {longest} ns late at least"
+        ));
     }
     let reported = &run["figures"]["schedule_relative"];
-    if reported["n"] != run["received"][0] || reported["max"].as_u64().is_none_or(|max| max < longest.max(1)) {
-        faults.push(format!("{args}: a sample was at least {longest} ns late, and this is reported: {reported}"));
+    if reported["n"] != run["received"][0]
+        || reported["max"].as_u64().is_none_or(|max| max < longest.max(1))
+    {
+        faults.push(format!(
+            "{args}: a sample was at least {longest} ns late, and this is reported: {reported}"
+        ));
     }
     faults
 }
@@ -298,10 +373,23 @@ fn own_tool(s: &Subject) -> Vec<String> {
     if s.about["own_tool"] == "" {
         return Vec::new();
     }
-    let reliable = if s.has("own_tool_reliability", "reliable") && s.has("reliability", "best_effort") { " --reliable" } else { "" };
-    let out = s.command(&format!("--size 1k --wait block --messages 20 --own-tools{reliable}")).output().unwrap();
+    let reliable =
+        if s.has("own_tool_reliability", "reliable") && s.has("reliability", "best_effort") {
+            " --reliable"
+        } else {
+            ""
+        };
+    let out = s
+        .command(&format!("--size 1k --wait block --messages 20 --own-tools{reliable}"))
+        .output()
+        .unwrap();
     let m: Value = serde_json::from_slice(&out.stdout).unwrap();
-    let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system && c["kind"] == "own_tool").unwrap();
+    let case = m["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["system"] == *s.system && c["kind"] == "own_tool")
+        .unwrap();
     let said = &case["runs"][0]["own_tool"];
     let positive = |field: &str| said[field].as_u64().is_some_and(|n| n > 0);
     if said["name"] == s.about["own_tool"] && positive("p50_ns") && positive("n") {
@@ -323,25 +411,47 @@ fn tears(s: &Subject) -> Vec<String> {
     let case = m["cases"].as_array().unwrap().iter().find(|c| c["system"] == *s.system).unwrap();
     let run = &case["runs"][0];
     let shown = run["invalid"].to_string().contains("payload mismatch");
-    if run["torn"].as_u64().is_some_and(|n| n > 0) && shown { Vec::new() } else { vec![format!("no torn payload is shown: {run}")] }
+    if run["torn"].as_u64().is_some_and(|n| n > 0) && shown {
+        Vec::new()
+    } else {
+        vec![format!("no torn payload is shown: {run}")]
+    }
 }
 
 /// What scenarios take for granted when they name systems is what these say of themselves.
 #[test]
 fn peers_can_do_what_scenarios_count_on() {
     let noted: Value = serde_json::from_str(include_str!("capabilities.json")).unwrap();
-    let named = |list: &Value, name: &Value| list.as_array().unwrap().iter().find(|x| x["name"] == *name).cloned();
+    let named = |list: &Value, name: &Value| {
+        list.as_array().unwrap().iter().find(|x| x["name"] == *name).cloned()
+    };
     let mut differ = Vec::new();
     for s in subjects() {
         let (peer, variant) = s.system.split_once('/').unwrap();
-        let Some(capabilities) = named(&noted, &peer.into()).and_then(|p| named(&p["variants"], &variant.into())) else {
+        let Some(capabilities) =
+            named(&noted, &peer.into()).and_then(|p| named(&p["variants"], &variant.into()))
+        else {
             differ.push(format!("{}: it is missing", s.system));
             continue;
         };
-        let said = capabilities.as_object().unwrap().iter().filter(|(key, value)| s.about[key.as_str()] != **value);
-        differ.extend(said.map(|(key, value)| format!("{}: {key} is noted as {value}, and it says {}", s.system, s.about[key.as_str()])));
+        let said = capabilities
+            .as_object()
+            .unwrap()
+            .iter()
+            .filter(|(key, value)| s.about[key.as_str()] != **value);
+        differ.extend(said.map(|(key, value)| {
+            format!(
+                "{}: {key} is noted as {value}, and it says {}",
+                s.system,
+                s.about[key.as_str()]
+            )
+        }));
     }
-    assert!(differ.is_empty(), "tests/capabilities.json is older than the peers:\n{}", differ.join("\n"));
+    assert!(
+        differ.is_empty(),
+        "tests/capabilities.json is older than the peers:\n{}",
+        differ.join("\n")
+    );
 }
 
 /// Cases follow one another, so that peers do not take each other's daemons or CPUs.
@@ -353,7 +463,10 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
         for reach in s.reaches() {
             let waits = s.waits(false);
             let n = waits.split(',').count();
-            let args = format!("--reach {reach} --size {} --wait {waits} --messages 20 --warm-up 5", s.sizes());
+            let args = format!(
+                "--reach {reach} --size {} --wait {waits} --messages 20 --warm-up 5",
+                s.sizes()
+            );
             faults.extend(s.faults(&args, 2 * n));
             faults.extend(s.faults(&format!("{args} --payload filled --take borrow,copy"), 4 * n));
         }
@@ -378,7 +491,9 @@ fn every_variant_of_every_peer_keeps_the_protocol() {
     failed.extend(check("stalled", stalled));
     failed.extend(check("own tool", own_tool));
     failed.extend(check("torn payloads", tears));
-    failed.extend(check("interrupted", |s| ended_early(s, |bench, _| signal(bench.id(), rustix::process::Signal::INT), 130)));
+    failed.extend(check("interrupted", |s| {
+        ended_early(s, |bench, _| signal(bench.id(), rustix::process::Signal::INT), 130)
+    }));
     failed.extend(check("killed ends", |s| {
         ended_early(
             s,
@@ -402,13 +517,15 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
 
 /// The benchmark's processes.
 fn children(bench: u32) -> Vec<u32> {
-    let list = std::fs::read_to_string(format!("/proc/{bench}/task/{bench}/children")).unwrap_or_default();
+    let list =
+        std::fs::read_to_string(format!("/proc/{bench}/task/{bench}/children")).unwrap_or_default();
     list.split_whitespace().map(|p| p.parse().unwrap()).collect()
 }
 
 /// Whether a process measures Driveline or a floor. One that was forked but has not become a program yet does not.
 fn is_own(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("bench-peer"))
+    std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+        .is_ok_and(|line| line.contains("bench-peer"))
 }
 
 /// Ends a link of this peer while it runs, in whatever way, and says what is wrong with the end.
@@ -455,7 +572,9 @@ fn ended_early(s: &Subject, end: impl Fn(&Child, &[u32]), status: i32) -> Vec<St
             signal(bench.id(), rustix::process::Signal::INT);
             let _ = bench.wait();
         }
-        Some(code) if code.code() != Some(status) => faults.push(format!("the benchmark ended with {code} instead of {status}")),
+        Some(code) if code.code() != Some(status) => {
+            faults.push(format!("the benchmark ended with {code} instead of {status}"))
+        }
         Some(_) => {}
     }
     if !ended {

@@ -9,7 +9,9 @@
 
 mod processes;
 
-use driveline_bench::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
+use driveline_bench::harness::{
+    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait,
+};
 use driveline_bench::peers::Selection;
 use driveline_bench::stats::{Percentiles, Runs};
 use driveline_bench::{Account, Conductor, Kind, Metric, PEER_COMMAND, Program, Sample, Trial};
@@ -34,8 +36,12 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// Measures while the receiving end is stopped again and again.
 fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let program = Program { path: env!("CARGO_BIN_EXE_driveline-bench").into(), args: vec![PEER_COMMAND.into()] };
-    let (peers, interrupted, over) = (Selection::default(), AtomicBool::new(false), AtomicBool::new(false));
+    let program = Program {
+        path: env!("CARGO_BIN_EXE_driveline-bench").into(),
+        args: vec![PEER_COMMAND.into()],
+    };
+    let (peers, interrupted, over) =
+        (Selection::default(), AtomicBool::new(false), AtomicBool::new(false));
     let dir = tempfile::tempdir().unwrap();
     let job = Job {
         protocol: PROTOCOL,
@@ -53,7 +59,11 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
         messages: if pace == Pace::PingPong { ROUND_TRIPS } else { MESSAGES },
         depth,
         // A reliable ping-pong waits ten seconds for an answer, so that nothing is given up where the machine stands still.
-        reliability: if pace == Pace::PingPong { Reliability::Reliable } else { Reliability::BestEffort },
+        reliability: if pace == Pace::PingPong {
+            Reliability::Reliable
+        } else {
+            Reliability::BestEffort
+        },
         subscribers: 1,
         index: 0,
         publisher_cpu: None,
@@ -66,8 +76,16 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
     };
     std::thread::scope(|s| {
         let measured = s.spawn(|| {
-            let conductor = Conductor { program: &program, peers: &peers, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
-            let account = conductor.run(&Trial::new(Kind::Link, job), dir.path()).map(|mut run| run.accounts.remove(0));
+            let conductor = Conductor {
+                program: &program,
+                peers: &peers,
+                interrupted: &interrupted,
+                idle: Duration::ZERO,
+                gateway: None,
+            };
+            let account = conductor
+                .run(&Trial::new(Kind::Link, job), dir.path())
+                .map(|mut run| run.accounts.remove(0));
             over.store(true, Relaxed);
             account
         });
@@ -90,8 +108,12 @@ fn asked_at(s: &Sample) -> u64 {
 
 /// Stalls that lie between the first and the last counted sample; there are several in four seconds.
 fn inside(account: &Account, stalls: &[Stall]) -> Vec<Stall> {
-    let (first, last) = (account.stamps.iter().map(asked_at).min().unwrap(), account.stamps.iter().map(asked_at).max().unwrap());
-    let inside: Vec<Stall> = stalls.iter().copied().filter(|s| s.from > first && s.to < last).collect();
+    let (first, last) = (
+        account.stamps.iter().map(asked_at).min().unwrap(),
+        account.stamps.iter().map(asked_at).max().unwrap(),
+    );
+    let inside: Vec<Stall> =
+        stalls.iter().copied().filter(|s| s.from > first && s.to < last).collect();
     assert!(!inside.is_empty(), "no stall of {stalls:?} lies between {first} and {last}");
     inside
 }
@@ -118,19 +140,25 @@ fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
         let due = due_within(&account, stall);
         assert!(due.len() >= DUE_IN_A_STALL, "{} due in {stall:?}", due.len());
         for s in &due {
-            let received = s.received.unwrap_or_else(|| panic!("{s:?} was missed though there is room"));
+            let received =
+                s.received.unwrap_or_else(|| panic!("{s:?} was missed though there is room"));
             // It could not be in hand before the receiver went on.
             assert!(received.in_hand >= stall.to, "{s:?} in {stall:?}");
             assert!(received.in_hand - s.sent.scheduled >= stall.to - s.sent.scheduled);
         }
-        let worst = due.iter().map(|s| s.received.unwrap().in_hand - s.sent.scheduled).max().unwrap();
+        let worst =
+            due.iter().map(|s| s.received.unwrap().in_hand - s.sent.scheduled).max().unwrap();
         assert!(worst >= STALL.as_nanos() as u64 - 2 * PERIOD_NS, "{worst}");
         // The figure that is reported has each of them, no less late than the stall made it.
         let relative = account.samples.get(&Metric::ScheduleRelative).unwrap();
         for s in &due {
             let late = due.iter().filter(|other| other.sent.scheduled <= s.sent.scheduled).count();
             let told = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
-            assert!(told >= late, "{told} of {late} are told to be {} ns late", stall.to - s.sent.scheduled);
+            assert!(
+                told >= late,
+                "{told} of {late} are told to be {} ns late",
+                stall.to - s.sent.scheduled
+            );
         }
         assert!(reported(&account, Metric::ScheduleRelative).unwrap().max >= Some(worst));
     }
@@ -145,7 +173,8 @@ fn what_an_open_loop_replaces_during_a_stall_is_counted_as_missed() {
     let mut missed = 0;
     for stall in inside(&account, &stalls) {
         // What the sender came to while the receiver stood still; the sender may be late itself.
-        let published = |s: &Sample| s.sent.before_publish > stall.from && s.sent.returned < stall.to;
+        let published =
+            |s: &Sample| s.sent.before_publish > stall.from && s.sent.returned < stall.to;
         let due: Vec<Sample> = account.stamps.iter().copied().filter(published).collect();
         let got: Vec<&Sample> = due.iter().filter(|s| s.received.is_some()).collect();
         // Of all that was due only the newest is left, and that may have been replaced as well.
@@ -164,17 +193,29 @@ fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
     let (account, stalls) = measure(Pace::PingPong, 1);
     assert!(account.invalid.is_empty(), "{:?}", account.invalid);
     for stall in inside(&account, &stalls) {
-        let asked = account.stamps.iter().filter(|s| asked_at(s) > stall.from && asked_at(s) < stall.to).count();
+        let asked = account
+            .stamps
+            .iter()
+            .filter(|s| asked_at(s) > stall.from && asked_at(s) < stall.to)
+            .count();
         assert!(asked <= 1, "{asked} were asked during {stall:?}");
     }
     // Nothing is missed, and nothing says how much was never asked.
     assert_eq!((account.sent, account.missed[0]), (account.scheduled, 0));
     // So there is no figure of a schedule, and each row of a closed loop is called what it is; none of an open loop is.
     assert_eq!(reported(&account, Metric::ScheduleRelative), None);
-    for (args, label, has_schedule) in [("", "ping-pong", false), ("--rate 500", "1→1 at 500 Hz", true)] {
-        let args = format!("link --size 64 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 {args}");
+    for (args, label, has_schedule) in
+        [("", "ping-pong", false), ("--rate 500", "1→1 at 500 Hz", true)]
+    {
+        let args = format!(
+            "link --size 64 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 {args}"
+        );
         let said = |more: &[&str]| {
-            let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).args(args.split_whitespace()).args(more).output().unwrap();
+            let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+                .args(args.split_whitespace())
+                .args(more)
+                .output()
+                .unwrap();
             String::from_utf8(out.stdout).unwrap()
         };
         let m: Value = serde_json::from_str(&said(&["--json"])).unwrap();

@@ -6,7 +6,9 @@ mod processes;
 #[path = "../../../tools/skipped.rs"]
 mod skipped;
 
-use driveline_bench::harness::{Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
+use driveline_bench::harness::{
+    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait,
+};
 use driveline_bench::machine::usable_cpus;
 use driveline_bench::observations::Quantity;
 use driveline_bench::peers::Selection;
@@ -55,9 +57,18 @@ fn run(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensembl
 }
 
 fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensemble> {
-    let program = Program { path: env!("CARGO_BIN_EXE_driveline-bench").into(), args: vec![PEER_COMMAND.into()] };
+    let program = Program {
+        path: env!("CARGO_BIN_EXE_driveline-bench").into(),
+        args: vec![PEER_COMMAND.into()],
+    };
     let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));
-    let conductor = Conductor { program: &program, peers: &peers, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
+    let conductor = Conductor {
+        program: &program,
+        peers: &peers,
+        interrupted: &interrupted,
+        idle: Duration::ZERO,
+        gateway: None,
+    };
     let dir = tempfile::tempdir()?;
     conductor.run_links(jobs, beside, dir.path())
 }
@@ -65,7 +76,8 @@ fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ens
 #[test]
 fn every_link_of_a_run_has_an_account_that_closes() {
     let jobs = [job("lidar", 100_000, 2), job("camera", 1 << 20, 1)];
-    let beside = Beside { hogs: 1, watch_every: Some(Duration::from_millis(20)), ..Beside::default() };
+    let beside =
+        Beside { hogs: 1, watch_every: Some(Duration::from_millis(20)), ..Beside::default() };
     let ensemble = run(&jobs, &beside).unwrap();
     assert_eq!(ensemble.accounts.len(), 2);
     for (account, subscribers) in ensemble.accounts.iter().zip([2, 1]) {
@@ -76,7 +88,13 @@ fn every_link_of_a_run_has_an_account_that_closes() {
             assert_eq!(received + missed, account.sent);
         }
     }
-    let cpu = |subject: &str| ensemble.observations.series.iter().find(|s| s.quantity == Quantity::Cpu && s.subject == subject);
+    let cpu = |subject: &str| {
+        ensemble
+            .observations
+            .series
+            .iter()
+            .find(|s| s.quantity == Quantity::Cpu && s.subject == subject)
+    };
     assert!(cpu("camera · publisher").is_some() && cpu("lidar · subscriber 1").is_some());
     assert!(cpu("hog 0").unwrap().points.iter().map(|p| p.value).sum::<u64>() > 0);
 }
@@ -86,7 +104,8 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
     // A tenth of a CPU for a reader that would like a whole one.
     let (percent, every) = (10, Duration::from_millis(50));
     let busy = Job { processing_us: 20_000, messages: 200, ..job("link", 1000, 1) };
-    let beside = Beside { quota_percent: Some(percent), watch_every: Some(every), ..Beside::default() };
+    let beside =
+        Beside { quota_percent: Some(percent), watch_every: Some(every), ..Beside::default() };
     let made = Quota::new(percent).map(drop);
     let outcome = run(&[busy], &beside);
     if let Err(e) = made {
@@ -97,18 +116,28 @@ fn a_quota_holds_or_is_refused_with_the_reason() {
     let ensemble = outcome.unwrap();
     assert_eq!(ensemble.accounts[0].invalid, Vec::<String>::new());
     // The kernel stopped them, again and again.
-    let counted = |what: &str| *ensemble.observations.counters.get(what).unwrap_or_else(|| panic!("no '{what}'"));
-    let (periods, throttled) = (counted("quota: periods of 100 ms"), counted("quota: periods throttled"));
-    assert!(0 < throttled && throttled <= periods && counted("quota: throttled ns") > 0, "{throttled} of {periods}");
+    let counted = |what: &str| {
+        *ensemble.observations.counters.get(what).unwrap_or_else(|| panic!("no '{what}'"))
+    };
+    let (periods, throttled) =
+        (counted("quota: periods of 100 ms"), counted("quota: periods throttled"));
+    assert!(
+        0 < throttled && throttled <= periods && counted("quota: throttled ns") > 0,
+        "{throttled} of {periods}"
+    );
     // And they had no more than that, by their own processor time.
     let series = || ensemble.observations.series.iter().filter(|s| s.quantity == Quantity::Cpu);
     assert_eq!(series().count(), 2, "both ends are watched");
     let points = || series().flat_map(|s| &s.points);
     let used: u64 = points().map(|p| p.value).sum();
-    let (first, last) = (points().map(|p| p.time_ns).min().unwrap(), points().map(|p| p.time_ns).max().unwrap());
+    let (first, last) =
+        (points().map(|p| p.time_ns).min().unwrap(), points().map(|p| p.time_ns).max().unwrap());
     // Of the periods at both ends all may be used, and the kernel hands time out to each CPU in slices of 5 ms.
     let allowed = (last - first + every.as_nanos() as u64 + 200_000_000) * u64::from(percent) / 100;
-    assert!(used > 0 && used < allowed * 3 / 2 + 20_000_000, "{used} ns used where {allowed} were allowed");
+    assert!(
+        used > 0 && used < allowed * 3 / 2 + 20_000_000,
+        "{used} ns used where {allowed} were allowed"
+    );
 }
 
 /// Class, priority and CPUs of a process's first thread.
@@ -122,7 +151,8 @@ struct Place {
 impl Place {
     fn of(pid: i32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let cpus = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        let cpus =
+            status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
         let stat = processes::stat(pid)?;
         // The 41st and the 40th.
         Some(Self { is_fifo: stat.get(38)? == "1", priority: stat.get(37)?.parse().ok()?, cpus })
@@ -132,9 +162,16 @@ impl Place {
 #[test]
 fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
     let cpus = usable_cpus().unwrap();
-    let [here, there, ..] = cpus[..] else { return skipped("all of it", "there is but one CPU", "run it where there are two") };
+    let [here, there, ..] = cpus[..] else {
+        return skipped("all of it", "there is but one CPU", "run it where there are two");
+    };
     // Without the favour each would be on the other CPU.
-    let job = Job { publisher_cpu: Some(there), subscriber_cpus: vec![there, here], messages: 200, ..job("link", 1000, 2) };
+    let job = Job {
+        publisher_cpu: Some(there),
+        subscriber_cpus: vec![there, here],
+        messages: 200,
+        ..job("link", 1000, 2)
+    };
     let favour = Some(Favour { subscriber: 1, priority: 40, exclusive_cpu: Some(there) });
     let over = AtomicBool::new(false);
     let mut seen: [Option<Place>; 3] = Default::default();
@@ -168,6 +205,10 @@ fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
         assert_eq!(place, Place { is_fifo: false, priority: 0, cpus: here.to_string() });
     }
     if !granted {
-        skipped("that the priority is real", &format!("it was refused: {unset:?}"), "run it as root");
+        skipped(
+            "that the priority is real",
+            &format!("it was refused: {unset:?}"),
+            "run it as root",
+        );
     }
 }

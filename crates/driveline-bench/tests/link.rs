@@ -8,7 +8,11 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 fn bench(args: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("link").args(args.split_whitespace()).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .arg("link")
+        .args(args.split_whitespace())
+        .output()
+        .unwrap()
 }
 
 /// How often something is measured until the hypervisor leaves the machine alone for that long.
@@ -16,9 +20,13 @@ const ATTEMPTS: usize = 20;
 
 fn measured(args: &str) -> Value {
     for attempt in 1.. {
-        let out = bench(&format!("{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any"));
-        let (stdout, stderr) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-        let m: Value = serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stderr}\n{stdout}"));
+        let out = bench(&format!(
+            "{args} --json --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any"
+        ));
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let m: Value =
+            serde_json::from_str(&stdout).unwrap_or_else(|e| panic!("{e}: {stderr}\n{stdout}"));
         if attempt < ATTEMPTS && out.status.code() == Some(1) && taken_away(&m) {
             continue;
         }
@@ -32,7 +40,8 @@ fn measured(args: &str) -> Value {
 fn taken_away(m: &Value) -> bool {
     let runs: Vec<&Value> = cases(m).flat_map(|c| c["runs"].as_array().unwrap()).collect();
     let mut reasons = runs.iter().flat_map(|r| r["invalid"].as_array().unwrap());
-    runs.iter().all(|r| r["failure"].is_null()) && reasons.all(|r| r.as_str().unwrap().contains("% of the processor time"))
+    runs.iter().all(|r| r["failure"].is_null())
+        && reasons.all(|r| r.as_str().unwrap().contains("% of the processor time"))
 }
 
 fn cases(m: &Value) -> impl Iterator<Item = &Value> {
@@ -40,7 +49,9 @@ fn cases(m: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn case<'a>(m: &'a Value, id: &str) -> &'a Value {
-    cases(m).find(|c| c["id"] == id).unwrap_or_else(|| panic!("no case '{id}' in {:?}", cases(m).map(|c| &c["id"]).collect::<Vec<_>>()))
+    cases(m).find(|c| c["id"] == id).unwrap_or_else(|| {
+        panic!("no case '{id}' in {:?}", cases(m).map(|c| &c["id"]).collect::<Vec<_>>())
+    })
 }
 
 /// Every run of every case is valid and closed, and every figure has as many samples as it should.
@@ -54,10 +65,18 @@ fn check(m: &Value, samples_per_run: u64) {
             assert_eq!(r["invalid"].as_array().unwrap().len(), 0, "{}: {}", c["id"], r["invalid"]);
             if c["kind"] == "link" || c["kind"] == "floor" {
                 assert_eq!(r["scheduled"], samples_per_run, "{}", c["id"]);
-                let not_sent: u64 = r["not_sent"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+                let not_sent: u64 =
+                    r["not_sent"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
                 assert_eq!(r["sent"].as_u64().unwrap() + not_sent, samples_per_run, "{}", c["id"]);
-                for (got, missed) in r["received"].as_array().unwrap().iter().zip(r["missed"].as_array().unwrap()) {
-                    assert_eq!(got.as_u64().unwrap() + missed.as_u64().unwrap(), r["sent"].as_u64().unwrap(), "{}", c["id"]);
+                for (got, missed) in
+                    r["received"].as_array().unwrap().iter().zip(r["missed"].as_array().unwrap())
+                {
+                    assert_eq!(
+                        got.as_u64().unwrap() + missed.as_u64().unwrap(),
+                        r["sent"].as_u64().unwrap(),
+                        "{}",
+                        c["id"]
+                    );
                 }
             }
         }
@@ -66,13 +85,20 @@ fn check(m: &Value, samples_per_run: u64) {
 
 #[test]
 fn ping_pong_between_processes_with_floors_and_extras() {
-    let m = measured("--size 64,64k --wait block --take borrow,copy --payload untouched,filled --idle-seconds 1");
+    let m = measured(
+        "--size 64,64k --wait block --take borrow,copy --payload untouched,filled --idle-seconds 1",
+    );
     check(&m, 20);
     let link = case(&m, "driveline · processes · ping-pong · block · 64 KiB · copy · filled");
     for figure in ["transport", "fill_and_transport", "fill", "copy", "read"] {
-        assert!(link["figures"][figure]["n"].as_u64().unwrap() >= 40, "{figure}: {}", link["figures"]);
+        assert!(
+            link["figures"][figure]["n"].as_u64().unwrap() >= 40,
+            "{figure}: {}",
+            link["figures"]
+        );
     }
-    let to: Vec<_> = link["ratios"].as_array().unwrap().iter().map(|r| r["to"].as_str().unwrap()).collect();
+    let to: Vec<_> =
+        link["ratios"].as_array().unwrap().iter().map(|r| r["to"].as_str().unwrap()).collect();
     assert_eq!(
         to,
         [
@@ -83,16 +109,35 @@ fn ping_pong_between_processes_with_floors_and_extras() {
     );
     assert!(link["ratios"][0]["p50"]["estimate"].as_f64().unwrap() > 0.0);
     // 40 samples say nothing about a 99th percentile.
-    assert_eq!((&link["figures"]["transport"]["p99"], &link["ratios"][0]["p99"]), (&Value::Null, &Value::Null));
-    assert!(case(&m, "driveline · at rest for 1 s · blocked reader")["figures"]["idle_subscriber_cpu"]["n"] == 2);
-    assert!(case(&m, "driveline · start-up · 64 B")["figures"]["start_publisher"]["p50"].as_u64().unwrap() > 0);
-    assert!(case(&m, "driveline · start-up · 64 KiB")["figures"]["start_subscriber"]["p50"].as_u64().unwrap() > 0);
+    assert_eq!(
+        (&link["figures"]["transport"]["p99"], &link["ratios"][0]["p99"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert!(
+        case(&m, "driveline · at rest for 1 s · blocked reader")["figures"]["idle_subscriber_cpu"]
+            ["n"]
+            == 2
+    );
+    assert!(
+        case(&m, "driveline · start-up · 64 B")["figures"]["start_publisher"]["p50"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+    assert!(
+        case(&m, "driveline · start-up · 64 KiB")["figures"]["start_subscriber"]["p50"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
     assert!(case(&m, "floor: memcpy into one shared slot · 64 KiB")["figures"]["copy"]["n"] == 40);
 }
 
 #[test]
 fn open_loop_one_to_three_between_processes() {
-    let m = measured("--size 1k --wait block --subscribers 1,3 --rate 500 --payload filled --extra none");
+    let m = measured(
+        "--size 1k --wait block --subscribers 1,3 --rate 500 --payload filled --extra none",
+    );
     check(&m, 20);
     let link = case(&m, "driveline · processes · 1→3 at 500 Hz · block · 1 KiB · filled");
     assert_eq!(link["runs"][0]["received"].as_array().unwrap().len(), 3);
@@ -102,7 +147,8 @@ fn open_loop_one_to_three_between_processes() {
     assert_eq!(ratios[1]["to"], "driveline · processes · 1→1 at 500 Hz · block · 1 KiB · filled");
     // Every payload that was received was verified, the first one and warm-up included.
     for r in link["runs"].as_array().unwrap() {
-        let received: u64 = r["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+        let received: u64 =
+            r["received"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
         assert!(r["verified"].as_u64().unwrap() >= received + 3, "{r}");
     }
 }
@@ -111,9 +157,16 @@ fn open_loop_one_to_three_between_processes() {
 fn inside_one_process_by_threads_and_on_one_thread() {
     let m = measured("--reach process --size 64 --wait block,spin:20 --extra none");
     check(&m, 20);
-    assert_eq!(case(&m, "driveline · threads · ping-pong · block · 64 B")["figures"]["transport"]["n"], 40);
-    assert_eq!(case(&m, "driveline · publish to callback on one thread · 64 B")["figures"]["transport"]["n"], 40);
-    let m = measured("--reach process --size 64 --wait block --subscribers 2 --rate 500 --extra none");
+    assert_eq!(
+        case(&m, "driveline · threads · ping-pong · block · 64 B")["figures"]["transport"]["n"],
+        40
+    );
+    assert_eq!(
+        case(&m, "driveline · publish to callback on one thread · 64 B")["figures"]["transport"]["n"],
+        40
+    );
+    let m =
+        measured("--reach process --size 64 --wait block --subscribers 2 --rate 500 --extra none");
     check(&m, 20);
 }
 
@@ -134,8 +187,12 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
         for r in c["runs"].as_array().unwrap() {
             assert!(r["missed"][0].as_u64().unwrap() > 0, "{r}");
             // Processor time, however little of it the machine gives at a time; it is told for each sample that was sent.
-            let (sent, received) = (r["sent"].as_f64().unwrap(), r["received"][0].as_f64().unwrap());
-            assert!(r["subscriber_cpu_ns_per_sample"].as_f64().unwrap() * sent / received >= 9e6, "{r}");
+            let (sent, received) =
+                (r["sent"].as_f64().unwrap(), r["received"][0].as_f64().unwrap());
+            assert!(
+                r["subscriber_cpu_ns_per_sample"].as_f64().unwrap() * sent / received >= 9e6,
+                "{r}"
+            );
         }
         let last = text.lines().rfind(|l| l.starts_with(&format!("\"{id}\","))).unwrap();
         let fields: Vec<_> = last.split(',').collect();
@@ -149,7 +206,10 @@ fn a_reader_that_processes_gets_the_newest_and_the_rest_is_counted_as_missed() {
 fn raw_stamps_are_written_for_every_counted_sample() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("raw.csv");
-    let m = measured(&format!("--size 64 --wait block --rate 500 --extra none --raw {}", path.display()));
+    let m = measured(&format!(
+        "--size 64 --wait block --rate 500 --extra none --raw {}",
+        path.display()
+    ));
     check(&m, 20);
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
@@ -162,8 +222,13 @@ fn raw_stamps_are_written_for_every_counted_sample() {
 
 #[test]
 fn a_seed_repeats_the_order_and_is_recorded() {
-    let places =
-        |m: &Value| cases(m).flat_map(|c| c["runs"].as_array().unwrap().iter().map(|r| r["place"].as_u64().unwrap())).collect::<Vec<_>>();
+    let places = |m: &Value| {
+        cases(m)
+            .flat_map(|c| {
+                c["runs"].as_array().unwrap().iter().map(|r| r["place"].as_u64().unwrap())
+            })
+            .collect::<Vec<_>>()
+    };
     let args = "--reach process --size 64,128,256 --wait block --extra none --seed 5";
     let (a, b) = (measured(args), measured(args));
     assert_eq!((&a["seed"], places(&a)), (&Value::from(5), places(&b)));
@@ -182,12 +247,23 @@ fn the_machine_and_the_rule_are_part_of_the_result() {
 
 #[test]
 fn people_get_a_table() {
-    let run = || bench("--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 --warm-up 0");
-    let is_taken_away = |out: &Output| String::from_utf8_lossy(&out.stdout).contains("% of the processor time");
+    let run = || {
+        bench(
+            "--reach process --size 64 --wait block --extra none --rounds 1 --messages 10 --warm-up 0",
+        )
+    };
+    let is_taken_away =
+        |out: &Output| String::from_utf8_lossy(&out.stdout).contains("% of the processor time");
     let out = (1..ATTEMPTS).map(|_| run()).find(|out| !is_taken_away(out)).unwrap_or_else(run);
     let text = String::from_utf8(out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(0), "{text}");
-    for word in ["latency in µs", "floor: futex · threads · ping-pong", "n too small", "too few for an interval", "seed"] {
+    for word in [
+        "latency in µs",
+        "floor: futex · threads · ping-pong",
+        "n too small",
+        "too few for an interval",
+        "seed",
+    ] {
         assert!(text.contains(word), "no '{word}' in:\n{text}");
     }
 }
@@ -215,9 +291,14 @@ fn what_cannot_be_measured_is_explained_before_anything_starts() {
 /// Without the right to real-time priorities, whoever runs this: neither by a capability nor by a limit.
 fn without_priorities(args: &str) -> Output {
     // Root has its capabilities back with each program that it starts, unless they are out of bounds.
-    let bounds: &[&str] = if rustix::process::geteuid().is_root() { &["setpriv", "--bounding-set=-sys_nice", "--"] } else { &[] };
+    let bounds: &[&str] = if rustix::process::geteuid().is_root() {
+        &["setpriv", "--bounding-set=-sys_nice", "--"]
+    } else {
+        &[]
+    };
     let limits = ["prlimit", "--rtprio=0", "--", env!("CARGO_BIN_EXE_driveline-bench"), "link"];
-    let all: Vec<&str> = bounds.iter().copied().chain(limits).chain(args.split_whitespace()).collect();
+    let all: Vec<&str> =
+        bounds.iter().copied().chain(limits).chain(args.split_whitespace()).collect();
     Command::new(all[0]).args(&all[1..]).output().unwrap()
 }
 
@@ -225,22 +306,38 @@ fn without_priorities(args: &str) -> Output {
 fn a_priority_that_is_refused_is_told_of_every_run_and_by_the_machine() {
     let args = "--size 64 --wait block --extra none --rounds 2 --messages 20 --warm-up 5 --publisher-cpu any --subscriber-cpus any";
     for args in [args.to_owned(), format!("{args} --rate 500 --subscribers 2")] {
-        let said = |more: &str| String::from_utf8(without_priorities(&format!("{args} {more}")).stdout).unwrap();
+        let said = |more: &str| {
+            String::from_utf8(without_priorities(&format!("{args} {more}")).stdout).unwrap()
+        };
         let m: Value = serde_json::from_str(&said("--priority 60 --json")).unwrap();
         assert_eq!(m["placement"]["priority"], 60);
-        let of_links = cases(&m).filter(|c| c["kind"] == "link" || c["kind"] == "floor").flat_map(|c| c["runs"].as_array().unwrap());
+        let of_links = cases(&m)
+            .filter(|c| c["kind"] == "link" || c["kind"] == "floor")
+            .flat_map(|c| c["runs"].as_array().unwrap());
         let mut runs = 0;
         for run in of_links {
-            let refused = |u: &&Value| u.as_str().is_some_and(|u| u.starts_with("class Fifo priority 60: ") && u.contains("rtprio limit"));
+            let refused = |u: &&Value| {
+                u.as_str().is_some_and(|u| {
+                    u.starts_with("class Fifo priority 60: ") && u.contains("rtprio limit")
+                })
+            };
             // Once, however many ends say so.
             assert_eq!(run["unset"].as_array().unwrap().iter().filter(refused).count(), 1, "{run}");
             runs += 1;
         }
         assert!(runs >= 4, "{runs} runs");
-        let not_allowed = |m: &Value| m["machine"]["not_set"].to_string().contains("real-time scheduling is not allowed to this user");
+        let not_allowed = |m: &Value| {
+            m["machine"]["not_set"]
+                .to_string()
+                .contains("real-time scheduling is not allowed to this user")
+        };
         assert!(not_allowed(&m), "{}", m["machine"]);
         let table = said("--priority 60");
-        assert!(table.contains("\nnot set: class Fifo priority 60: ") && table.contains("SCHED_FIFO 60"), "{table}");
+        assert!(
+            table.contains("\nnot set: class Fifo priority 60: ")
+                && table.contains("SCHED_FIFO 60"),
+            "{table}"
+        );
         // What was not asked for is not refused.
         let m: Value = serde_json::from_str(&said("--json")).unwrap();
         assert!(not_allowed(&m) && !m["cases"].to_string().contains("Fifo"), "{m}");
@@ -274,7 +371,10 @@ fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {
 #[test]
 fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
-        .args("link --size 64 --wait block --extra none --rounds 1 --messages 1000 --rate 20 --json".split(' '))
+        .args(
+            "link --size 64 --wait block --extra none --rounds 1 --messages 1000 --rate 20 --json"
+                .split(' '),
+        )
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -304,14 +404,24 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
 fn a_measured_process_whose_conductor_died_before_it_could_ask_for_that_ends() {
     let (input, conductor) = std::io::pipe().unwrap();
     drop(conductor);
-    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("bench-peer").stdin(input).output().unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .arg("bench-peer")
+        .stdin(input)
+        .output()
+        .unwrap();
     assert_eq!(out.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&out.stdout).contains("whoever started this process has ended"));
+    assert!(
+        String::from_utf8_lossy(&out.stdout).contains("whoever started this process has ended")
+    );
 }
 
 #[test]
 fn the_hidden_command_explains_itself_when_called_by_hand() {
-    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench")).arg("bench-peer").stdin(std::process::Stdio::null()).output().unwrap();
+    let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench"))
+        .arg("bench-peer")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
     assert_eq!(out.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&out.stdout).contains("only for the benchmark itself"));
 }

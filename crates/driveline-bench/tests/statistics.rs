@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use statrs::distribution::{ContinuousCDF, Exp, Gamma, LogNormal, Normal};
 use statrs::statistics::{Data, Distribution, Max, Min, OrderStatistics, Statistics};
 
-const RANKS: [Rank; 7] = [Rank::P25, Rank::P50, Rank::P75, Rank::P95, Rank::P99, Rank::P999, Rank::P9999];
+const RANKS: [Rank; 7] =
+    [Rank::P25, Rank::P50, Rank::P75, Rank::P95, Rank::P99, Rank::P999, Rank::P9999];
 
 fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * (1.0 + a.abs().max(b.abs()))
@@ -49,7 +50,9 @@ proptest! {
 fn by_definition(samples: &[u64]) -> Option<(f64, f64)> {
     let n = samples.len() as i128;
     let sum: i128 = samples.iter().map(|&x| i128::from(x)).sum();
-    let moment = |k: u32| samples.iter().map(|&x| (n * i128::from(x) - sum).pow(k)).sum::<i128>() as f64 / n as f64;
+    let moment = |k: u32| {
+        samples.iter().map(|&x| (n * i128::from(x) - sum).pow(k)).sum::<i128>() as f64 / n as f64
+    };
     let variance = moment(2);
     (variance > 0.0).then(|| (moment(3) / variance.powf(1.5), moment(4) / variance.powi(2) - 3.0))
 }
@@ -99,13 +102,19 @@ fn uniform(random: &mut Random) -> f64 {
 
 /// The distribution itself, as nearly as so many samples can be: its quantiles at even distances.
 fn grid<D: ContinuousCDF<f64, f64>>(d: &D, n: u32, scale: f64) -> Runs {
-    Runs::new(vec![(0..n).map(|i| (d.inverse_cdf((f64::from(i) + 0.5) / f64::from(n)) * scale) as u64).collect()])
+    Runs::new(vec![
+        (0..n)
+            .map(|i| (d.inverse_cdf((f64::from(i) + 0.5) / f64::from(n)) * scale) as u64)
+            .collect(),
+    ])
 }
 
 #[test]
 fn skewness_and_kurtosis_are_those_of_known_distributions() {
-    let of = |r: Runs| r.shape().map(|s| (s.skewness.unwrap(), s.excess_kurtosis.unwrap())).unwrap();
-    let near = |a: f64, b: f64, tolerance: f64| assert!((a - b).abs() < tolerance, "{a} instead of {b}");
+    let of =
+        |r: Runs| r.shape().map(|s| (s.skewness.unwrap(), s.excess_kurtosis.unwrap())).unwrap();
+    let near =
+        |a: f64, b: f64, tolerance: f64| assert!((a - b).abs() < tolerance, "{a} instead of {b}");
     let normal = Normal::new(10.0, 1.0).unwrap();
     let (skewness, kurtosis) = of(grid(&normal, 20_000, 1e6));
     near(skewness, normal.skewness().unwrap(), 1e-3);
@@ -159,7 +168,8 @@ fn plain_interval(one: &Runs, other: &Runs, unpaired: bool, random: &mut Random)
     let mut ratios: Vec<f64> = (0..500)
         .map(|_| {
             let drawn = draw();
-            median(one, &drawn) / if unpaired { median(other, &draw()) } else { median(other, &drawn) }
+            median(one, &drawn)
+                / if unpaired { median(other, &draw()) } else { median(other, &drawn) }
         })
         .collect();
     ratios.sort_unstable_by(f64::total_cmp);
@@ -172,7 +182,8 @@ fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
     let (mut random, mut plain) = (Random::new(2026), Random::new(1979));
     let mut covered = [0; 2];
     for trial in 0..trials {
-        let (one, other) = (rounds(&mut random, count, 200_000.0), rounds(&mut random, count, 100_000.0));
+        let (one, other) =
+            (rounds(&mut random, count, 200_000.0), rounds(&mut random, count, 100_000.0));
         let interval = if unpaired { ratio_interval_unpaired } else { ratio_interval };
         let i = interval(&one, &other, Rank::P50, trial).unwrap();
         let (low, high) = plain_interval(&one, &other, unpaired, &mut plain);
@@ -187,11 +198,18 @@ fn covered(trials: u64, count: usize, unpaired: bool) -> [u64; 2] {
 fn intervals_cover_the_truth_about_as_often_as_they_say() {
     // The seed is fixed, so these are numbers and no chances; one less is left to the logarithms of another C library. 95 % are
     // promised; of five rounds 92 % can be had, and plain percentiles, which are too narrow, cover 85 %.
-    for (trials, count, unpaired, least) in [(60, 12, false, 55), (60, 12, true, 57), (200, 5, false, 186), (200, 5, true, 191)] {
+    for (trials, count, unpaired, least) in
+        [(60, 12, false, 55), (60, 12, true, 57), (200, 5, false, 186), (200, 5, true, 191)]
+    {
         let [ours, plain] = covered(trials, count, unpaired);
-        println!("{count} rounds, unpaired {unpaired}: {ours} of {trials}, plain percentiles {plain}");
+        println!(
+            "{count} rounds, unpaired {unpaired}: {ours} of {trials}, plain percentiles {plain}"
+        );
         assert!(ours >= least, "{count} rounds, unpaired: {unpaired}: {ours} of {trials}");
-        assert!(ours >= plain, "{count} rounds, unpaired: {unpaired}: plain percentiles cover {plain} of {trials}, these {ours}");
+        assert!(
+            ours >= plain,
+            "{count} rounds, unpaired: {unpaired}: plain percentiles cover {plain} of {trials}, these {ours}"
+        );
         // So that what was mended shows when it breaks.
         assert!(
             count > 5 || (plain < least && ours >= plain + trials / 50),

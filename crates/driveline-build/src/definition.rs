@@ -20,19 +20,30 @@ enum Named<'a> {
 pub fn definition(set: &FileDescriptorSet, root: &str) -> Result<String, Error> {
     let mut known = BTreeMap::new();
     for file in &set.file {
-        let package = if file.package().is_empty() { String::new() } else { format!("{}.", file.package()) };
-        known.extend(file.enum_type.iter().map(|e| (format!("{package}{}", e.name()), Named::Enum(e))));
+        let package =
+            if file.package().is_empty() { String::new() } else { format!("{}.", file.package()) };
+        known.extend(
+            file.enum_type.iter().map(|e| (format!("{package}{}", e.name()), Named::Enum(e))),
+        );
         file.message_type.iter().for_each(|m| collect(&package, m, &mut known));
     }
     let mut reached = BTreeSet::new();
     let mut open = vec![(root.to_owned(), root.to_owned())];
     while let Some((name, by)) = open.pop() {
-        let Some(found) = known.get(&name) else { return Err(Error::Missing { message: by, missing: name }) };
+        let Some(found) = known.get(&name) else {
+            return Err(Error::Missing { message: by, missing: name });
+        };
         if !reached.insert(name.clone()) {
             continue;
         }
         if let Named::Message(message) = found {
-            open.extend(message.field.iter().filter(|f| !f.type_name().is_empty()).map(|f| (reference(f), name.clone())));
+            open.extend(
+                message
+                    .field
+                    .iter()
+                    .filter(|f| !f.type_name().is_empty())
+                    .map(|f| (reference(f), name.clone())),
+            );
         }
     }
     reached.remove(root);
@@ -47,10 +58,15 @@ pub fn definition(set: &FileDescriptorSet, root: &str) -> Result<String, Error> 
     Ok(text)
 }
 
-fn collect<'a>(prefix: &str, message: &'a DescriptorProto, known: &mut BTreeMap<String, Named<'a>>) {
+fn collect<'a>(
+    prefix: &str,
+    message: &'a DescriptorProto,
+    known: &mut BTreeMap<String, Named<'a>>,
+) {
     let name = format!("{prefix}{}", message.name());
     let inner = format!("{name}.");
-    known.extend(message.enum_type.iter().map(|e| (format!("{inner}{}", e.name()), Named::Enum(e))));
+    known
+        .extend(message.enum_type.iter().map(|e| (format!("{inner}{}", e.name()), Named::Enum(e))));
     message.nested_type.iter().for_each(|m| collect(&inner, m, known));
     known.insert(name, Named::Message(message));
 }
@@ -75,7 +91,11 @@ fn write_message(text: &mut String, name: &str, message: &DescriptorProto) {
             let _ = write!(text, " {}", reference(f));
         }
         // An `optional` of proto3 is a oneof of its own, which only the parser invents.
-        if let Some(oneof) = f.oneof_index.filter(|_| !f.proto3_optional()).and_then(|i| message.oneof_decl.get(usize::try_from(i).ok()?)) {
+        if let Some(oneof) = f
+            .oneof_index
+            .filter(|_| !f.proto3_optional())
+            .and_then(|i| message.oneof_decl.get(usize::try_from(i).ok()?))
+        {
             let _ = write!(text, " oneof {}", oneof.name());
         }
         text.push('\n');

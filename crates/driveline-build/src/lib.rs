@@ -97,17 +97,27 @@ impl Protos {
     ///
     /// # Errors
     /// [`enum@Error`] with file and line of a mistake in a `.proto` file.
-    pub fn compile(self, files: &[impl AsRef<Path>], includes: &[impl AsRef<Path>]) -> Result<(), Error> {
+    pub fn compile(
+        self,
+        files: &[impl AsRef<Path>],
+        includes: &[impl AsRef<Path>],
+    ) -> Result<(), Error> {
         let set = protox::compile(files, includes)?;
         for path in files.iter().map(AsRef::as_ref).chain(includes.iter().map(AsRef::as_ref)) {
             println!("cargo::rerun-if-changed={}", path.display());
         }
         let out_dir = match self.out_dir {
             Some(dir) => dir,
-            None => std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or_else(|| std::io::Error::other("OUT_DIR is not set"))?,
+            None => std::env::var_os("OUT_DIR")
+                .map(PathBuf::from)
+                .ok_or_else(|| std::io::Error::other("OUT_DIR is not set"))?,
         };
-        let generated: BTreeSet<String> =
-            files.iter().filter_map(|f| name_in_set(f.as_ref(), &includes.iter().map(AsRef::as_ref).collect::<Vec<_>>())).collect();
+        let generated: BTreeSet<String> = files
+            .iter()
+            .filter_map(|f| {
+                name_in_set(f.as_ref(), &includes.iter().map(AsRef::as_ref).collect::<Vec<_>>())
+            })
+            .collect();
         let mut implementations: BTreeMap<String, String> = BTreeMap::new();
         for file in set.file.iter().filter(|f| generated.contains(f.name())) {
             let text = implementations.entry(file.package().to_owned()).or_default();
@@ -115,10 +125,19 @@ impl Protos {
                 implement(&set, &self.types_path, file.package(), &[], message, text)?;
             }
         }
-        let wanted = FileDescriptorSet { file: set.file.into_iter().filter(|f| generated.contains(f.name())).collect() };
-        prost_build::Config::new().prost_path(format!("{}::prost", self.types_path)).out_dir(&out_dir).compile_fds(wanted)?;
+        let wanted = FileDescriptorSet {
+            file: set.file.into_iter().filter(|f| generated.contains(f.name())).collect(),
+        };
+        prost_build::Config::new()
+            .prost_path(format!("{}::prost", self.types_path))
+            .out_dir(&out_dir)
+            .compile_fds(wanted)?;
         for (package, text) in implementations {
-            let path = out_dir.join(if package.is_empty() { "_.rs".to_owned() } else { format!("{package}.rs") });
+            let path = out_dir.join(if package.is_empty() {
+                "_.rs".to_owned()
+            } else {
+                format!("{package}.rs")
+            });
             let code = std::fs::read_to_string(&path)?;
             std::fs::write(&path, code + &text)?;
         }
@@ -129,7 +148,11 @@ impl Protos {
 /// The name that a file has in imports: its path below the include directory.
 fn name_in_set(file: &Path, includes: &[&Path]) -> Option<String> {
     let below = |include: &&Path| file.strip_prefix(include).ok().map(Path::to_path_buf);
-    includes.iter().find_map(below).or_else(|| Some(file.to_path_buf())).and_then(|p| p.to_str().map(str::to_owned))
+    includes
+        .iter()
+        .find_map(below)
+        .or_else(|| Some(file.to_path_buf()))
+        .and_then(|p| p.to_str().map(str::to_owned))
 }
 
 fn implement(
@@ -155,17 +178,22 @@ fn implement(
         return Err(Error::TooLong { message: full_name, len: text.len() });
     }
     // prost puts nested messages into a module with the outer message's name.
-    let rust: String = outer.iter().map(|o| module_name(o) + "::").collect::<String>() + &message.name().to_upper_camel_case();
+    let rust: String = outer.iter().map(|o| module_name(o) + "::").collect::<String>()
+        + &message.name().to_upper_camel_case();
     let _ = writeln!(
         out,
         "impl {types}::ProtobufMessage for {rust} {{\n    const NAME: &'static str = {full_name:?};\n    const DEFINITION: &'static str = {text:?};\n}}"
     );
-    message.nested_type.iter().try_for_each(|inner| implement(set, types, package, &path, inner, out))
+    message
+        .nested_type
+        .iter()
+        .try_for_each(|inner| implement(set, types, package, &path, inner, out))
 }
 
 fn module_name(message: &str) -> String {
     let name = message.to_snake_case();
-    const KEYWORDS: [&str; 12] = ["as", "box", "enum", "fn", "for", "impl", "match", "mod", "move", "ref", "type", "use"];
+    const KEYWORDS: [&str; 12] =
+        ["as", "box", "enum", "fn", "for", "impl", "match", "mod", "move", "ref", "type", "use"];
     if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name }
 }
 
@@ -177,7 +205,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("out")).unwrap();
         std::fs::write(dir.path().join("a.proto"), proto).unwrap();
-        Protos::new().out_dir(dir.path().join("out")).compile(&[dir.path().join("a.proto")], &[dir.path()])?;
+        Protos::new()
+            .out_dir(dir.path().join("out"))
+            .compile(&[dir.path().join("a.proto")], &[dir.path()])?;
         Ok(std::fs::read_to_string(dir.path().join("out/demo.v1.rs")).unwrap())
     }
 
@@ -189,21 +219,31 @@ mod tests {
         )
         .unwrap();
         assert!(code.contains("impl ::driveline::types::ProtobufMessage for Type {"), "{code}");
-        assert!(code.contains("impl ::driveline::types::ProtobufMessage for r#type::Part2D {"), "{code}");
-        assert!(code.contains("pub mod r#type {") && code.contains("pub struct Part2D"), "prost names them as expected: {code}");
+        assert!(
+            code.contains("impl ::driveline::types::ProtobufMessage for r#type::Part2D {"),
+            "{code}"
+        );
+        assert!(
+            code.contains("pub mod r#type {") && code.contains("pub struct Part2D"),
+            "prost names them as expected: {code}"
+        );
         assert_eq!(code.matches("ProtobufMessage for").count(), 2);
     }
 
     #[test]
     fn mistakes_are_reported_with_their_place() {
-        let e = generate("syntax = \"proto3\";\npackage demo.v1;\nmessage A { Missing m = 1; }").unwrap_err();
+        let e = generate("syntax = \"proto3\";\npackage demo.v1;\nmessage A { Missing m = 1; }")
+            .unwrap_err();
         assert!(format!("{e:?}").contains("Missing"), "{e:?}");
     }
 
     #[test]
     fn definitions_that_peers_would_refuse_are_refused_here() {
-        let fields: String = (1..1200).map(|i| format!("uint64 a_field_with_a_long_name_{i} = {i};")).collect();
-        let e = generate(&format!("syntax = \"proto3\"; package demo.v1; message Long {{ {fields} }}")).unwrap_err();
+        let fields: String =
+            (1..1200).map(|i| format!("uint64 a_field_with_a_long_name_{i} = {i};")).collect();
+        let e =
+            generate(&format!("syntax = \"proto3\"; package demo.v1; message Long {{ {fields} }}"))
+                .unwrap_err();
         assert!(matches!(&e, Error::TooLong { message, .. } if message == "demo.v1.Long"), "{e}");
     }
 }

@@ -29,18 +29,24 @@ pub struct dl_component_vtable {
     /// Makes a component; cheap and without effects on the outside, because it is also called to describe the class.
     pub create: Option<unsafe extern "C" fn(component: *mut *mut c_void) -> c_int>,
     /// Declares ports and parameters. Always the same ones.
-    pub describe: Option<unsafe extern "C" fn(component: *mut c_void, builder: *mut dl_class_builder) -> c_int>,
+    pub describe: Option<
+        unsafe extern "C" fn(component: *mut c_void, builder: *mut dl_class_builder) -> c_int,
+    >,
     /// Takes what the component needs. `io` is borrowed: valid until `destroy`.
-    pub init: Option<unsafe extern "C" fn(component: *mut c_void, io: *const dl_component_io) -> c_int>,
+    pub init:
+        Option<unsafe extern "C" fn(component: *mut c_void, io: *const dl_component_io) -> c_int>,
     /// The trigger fired. `invocation` is borrowed: valid during the call, on this thread.
-    pub on_trigger: Option<unsafe extern "C" fn(component: *mut c_void, invocation: *const dl_invocation) -> c_int>,
+    pub on_trigger: Option<
+        unsafe extern "C" fn(component: *mut c_void, invocation: *const dl_invocation) -> c_int,
+    >,
     /// No callback runs any more and none will. Not called if `init` was not.
     pub shutdown: Option<unsafe extern "C" fn(component: *mut c_void)>,
     /// Destroys the component.
     pub destroy: Option<unsafe extern "C" fn(component: *mut c_void)>,
     /// Something other than a sample happened to an input or output. As `on_trigger`, in the same group, on the same executor.
     /// `event` is borrowed: valid during the call. NULL: no interest.
-    pub on_event: Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
+    pub on_event:
+        Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
 }
 
 /// An event of an input or output of a component.
@@ -152,10 +158,19 @@ pub unsafe extern "C" fn dl_class_add_parameter(
         // SAFETY: this function's contract.
         let builder = unsafe { builder_of(builder)? };
         // SAFETY: this function's contract.
-        let (name, default, doc) =
-            unsafe { (text("name", name)?, dl_parameter_value::read("default_value", default_value)?, optional_text("doc", doc)?) };
+        let (name, default, doc) = unsafe {
+            (
+                text("name", name)?,
+                dl_parameter_value::read("default_value", default_value)?,
+                optional_text("doc", doc)?,
+            )
+        };
         unique("parameter", name, builder.class.parameters.iter().map(|p| &p.name))?;
-        builder.class.parameters.push(ParameterDecl { name: name.to_owned(), default, doc: doc.unwrap_or_default().to_owned() });
+        builder.class.parameters.push(ParameterDecl {
+            name: name.to_owned(),
+            default,
+            doc: doc.unwrap_or_default().to_owned(),
+        });
         Ok(())
     })
 }
@@ -171,12 +186,21 @@ unsafe fn builder_of<'a>(builder: *mut dl_class_builder) -> Outcome<&'a mut dl_c
 /// As [`dl_class_add_input`].
 unsafe fn port(name: *const c_char, schema: *const dl_schema, doc: *const c_char) -> Outcome<Port> {
     // SAFETY: this function's contract.
-    let (name, schema, doc) = unsafe { (text("name", name)?, borrow("schema", schema)?, optional_text("doc", doc)?) };
-    Ok(Port { name: name.to_owned(), schema: schema.schema.clone(), doc: doc.unwrap_or_default().to_owned() })
+    let (name, schema, doc) =
+        unsafe { (text("name", name)?, borrow("schema", schema)?, optional_text("doc", doc)?) };
+    Ok(Port {
+        name: name.to_owned(),
+        schema: schema.schema.clone(),
+        doc: doc.unwrap_or_default().to_owned(),
+    })
 }
 
 fn unique<'a>(what: &str, name: &str, mut have: impl Iterator<Item = &'a String>) -> Outcome {
-    if have.any(|h| h == name) { Err(Failure::argument(format_args!("{what} '{name}' is declared twice"))) } else { Ok(()) }
+    if have.any(|h| h == name) {
+        Err(Failure::argument(format_args!("{what} '{name}' is declared twice")))
+    } else {
+        Ok(())
+    }
 }
 
 /// What a component is given at its initialisation. Any thread, unless a function says otherwise.
@@ -216,7 +240,10 @@ pub unsafe extern "C" fn dl_component_io_node(io: *const dl_component_io) -> *co
 /// # Safety
 /// `io` is NULL or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_component_io_output(io: *const dl_component_io, index: usize) -> *const dl_publisher {
+pub unsafe extern "C" fn dl_component_io_output(
+    io: *const dl_component_io,
+    index: usize,
+) -> *const dl_publisher {
     // SAFETY: this function's contract.
     unsafe { io.as_ref() }.and_then(|io| io.outputs.get(index)).map_or(std::ptr::null(), |p| p)
 }
@@ -237,10 +264,15 @@ pub unsafe extern "C" fn dl_component_io_finish(io: *const dl_component_io) -> d
 /// # Safety
 /// `io` is NULL or live; strings are NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_component_io_tell_fact(io: *const dl_component_io, name: *const c_char, value: *const c_char) -> dl_status {
+pub unsafe extern "C" fn dl_component_io_tell_fact(
+    io: *const dl_component_io,
+    name: *const c_char,
+    value: *const c_char,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let (io, name, value) = unsafe { (borrow("io", io)?, text("name", name)?, text("value", value)?) };
+        let (io, name, value) =
+            unsafe { (borrow("io", io)?, text("name", name)?, text("value", value)?) };
         io.facts.tell(name, value);
         Ok(())
     })
@@ -282,7 +314,8 @@ impl dl_timer_tick {
 }
 
 /// What a timer calls. As `on_trigger`, in the same group, on the same executor.
-pub type dl_timer_callback = Option<unsafe extern "C" fn(context: *mut c_void, tick: *const dl_timer_tick) -> c_int>;
+pub type dl_timer_callback =
+    Option<unsafe extern "C" fn(context: *mut c_void, tick: *const dl_timer_tick) -> c_int>;
 
 struct Context(*mut c_void);
 
@@ -357,7 +390,11 @@ pub unsafe extern "C" fn dl_invocation_start_ns(invocation: *const dl_invocation
 /// `invocation` is NULL or live; `tick` is NULL or points to a `dl_timer_tick` whose `size` is set; `is_tick` is NULL or
 /// valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_invocation_tick(invocation: *const dl_invocation, tick: *mut dl_timer_tick, is_tick: *mut c_int) -> dl_status {
+pub unsafe extern "C" fn dl_invocation_tick(
+    invocation: *const dl_invocation,
+    tick: *mut dl_timer_tick,
+    is_tick: *mut c_int,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let found = unsafe {
@@ -367,7 +404,11 @@ pub unsafe extern "C" fn dl_invocation_tick(invocation: *const dl_invocation, ti
         // SAFETY: this function's contract.
         unsafe {
             put("is_tick", is_tick, c_int::from(found.is_some()))?;
-            if let Some(found) = found { write_result("tick", tick, dl_timer_tick::of(&found)) } else { Ok(()) }
+            if let Some(found) = found {
+                write_result("tick", tick, dl_timer_tick::of(&found))
+            } else {
+                Ok(())
+            }
         }
     })
 }
@@ -377,13 +418,19 @@ pub unsafe extern "C" fn dl_invocation_tick(invocation: *const dl_invocation, ti
 /// # Safety
 /// `invocation` is NULL or live; `sample` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_invocation_sample(invocation: *const dl_invocation, input: usize, sample: *mut *mut dl_sample) -> dl_status {
+pub unsafe extern "C" fn dl_invocation_sample(
+    invocation: *const dl_invocation,
+    input: usize,
+    sample: *mut *mut dl_sample,
+) -> dl_status {
     guard(|| {
         place("sample", sample)?;
         // SAFETY: this function's contract.
         let chosen = unsafe { borrow("invocation", invocation)? }.invocation.sample(input).cloned();
         // SAFETY: this function's contract.
-        unsafe { put("sample", sample, chosen.map_or(std::ptr::null_mut(), dl_sample::into_handle)) }
+        unsafe {
+            put("sample", sample, chosen.map_or(std::ptr::null_mut(), dl_sample::into_handle))
+        }
     })
 }
 
@@ -393,12 +440,18 @@ pub unsafe extern "C" fn dl_invocation_sample(invocation: *const dl_invocation, 
 /// # Safety
 /// `invocation` is NULL or live; `sample` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_invocation_read(invocation: *const dl_invocation, input: usize, sample: *mut *mut dl_sample) -> dl_status {
+pub unsafe extern "C" fn dl_invocation_read(
+    invocation: *const dl_invocation,
+    input: usize,
+    sample: *mut *mut dl_sample,
+) -> dl_status {
     guard(|| {
         place("sample", sample)?;
         // SAFETY: this function's contract.
         let newest = unsafe { borrow("invocation", invocation)? }.invocation.read(input);
         // SAFETY: this function's contract.
-        unsafe { put("sample", sample, newest.map_or(std::ptr::null_mut(), dl_sample::into_handle)) }
+        unsafe {
+            put("sample", sample, newest.map_or(std::ptr::null_mut(), dl_sample::into_handle))
+        }
     })
 }

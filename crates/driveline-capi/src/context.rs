@@ -28,13 +28,19 @@ pub struct dl_node {
 /// # Safety
 /// Strings are NULL or NUL-terminated; `context` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_context_new(name: *const c_char, domain_dir: *const c_char, context: *mut *mut dl_context) -> dl_status {
+pub unsafe extern "C" fn dl_context_new(
+    name: *const c_char,
+    domain_dir: *const c_char,
+    context: *mut *mut dl_context,
+) -> dl_status {
     guard(|| {
         place("context", context)?;
         // SAFETY: this function's contract.
-        let (name, domain_dir) = unsafe { (text("name", name)?, optional_text("domain_dir", domain_dir)?) };
+        let (name, domain_dir) =
+            unsafe { (text("name", name)?, optional_text("domain_dir", domain_dir)?) };
         crate::log::to_stderr_unless_set("warn");
-        let options = ContextOptions { name: name.to_owned(), domain_dir: domain_dir.map(Into::into) };
+        let options =
+            ContextOptions { name: name.to_owned(), domain_dir: domain_dir.map(Into::into) };
         let made = Context::new(options).map_err(|e| Failure::new(DL_ERROR_OPEN, e))?;
         // SAFETY: this function's contract.
         unsafe { put("context", context, Box::into_raw(Box::new(dl_context { context: made }))) }
@@ -56,7 +62,11 @@ pub unsafe extern "C" fn dl_context_drop(context: *mut *mut dl_context) {
 /// # Safety
 /// `context` is NULL or a live handle; `name` is NULL or NUL-terminated; `node` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_node_new(context: *const dl_context, name: *const c_char, node: *mut *mut dl_node) -> dl_status {
+pub unsafe extern "C" fn dl_node_new(
+    context: *const dl_context,
+    name: *const c_char,
+    node: *mut *mut dl_node,
+) -> dl_status {
     guard(|| {
         place("node", node)?;
         // SAFETY: this function's contract.

@@ -83,7 +83,10 @@ pub(crate) fn kind_of(event: &EndpointEvent) -> dl_event_kind {
 ///
 /// # Safety
 /// `out` is NULL or points to `out->size` bytes that may be read and written, and its `text` to `text_capacity` bytes.
-pub(crate) unsafe fn poll(out: *mut dl_event, next: impl FnOnce() -> Option<EndpointEvent>) -> Outcome {
+pub(crate) unsafe fn poll(
+    out: *mut dl_event,
+    next: impl FnOnce() -> Option<EndpointEvent>,
+) -> Outcome {
     // SAFETY: this function's contract.
     let mut event = unsafe {
         check_result("event", out)?;
@@ -96,7 +99,10 @@ pub(crate) unsafe fn poll(out: *mut dl_event, next: impl FnOnce() -> Option<Endp
     let text = text.to_str().unwrap_or_default();
     event.text_len = text.len();
     if !event.text.is_null() && event.text_capacity > 0 {
-        let end = (0..=text.len().min(event.text_capacity - 1)).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+        let end = (0..=text.len().min(event.text_capacity - 1))
+            .rev()
+            .find(|&i| text.is_char_boundary(i))
+            .unwrap_or(0);
         let text = &text[..end];
         // SAFETY: `text_capacity` bytes may be written by this function's contract, and one is left for the NUL.
         unsafe {

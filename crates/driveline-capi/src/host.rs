@@ -22,7 +22,9 @@ pub unsafe extern "C" fn dl_host_main(argc: c_int, argv: *const *const c_char) -
             // SAFETY: below `argc`, this function's contract.
             let argument = unsafe { *argv.add(i) };
             // SAFETY: NUL-terminated by contract.
-            (!argument.is_null()).then(|| OsString::from_vec(unsafe { CStr::from_ptr(argument) }.to_bytes().to_vec()))
+            (!argument.is_null()).then(|| {
+                OsString::from_vec(unsafe { CStr::from_ptr(argument) }.to_bytes().to_vec())
+            })
         });
         crate::log::to_stderr_unless_set("info");
         c_int::from(driveline_runtime::host::main(arguments, &Loader))

@@ -10,7 +10,10 @@
 //! - structs that may grow start with `size`, which their maker sets to `sizeof` (module `sized`).
 //!
 //! Not here: any behaviour of the middleware. This crate converts, checks and forwards.
-#![expect(unsafe_code, reason = "a C ABI is made of raw pointers; this crate is where they are checked")]
+#![expect(
+    unsafe_code,
+    reason = "a C ABI is made of raw pointers; this crate is where they are checked"
+)]
 // The model of a single file (tests/loom_turn.rs) needs nothing of the rest.
 #![cfg(not(loom))]
 #![allow(non_camel_case_types, reason = "the names of types are those of the C header")]

@@ -3,7 +3,9 @@
 //!
 //! Here because only this crate and the host transport can change what somebody else has a reference to.
 
-use driveline_msgs::{CloudView, Encoding, Header, Image, ImageView, PointCloud, PointField, PointXyzi};
+use driveline_msgs::{
+    CloudView, Encoding, Header, Image, ImageView, PointCloud, PointField, PointXyzi,
+};
 use driveline_types::{Plain, PlainRef};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use zerocopy::IntoBytes;
@@ -89,18 +91,25 @@ impl Drop for End<'_> {
 #[test]
 fn images_that_change_are_looked_at_inside_their_payload() {
     let good = Image::new(Header::new(7, "camera", 3).unwrap(), 16, 8, Encoding::Mono8).unwrap();
-    let huge = Image::new(Header::new(8, &"e".repeat(40), 4).unwrap(), 64, 32, Encoding::Bgr8).unwrap();
+    let huge =
+        Image::new(Header::new(8, &"e".repeat(40), 4).unwrap(), 64, 32, Encoding::Bgr8).unwrap();
     let payload = Payload::new(&good, 128);
     let kept = ImageView::new(PlainRef::new(payload.bytes()).unwrap()).unwrap();
     payload.overwrite(&huge);
-    assert_eq!((kept.width(), kept.height(), kept.step(), kept.encoding()), (16, 8, 16, Encoding::Mono8));
+    assert_eq!(
+        (kept.width(), kept.height(), kept.step(), kept.encoding()),
+        (16, 8, 16, Encoding::Mono8)
+    );
     assert_eq!(kept.header().frame_id().unwrap().as_str(), "camera");
     assert_eq!(kept.row(7).len(), 16);
     look_while_heads_change(&payload, &good, &huge, || {
         let Ok(view) = ImageView::new(PlainRef::new(payload.bytes()).unwrap()) else { return };
         for y in 0..view.height() {
             let row = view.row(y);
-            assert_eq!(row.len(), view.width() as usize * view.encoding().bytes_per_pixel() as usize);
+            assert_eq!(
+                row.len(),
+                view.width() as usize * view.encoding().bytes_per_pixel() as usize
+            );
             assert!(payload.contains(row));
         }
     });
@@ -109,8 +118,10 @@ fn images_that_change_are_looked_at_inside_their_payload() {
 #[test]
 fn clouds_that_change_are_looked_at_inside_their_payload() {
     let good = PointCloud::new::<PointXyzi>(Header::new(7, "lidar", 3).unwrap(), 3, 2).unwrap();
-    let mut huge = PointCloud { width: 300, row_step: 300 * 16, height: 200, field_count: u32::MAX, ..good };
-    huge.fields = [PointField { name: [b'x'; 20], offset: u32::MAX, datatype: 7, count: u32::MAX }; 16];
+    let mut huge =
+        PointCloud { width: 300, row_step: 300 * 16, height: 200, field_count: u32::MAX, ..good };
+    huge.fields =
+        [PointField { name: [b'x'; 20], offset: u32::MAX, datatype: 7, count: u32::MAX }; 16];
     let payload = Payload::new(&good, 96);
     let kept = CloudView::new(PlainRef::new(payload.bytes()).unwrap()).unwrap();
     payload.overwrite(&huge);
@@ -134,6 +145,10 @@ fn text_that_changes_is_text_or_an_error() {
     look_while_heads_change(&payload, &one, &other, || {
         let header = PlainRef::<Header>::new(payload.bytes()).unwrap();
         let Ok(frame) = header.head().frame_id() else { return };
-        assert!(std::str::from_utf8(frame.as_bytes()).is_ok_and(|t| t.chars().all(|c| "ä€𝄞".contains(c))), "{frame:?}");
+        assert!(
+            std::str::from_utf8(frame.as_bytes())
+                .is_ok_and(|t| t.chars().all(|c| "ä€𝄞".contains(c))),
+            "{frame:?}"
+        );
     });
 }

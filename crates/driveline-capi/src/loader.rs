@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loads component libraries for the runtime.
 
-use crate::component::{dl_class_builder, dl_component_io, dl_component_library, dl_component_vtable, dl_invocation, dl_port_event};
+use crate::component::{
+    dl_class_builder, dl_component_io, dl_component_library, dl_component_vtable, dl_invocation,
+    dl_port_event,
+};
 use crate::context::dl_node;
 use crate::event::{kind_of, missed_of};
 use crate::publisher::dl_publisher;
@@ -9,7 +12,9 @@ use crate::sized::read_known;
 use crate::status::{c_text, take_last_error};
 use crate::version::DL_COMPONENT_ABI;
 use driveline::{Invocation, PortEvent};
-use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
+use driveline_runtime::component::{
+    Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
+};
 use driveline_runtime::descriptor::ComponentClass;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -22,7 +27,8 @@ pub struct Loader;
 
 /// The symbol that a component library exports.
 const ENTRY: &[u8] = b"driveline_component_entry\0";
-const NO_COMPONENTS: &str = "holds no components: register each class with DRIVELINE_COMPONENT(Class)";
+const NO_COMPONENTS: &str =
+    "holds no components: register each class with DRIVELINE_COMPONENT(Class)";
 /// Most classes that one library may have; more is a damaged table.
 const MAX_CLASSES: usize = 4096;
 /// Size of `dl_component_library` in the first release, in bytes. Never changes.
@@ -38,11 +44,15 @@ impl ComponentLoader for Loader {
         let found = entry(&library, path);
         // Never unloaded: published values, vtables and threads of its may outlive everything that we know of.
         std::mem::forget(library);
-        let classes = found?.into_iter().map(|vtable| describe(vtable).map_err(|e| failed(path, e)));
+        let classes =
+            found?.into_iter().map(|vtable| describe(vtable).map_err(|e| failed(path, e)));
         let classes = classes.collect::<Result<Vec<_>, _>>()?;
         for (i, class) in classes.iter().enumerate() {
             if classes[..i].iter().any(|c| c.description.name == class.description.name) {
-                return Err(failed(path, format_args!("registers the class {} twice", class.description.name)));
+                return Err(failed(
+                    path,
+                    format_args!("registers the class {} twice", class.description.name),
+                ));
             }
         }
         Ok(Box::new(LoadedLibrary { path: path.display().to_string(), classes }))
@@ -66,7 +76,8 @@ impl Drop for NoWayBack<'_> {
 }
 
 fn open(path: &Path) -> Result<Library, LoadError> {
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed(path, "its path contains a zero byte"))?;
+    let name = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| failed(path, "its path contains a zero byte"))?;
     let barrier = NoWayBack(path);
     // SAFETY: this runs the library's initialisers: whoever names a library in a graph wants its code to run here. An exception of
     // theirs unwinds into the barrier, which does not return.
@@ -76,7 +87,11 @@ fn open(path: &Path) -> Result<Library, LoadError> {
         // SAFETY: the text is this thread's and lives until its next call of the dynamic linker.
         let text = unsafe { dlerror() };
         // SAFETY: NULL or NUL-terminated.
-        let text = if text.is_null() { "no reason given".into() } else { unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned() };
+        let text = if text.is_null() {
+            "no reason given".into()
+        } else {
+            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        };
         return Err(failed(path, format_args!("cannot be loaded: {text}")));
     }
     // SAFETY: a handle of `dlopen` that nothing else has.
@@ -86,19 +101,23 @@ fn open(path: &Path) -> Result<Library, LoadError> {
 fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, LoadError> {
     type Entry = unsafe extern "C" fn() -> *const dl_component_library;
     // SAFETY: libraries that export this name mean this function.
-    let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }
-        .map_err(|_| failed(path, format_args!("{NO_COMPONENTS} (it does not export driveline_component_entry)")))?;
+    let entry: Symbol<Entry> = unsafe { library.get(ENTRY) }.map_err(|_| {
+        failed(path, format_args!("{NO_COMPONENTS} (it does not export driveline_component_entry)"))
+    })?;
     // SAFETY: as above.
     let table = unsafe { entry() };
     if table.is_null() {
         return Err(failed(path, "driveline_component_entry returned NULL"));
     }
     // SAFETY: not NULL; a table of any version begins with these two numbers.
-    let (other, size) = unsafe { ((&raw const (*table).abi).read(), (&raw const (*table).size).read()) };
+    let (other, size) =
+        unsafe { ((&raw const (*table).abi).read(), (&raw const (*table).size).read()) };
     if other != DL_COMPONENT_ABI {
         return Err(failed(
             path,
-            format_args!("was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: rebuild it with this release's SDK"),
+            format_args!(
+                "was built for component ABI {other}, this Driveline has {DL_COMPONENT_ABI}: rebuild it with this release's SDK"
+            ),
         ));
     }
     if (size as usize) < FIRST_TABLE {
@@ -112,15 +131,23 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, Loa
         return Err(failed(path, NO_COMPONENTS));
     }
     if table.class_count > MAX_CLASSES || table.classes.is_null() {
-        return Err(failed(path, format_args!("its table of {} classes is damaged", table.class_count)));
+        return Err(failed(
+            path,
+            format_args!("its table of {} classes is damaged", table.class_count),
+        ));
     }
     // SAFETY: the ABI version says that `classes` points to `class_count` pointers to static vtables.
     let pointers = unsafe { std::slice::from_raw_parts(table.classes, table.class_count) };
     let checked = pointers.iter().map(|p| {
         // SAFETY: as above, and NULL is looked for.
-        let vtable =
-            unsafe { read_known("class", *p) }.map_err(|e| failed(path, format_args!("its table of classes is damaged: {}", e.text)))?;
-        if vtable.name.is_null() { Err(failed(path, "its table of classes is damaged: a class has no name")) } else { Ok(vtable) }
+        let vtable = unsafe { read_known("class", *p) }.map_err(|e| {
+            failed(path, format_args!("its table of classes is damaged: {}", e.text))
+        })?;
+        if vtable.name.is_null() {
+            Err(failed(path, "its table of classes is damaged: a class has no name"))
+        } else {
+            Ok(vtable)
+        }
     });
     checked.collect()
 }
@@ -128,16 +155,27 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, Loa
 fn describe(vtable: dl_component_vtable) -> Result<Class, String> {
     let text = |p: *const c_char| {
         // SAFETY: a vtable's texts are NULL or NUL-terminated and static.
-        if p.is_null() { String::new() } else { unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned() }
+        if p.is_null() {
+            String::new()
+        } else {
+            unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()
+        }
     };
     let name = text(vtable.name);
     let component = Instance::create(vtable, &name, &name)?;
-    let class =
-        ComponentClass { name: name.clone(), doc: text(vtable.doc), inputs: Vec::new(), outputs: Vec::new(), parameters: Vec::new() };
+    let class = ComponentClass {
+        name: name.clone(),
+        doc: text(vtable.doc),
+        inputs: Vec::new(),
+        outputs: Vec::new(),
+        parameters: Vec::new(),
+    };
     let mut builder = dl_class_builder { class };
-    let describe = vtable.describe.ok_or_else(|| format!("class {name} has no describe function"))?;
+    let describe =
+        vtable.describe.ok_or_else(|| format!("class {name} has no describe function"))?;
     // SAFETY: the component was made by this vtable, and the builder lives during the call.
-    outcome(unsafe { describe(component.pointer, &raw mut builder) }).map_err(|e| format!("class {name} cannot be described: {e}"))?;
+    outcome(unsafe { describe(component.pointer, &raw mut builder) })
+        .map_err(|e| format!("class {name} cannot be described: {e}"))?;
     Ok(Class { vtable, description: builder.class })
 }
 
@@ -159,10 +197,18 @@ impl ComponentLibrary for LoadedLibrary {
     fn create(&self, class: &str, instance: &str) -> Result<Box<dyn Component>, LoadError> {
         let found = self.classes.iter().find(|c| c.description.name == class).ok_or_else(|| {
             let have: Vec<_> = self.classes.iter().map(|c| c.description.name.as_str()).collect();
-            LoadError { text: format!("component library {} has no class {class}; it has {}", self.path, have.join(", ")) }
+            LoadError {
+                text: format!(
+                    "component library {} has no class {class}; it has {}",
+                    self.path,
+                    have.join(", ")
+                ),
+            }
         })?;
         let made = Instance::create(found.vtable, class, instance);
-        let made = made.map_err(|text| LoadError { text: format!("component library {}: {text}", self.path) })?;
+        let made = made.map_err(|text| LoadError {
+            text: format!("component library {}: {text}", self.path),
+        })?;
         Ok(Box::new(CppComponent { instance: Arc::new(made) }))
     }
 }
@@ -184,14 +230,24 @@ unsafe impl Sync for Instance {}
 
 impl Instance {
     fn create(vtable: dl_component_vtable, class: &str, name: &str) -> Result<Self, String> {
-        let create = vtable.create.ok_or_else(|| format!("class {class} has no create function"))?;
+        let create =
+            vtable.create.ok_or_else(|| format!("class {class} has no create function"))?;
         let mut pointer = std::ptr::null_mut();
         // SAFETY: `create` of a valid vtable writes a pointer to the place that it is given.
-        outcome(unsafe { create(&raw mut pointer) }).map_err(|e| format!("class {class} cannot be constructed: {e}"))?;
+        outcome(unsafe { create(&raw mut pointer) })
+            .map_err(|e| format!("class {class} cannot be constructed: {e}"))?;
         if pointer.is_null() {
-            return Err(format!("class {class} cannot be constructed: its create function gave NULL"));
+            return Err(format!(
+                "class {class} cannot be constructed: its create function gave NULL"
+            ));
         }
-        Ok(Self { vtable, pointer, class: class.to_owned(), name: name.to_owned(), io: OnceLock::new() })
+        Ok(Self {
+            vtable,
+            pointer,
+            class: class.to_owned(),
+            name: name.to_owned(),
+            io: OnceLock::new(),
+        })
     }
 
     fn failure(&self, text: &str) -> ComponentFailure {
@@ -216,7 +272,11 @@ impl Drop for Instance {
 const NO_REASON: &str = "it gave no reason";
 
 fn outcome(status: c_int) -> Result<(), String> {
-    if status == 0 { Ok(()) } else { Err(take_last_error().unwrap_or_else(|| NO_REASON.to_owned())) }
+    if status == 0 {
+        Ok(())
+    } else {
+        Err(take_last_error().unwrap_or_else(|| NO_REASON.to_owned()))
+    }
 }
 
 struct CppComponent {

@@ -26,8 +26,12 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
     if tracing::dispatcher::has_been_set() {
         return;
     }
-    let filter = EnvFilter::try_from_env("DRIVELINE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let filter =
+        EnvFilter::try_from_env("DRIVELINE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false);
     // Where the log cannot be written, neither can that be said; and trying to would panic.
     let log = log.log_internal_errors(false);
     // Another thread may have been faster; then its choice holds.
@@ -43,7 +47,11 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
 pub unsafe extern "C" fn dl_log(level: u32, who: *const c_char, text: *const c_char) {
     guard_value((), || {
         // SAFETY: this function's contract.
-        let (Ok(who), Ok(Some(text))) = (unsafe { (optional_text("who", who), optional_text("text", text)) }) else { return };
+        let (Ok(who), Ok(Some(text))) =
+            (unsafe { (optional_text("who", who), optional_text("text", text)) })
+        else {
+            return;
+        };
         let (who, text) = (seen(who.unwrap_or("driveline")), seen(text));
         match level {
             1 => tracing::error!("[{who}] {text}"),

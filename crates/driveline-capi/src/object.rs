@@ -30,7 +30,8 @@ pub struct dl_object_vtable {
     pub encoded_len: Option<unsafe extern "C" fn(object: *const c_void) -> i64>,
     /// Serialises into exactly `len` bytes and returns 0; anything else is a failure whose text was given to
     /// `dl_set_last_error`.
-    pub encode: Option<unsafe extern "C" fn(object: *const c_void, into: *mut u8, len: usize) -> c_int>,
+    pub encode:
+        Option<unsafe extern "C" fn(object: *const c_void, into: *mut u8, len: usize) -> c_int>,
 }
 
 // SAFETY: a vtable is static and never written; its functions may be called from any thread.
@@ -105,14 +106,25 @@ impl CppObject {
         if self.type_id() != type_id {
             return Ok(None);
         }
-        let clone = self.vtable.clone.ok_or_else(|| Failure::new(DL_ERROR_INTERNAL, "an object without a clone function"))?;
+        let clone = self
+            .vtable
+            .clone
+            .ok_or_else(|| Failure::new(DL_ERROR_INTERNAL, "an object without a clone function"))?;
         // SAFETY: the object is alive and of the vtable's type.
         let owner = unsafe { clone(self.object) };
         if owner.is_null() {
             let reason = take_last_error().unwrap_or_else(|| "it gave no reason".into());
-            return Err(Failure::new(DL_ERROR_COMPONENT, format_args!("the publisher's library cannot share its value: {reason}")));
+            return Err(Failure::new(
+                DL_ERROR_COMPONENT,
+                format_args!("the publisher's library cannot share its value: {reason}"),
+            ));
         }
-        Ok(Some(dl_shared_object { size: 0, value: self.value_in(owner), owner, drop: self.vtable.drop }))
+        Ok(Some(dl_shared_object {
+            size: 0,
+            value: self.value_in(owner),
+            owner,
+            drop: self.vtable.drop,
+        }))
     }
 }
 
@@ -147,7 +159,9 @@ impl LocalObject for CppObject {
         // SAFETY: the value is alive and of the vtable's type, and the buffer has the length that is given.
         match unsafe { encode(self.object, into.as_mut_ptr(), into.len()) } {
             0 => Ok(()),
-            _ => Err(EncodeError { reason: take_last_error().unwrap_or_else(|| "the serialiser gave no reason".into()) }),
+            _ => Err(EncodeError {
+                reason: take_last_error().unwrap_or_else(|| "the serialiser gave no reason".into()),
+            }),
         }
     }
 }

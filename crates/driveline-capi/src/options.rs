@@ -3,7 +3,9 @@
 
 use crate::sized::{SizedStruct, read_argument};
 use crate::status::*;
-use driveline::{Access, ClientOptions, PublisherOptions, Reach, ServiceOptions, SubscriptionOptions};
+use driveline::{
+    Access, ClientOptions, PublisherOptions, Reach, ServiceOptions, SubscriptionOptions,
+};
 use driveline_types::{Durability, Liveliness, Qos, Reliability};
 
 /// How far a topic reaches.
@@ -204,10 +206,11 @@ where
     T: Clone,
 {
     let max = choices.len().saturating_sub(1);
-    choices
-        .get(value as usize)
-        .cloned()
-        .ok_or_else(|| Failure::argument(format_args!("option '{field}' = {value} is not possible; 0 to {max} are")))
+    choices.get(value as usize).cloned().ok_or_else(|| {
+        Failure::argument(format_args!(
+            "option '{field}' = {value} is not possible; 0 to {max} are"
+        ))
+    })
 }
 
 fn or_default(value: u32, default: u32) -> u32 {
@@ -217,7 +220,9 @@ fn or_default(value: u32, default: u32) -> u32 {
 fn length(field: &str, value: u64, default: usize) -> Outcome<usize> {
     match value {
         0 => Ok(default),
-        n => usize::try_from(n).map_err(|_| Failure::argument(format_args!("{field} is more than this machine can address"))),
+        n => usize::try_from(n).map_err(|_| {
+            Failure::argument(format_args!("{field} is more than this machine can address"))
+        }),
     }
 }
 
@@ -231,12 +236,24 @@ impl dl_qos {
         let d = Qos::default();
         Ok(Qos {
             depth: or_default(self.depth, d.depth),
-            reliability: choice("qos.reliability", self.reliability, &[Reliability::BestEffort, Reliability::Reliable])?,
+            reliability: choice(
+                "qos.reliability",
+                self.reliability,
+                &[Reliability::BestEffort, Reliability::Reliable],
+            )?,
             max_blocking_ms: or_default(self.max_blocking_ms, d.max_blocking_ms),
-            durability: choice("qos.durability", self.durability, &[Durability::Volatile, Durability::TransientLocal])?,
+            durability: choice(
+                "qos.durability",
+                self.durability,
+                &[Durability::Volatile, Durability::TransientLocal],
+            )?,
             deadline_ms: some(self.deadline_ms),
             lifespan_ms: some(self.lifespan_ms),
-            liveliness: choice("qos.liveliness", self.liveliness, &[Liveliness::Automatic, Liveliness::ManualByTopic])?,
+            liveliness: choice(
+                "qos.liveliness",
+                self.liveliness,
+                &[Liveliness::Automatic, Liveliness::ManualByTopic],
+            )?,
             lease_ms: some(self.lease_ms),
             checksum: choice("qos.checksum", self.checksum, &[false, true])?,
         })
@@ -244,7 +261,13 @@ impl dl_qos {
 }
 
 fn known_only(field: &str, zero: bool) -> Outcome {
-    if zero { Ok(()) } else { Err(Failure::argument(format_args!("option '{field}' is not zero: update the library, or leave it zero"))) }
+    if zero {
+        Ok(())
+    } else {
+        Err(Failure::argument(format_args!(
+            "option '{field}' is not zero: update the library, or leave it zero"
+        )))
+    }
 }
 
 const REACHES: [Reach; 3] = [Reach::Process, Reach::Host, Reach::Network];
@@ -258,7 +281,9 @@ unsafe fn access(access: u32, users: *const u32, user_count: usize) -> Outcome<A
         0 => Access::OwnUser,
         1 => Access::Anyone,
         _ if users.is_null() || user_count > MAX_USERS => {
-            return Err(Failure::argument(format_args!("access = DL_ACCESS_USERS needs 'users', at most {MAX_USERS}")));
+            return Err(Failure::argument(format_args!(
+                "access = DL_ACCESS_USERS needs 'users', at most {MAX_USERS}"
+            )));
         }
         // SAFETY: not NULL, and by contract `user_count` numbers.
         _ => Access::Users(unsafe { std::slice::from_raw_parts(users, user_count) }.to_vec()),
@@ -267,7 +292,9 @@ unsafe fn access(access: u32, users: *const u32, user_count: usize) -> Outcome<A
 
 /// # Safety
 /// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
-pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Outcome<PublisherOptions> {
+pub(crate) unsafe fn publisher_options(
+    given: *const dl_publisher_options,
+) -> Outcome<PublisherOptions> {
     let default = PublisherOptions::default();
     if given.is_null() {
         return Ok(default);
@@ -288,7 +315,9 @@ pub(crate) unsafe fn publisher_options(given: *const dl_publisher_options) -> Ou
 
 /// # Safety
 /// `given` is NULL or points to `given->size` readable bytes, and its `users` to `user_count` numbers.
-pub(crate) unsafe fn subscription_options(given: *const dl_subscription_options) -> Outcome<SubscriptionOptions> {
+pub(crate) unsafe fn subscription_options(
+    given: *const dl_subscription_options,
+) -> Outcome<SubscriptionOptions> {
     let default = SubscriptionOptions::default();
     if given.is_null() {
         return Ok(default);

@@ -45,7 +45,14 @@ unsafe impl SizedStruct for dl_parameter_value {
 }
 
 impl dl_parameter_value {
-    const ZERO: Self = Self { size: size_of::<Self>(), kind: 0, reserved: 0, integer: 0, number: 0.0, text: std::ptr::null_mut() };
+    const ZERO: Self = Self {
+        size: size_of::<Self>(),
+        kind: 0,
+        reserved: 0,
+        integer: 0,
+        number: 0.0,
+        text: std::ptr::null_mut(),
+    };
 
     /// Reads an argument.
     ///
@@ -67,7 +74,11 @@ impl dl_parameter_value {
             2 => ParameterValue::Float(self.number),
             // SAFETY: this function's contract.
             3 => ParameterValue::Text(unsafe { text("value.text", self.text)? }.to_owned()),
-            other => return Err(Failure::argument(format_args!("value.kind {other} is not a dl_parameter_type"))),
+            other => {
+                return Err(Failure::argument(format_args!(
+                    "value.kind {other} is not a dl_parameter_type"
+                )));
+            }
         })
     }
 
@@ -76,7 +87,9 @@ impl dl_parameter_value {
             ParameterValue::Bool(v) => Self { kind: 0, integer: i64::from(*v), ..Self::ZERO },
             ParameterValue::Integer(v) => Self { kind: 1, integer: *v, ..Self::ZERO },
             ParameterValue::Float(v) => Self { kind: 2, number: *v, ..Self::ZERO },
-            ParameterValue::Text(v) => Self { kind: 3, text: c_text(v.as_str()).into_raw(), ..Self::ZERO },
+            ParameterValue::Text(v) => {
+                Self { kind: 3, text: c_text(v.as_str()).into_raw(), ..Self::ZERO }
+            }
         }
     }
 }
@@ -99,7 +112,9 @@ pub unsafe extern "C" fn dl_node_declare_parameter(
 ) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, dl_parameter_value::read("value", value)?) };
+        let (node, name, value) = unsafe {
+            (borrow("node", node)?, text("name", name)?, dl_parameter_value::read("value", value)?)
+        };
         Ok(node.node.parameters().declare(name, value)?)
     })
 }
@@ -109,10 +124,16 @@ pub unsafe extern "C" fn dl_node_declare_parameter(
 /// # Safety
 /// As `dl_node_declare_parameter`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_node_set_parameter(node: *const dl_node, name: *const c_char, value: *const dl_parameter_value) -> dl_status {
+pub unsafe extern "C" fn dl_node_set_parameter(
+    node: *const dl_node,
+    name: *const c_char,
+    value: *const dl_parameter_value,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let (node, name, value) = unsafe { (borrow("node", node)?, text("name", name)?, dl_parameter_value::read("value", value)?) };
+        let (node, name, value) = unsafe {
+            (borrow("node", node)?, text("name", name)?, dl_parameter_value::read("value", value)?)
+        };
         Ok(node.node.parameters().set(name, value)?)
     })
 }
@@ -123,7 +144,11 @@ pub unsafe extern "C" fn dl_node_set_parameter(node: *const dl_node, name: *cons
 /// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`
 /// whose `size` is set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_node_get_parameter(node: *const dl_node, name: *const c_char, value: *mut dl_parameter_value) -> dl_status {
+pub unsafe extern "C" fn dl_node_get_parameter(
+    node: *const dl_node,
+    name: *const c_char,
+    value: *mut dl_parameter_value,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         unsafe { check_result("value", value)? };

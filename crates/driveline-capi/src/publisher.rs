@@ -65,14 +65,19 @@ pub(crate) fn loan_handle(raw: RawLoan) -> *mut dl_loan {
 pub(crate) unsafe fn taken_loan(loan: *mut *mut dl_loan) -> Outcome<RawLoan> {
     // SAFETY: this function's contract.
     let raw = unsafe { take(loan) }.and_then(|handle| LOANS.empty(handle));
-    raw.ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))
+    raw.ok_or_else(|| {
+        Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken")
+    })
 }
 
 /// A value of C++ as an argument. It is moved unless the vtable is not valid.
 ///
 /// # Safety
 /// `object` is a value that `vtable` is for; `vtable` is NULL or static.
-pub(crate) unsafe fn object_argument(object: *mut c_void, vtable: *const dl_object_vtable) -> Outcome<Arc<CppObject>> {
+pub(crate) unsafe fn object_argument(
+    object: *mut c_void,
+    vtable: *const dl_object_vtable,
+) -> Outcome<Arc<CppObject>> {
     // SAFETY: this function's contract says NULL or static.
     let vtable = unsafe { read_known("vtable", vtable)? };
     if vtable.type_id.is_null() || vtable.clone.is_none() || vtable.drop.is_none() {
@@ -96,9 +101,15 @@ impl From<EndpointError> for Failure {
 impl From<LoanError> for Failure {
     fn from(e: LoanError) -> Self {
         let status = match &e {
-            LoanError::TooLong { .. } | LoanError::Host { source: driveline_shm::LoanError::TooLong { .. }, .. } => DL_ERROR_TOO_LONG,
+            LoanError::TooLong { .. }
+            | LoanError::Host { source: driveline_shm::LoanError::TooLong { .. }, .. } => {
+                DL_ERROR_TOO_LONG
+            }
             LoanError::AllHeld { .. } => DL_ERROR_LOANS_OUT,
-            LoanError::AllOut { .. } | LoanError::Host { source: driveline_shm::LoanError::TooManyLoans { .. }, .. } => DL_ERROR_LOANS_OUT,
+            LoanError::AllOut { .. }
+            | LoanError::Host { source: driveline_shm::LoanError::TooManyLoans { .. }, .. } => {
+                DL_ERROR_LOANS_OUT
+            }
             LoanError::NotBytes { .. } => DL_ERROR_WRONG_KIND,
             LoanError::Host { .. } => DL_ERROR_TRANSPORT,
         };
@@ -110,7 +121,9 @@ impl From<PublishError> for Failure {
     fn from(e: PublishError) -> Self {
         let status = match e {
             PublishError::Loan(e) => return e.into(),
-            PublishError::ForeignLoan { .. } | PublishError::NotObject { .. } => DL_ERROR_WRONG_KIND,
+            PublishError::ForeignLoan { .. } | PublishError::NotObject { .. } => {
+                DL_ERROR_WRONG_KIND
+            }
             PublishError::Encode { .. } => DL_ERROR_ENCODE,
             PublishError::Host { .. } => DL_ERROR_TRANSPORT,
         };
@@ -135,8 +148,14 @@ pub unsafe extern "C" fn dl_publisher_new(
     guard(|| {
         place("publisher", publisher)?;
         // SAFETY: this function's contract.
-        let (node, topic, schema, options) =
-            unsafe { (borrow("node", node)?, text("topic", topic)?, borrow("schema", schema)?, publisher_options(options)?) };
+        let (node, topic, schema, options) = unsafe {
+            (
+                borrow("node", node)?,
+                text("topic", topic)?,
+                borrow("schema", schema)?,
+                publisher_options(options)?,
+            )
+        };
         let raw = node.node.raw_publisher(topic, schema.schema.clone(), options)?;
         // SAFETY: this function's contract.
         unsafe { put("publisher", publisher, Box::into_raw(Box::new(dl_publisher::new(raw)))) }
@@ -159,7 +178,11 @@ pub unsafe extern "C" fn dl_publisher_drop(publisher: *mut *mut dl_publisher) {
 /// # Safety
 /// `publisher` is NULL or a live handle; `loan` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_publisher_loan(publisher: *const dl_publisher, len: usize, loan: *mut *mut dl_loan) -> dl_status {
+pub unsafe extern "C" fn dl_publisher_loan(
+    publisher: *const dl_publisher,
+    len: usize,
+    loan: *mut *mut dl_loan,
+) -> dl_status {
     guard(|| {
         place("loan", loan)?;
         // SAFETY: this function's contract.
@@ -174,13 +197,19 @@ pub unsafe extern "C" fn dl_publisher_loan(publisher: *const dl_publisher, len: 
 /// # Safety
 /// `loan` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_loan_payload(loan: *mut dl_loan, data: *mut *mut u8, len: *mut usize) -> dl_status {
+pub unsafe extern "C" fn dl_loan_payload(
+    loan: *mut dl_loan,
+    data: *mut *mut u8,
+    len: *mut usize,
+) -> dl_status {
     guard(|| {
         place("len", len)?;
         // SAFETY: this function's contract.
         let payload = unsafe { live(loan)? }.payload_mut();
         // SAFETY: this function's contract.
-        unsafe { put("len", len, payload.len()).and_then(|()| put("data", data, payload.as_mut_ptr())) }
+        unsafe {
+            put("len", len, payload.len()).and_then(|()| put("data", data, payload.as_mut_ptr()))
+        }
     })
 }
 
@@ -200,7 +229,10 @@ pub unsafe extern "C" fn dl_loan_shrink(loan: *mut dl_loan, len: usize) -> dl_st
 /// # Safety
 /// `loan` is NULL or a live handle.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_loan_set_source_time(loan: *mut dl_loan, source_time_ns: u64) -> dl_status {
+pub unsafe extern "C" fn dl_loan_set_source_time(
+    loan: *mut dl_loan,
+    source_time_ns: u64,
+) -> dl_status {
     // SAFETY: this function's contract.
     guard(|| unsafe { live(loan) }.map(|l| l.set_source_time(MonotonicNs(source_time_ns))))
 }
@@ -210,9 +242,9 @@ pub unsafe extern "C" fn dl_loan_set_source_time(loan: *mut dl_loan, source_time
 unsafe fn live<'a>(loan: *mut dl_loan) -> Outcome<&'a mut RawLoan> {
     // SAFETY: this function's contract; `as_mut` looks for NULL.
     let handle = unsafe { loan.as_mut() };
-    handle
-        .and_then(|l| l.value.as_mut())
-        .ok_or_else(|| Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken"))
+    handle.and_then(|l| l.value.as_mut()).ok_or_else(|| {
+        Failure::argument("argument 'loan' is NULL: it was published, dropped or never taken")
+    })
 }
 
 /// Gives a loan back unpublished. `*loan` (moved) becomes NULL; NULL is permitted.
@@ -237,7 +269,11 @@ pub unsafe extern "C" fn dl_loan_drop(loan: *mut *mut dl_loan) {
 /// `publisher` is NULL or a live handle; `loan` is NULL or points to NULL or to an owned handle; `sequence` is NULL or
 /// valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_publisher_publish(publisher: *const dl_publisher, loan: *mut *mut dl_loan, sequence: *mut u64) -> dl_status {
+pub unsafe extern "C" fn dl_publisher_publish(
+    publisher: *const dl_publisher,
+    loan: *mut *mut dl_loan,
+    sequence: *mut u64,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let (raw, publisher) = unsafe { (taken_loan(loan), borrow("publisher", publisher)?) };
@@ -313,7 +349,10 @@ unsafe impl SizedStruct for dl_publisher_stats {
 /// `publisher` is NULL or a live handle; `stats` is NULL or points to a `dl_publisher_stats` whose `size` is
 /// set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_publisher_get_stats(publisher: *const dl_publisher, stats: *mut dl_publisher_stats) -> dl_status {
+pub unsafe extern "C" fn dl_publisher_get_stats(
+    publisher: *const dl_publisher,
+    stats: *mut dl_publisher_stats,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let s = unsafe { borrow("publisher", publisher)? }.raw().stats();
@@ -345,7 +384,10 @@ pub unsafe extern "C" fn dl_publisher_matched(publisher: *const dl_publisher) ->
 /// `publisher` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`, `text` and
 /// `text_capacity` are set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_publisher_poll_event(publisher: *const dl_publisher, event: *mut dl_event) -> dl_status {
+pub unsafe extern "C" fn dl_publisher_poll_event(
+    publisher: *const dl_publisher,
+    event: *mut dl_event,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let mut raw = unsafe { borrow("publisher", publisher)? }.raw();
@@ -359,7 +401,9 @@ pub unsafe extern "C" fn dl_publisher_poll_event(publisher: *const dl_publisher,
 /// # Safety
 /// `publisher` is NULL or a live handle.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_publisher_assert_liveliness(publisher: *const dl_publisher) -> dl_status {
+pub unsafe extern "C" fn dl_publisher_assert_liveliness(
+    publisher: *const dl_publisher,
+) -> dl_status {
     // SAFETY: this function's contract.
     guard(|| unsafe { borrow("publisher", publisher) }.map(|p| p.raw().assert_liveliness()))
 }

@@ -143,7 +143,9 @@ mod tests {
         std::thread::spawn(move || handles.into_iter().for_each(|h| OWN.clear(h))).join().unwrap();
         // One went with its thread.
         let again: Vec<_> = (0..2).map(|_| OWN.fill(value.clone())).collect();
-        assert!(again.iter().all(|h| addresses[1..].contains(&(std::ptr::from_ref(&**h) as usize))));
+        assert!(
+            again.iter().all(|h| addresses[1..].contains(&(std::ptr::from_ref(&**h) as usize)))
+        );
         assert_eq!(Arc::strong_count(&value), 3);
     }
 }

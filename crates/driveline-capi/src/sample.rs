@@ -66,11 +66,17 @@ impl Held {
         if let Some(bytes) = self.encoded.get() {
             return Ok(bytes);
         }
-        let fail =
-            |reason: &dyn std::fmt::Display| Failure::new(DL_ERROR_ENCODE, format_args!("sample {}: {reason}", self.raw.header().sequence));
-        let object = self.raw.object().ok_or_else(|| fail(&"it holds neither bytes nor a value"))?;
-        let len =
-            object.encoded_len().ok_or_else(|| fail(&"an object cannot be read as bytes; read it in the language that published it"))?;
+        let fail = |reason: &dyn std::fmt::Display| {
+            Failure::new(
+                DL_ERROR_ENCODE,
+                format_args!("sample {}: {reason}", self.raw.header().sequence),
+            )
+        };
+        let object =
+            self.raw.object().ok_or_else(|| fail(&"it holds neither bytes nor a value"))?;
+        let len = object.encoded_len().ok_or_else(|| {
+            fail(&"an object cannot be read as bytes; read it in the language that published it")
+        })?;
         let mut bytes = vec![0; len];
         driveline::conversion::during(|| object.encode(&mut bytes)).map_err(|e| fail(&e))?;
         // Another thread may have been faster; both have the same bytes.
@@ -147,7 +153,10 @@ unsafe impl SizedStruct for dl_origin {
 /// # Safety
 /// `sample` is NULL or a live handle; `header` is NULL or points to a `dl_sample_header` whose `size` is set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_get_header(sample: *const dl_sample, header: *mut dl_sample_header) -> dl_status {
+pub unsafe extern "C" fn dl_sample_get_header(
+    sample: *const dl_sample,
+    header: *mut dl_sample_header,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let raw = unsafe { borrow("sample", sample)? }.raw()?;
@@ -176,14 +185,21 @@ pub unsafe extern "C" fn dl_sample_get_header(sample: *const dl_sample, header: 
 /// # Safety
 /// `sample` is NULL or a live handle; `origin` is NULL or points to a `dl_origin` whose `size` is set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_get_origin(sample: *const dl_sample, index: usize, origin: *mut dl_origin) -> dl_status {
+pub unsafe extern "C" fn dl_sample_get_origin(
+    sample: *const dl_sample,
+    index: usize,
+    origin: *mut dl_origin,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let origins = unsafe { borrow("sample", sample)? }.raw()?.header().origins;
         let have = origins.as_slice();
-        let o = have
-            .get(index)
-            .ok_or_else(|| Failure::argument(format_args!("origin {index} was asked for; the sample has {}", have.len())))?;
+        let o = have.get(index).ok_or_else(|| {
+            Failure::argument(format_args!(
+                "origin {index} was asked for; the sample has {}",
+                have.len()
+            ))
+        })?;
         let value = dl_origin {
             size: 0,
             topic_id: o.topic.0,
@@ -204,7 +220,11 @@ pub unsafe extern "C" fn dl_sample_get_origin(sample: *const dl_sample, index: u
 /// # Safety
 /// `sample` is NULL or a live handle; `data` and `len` are NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_payload(sample: *const dl_sample, data: *mut *const u8, len: *mut usize) -> dl_status {
+pub unsafe extern "C" fn dl_sample_payload(
+    sample: *const dl_sample,
+    data: *mut *const u8,
+    len: *mut usize,
+) -> dl_status {
     guard(|| {
         place("len", len)?;
         // SAFETY: this function's contract.
@@ -220,13 +240,20 @@ pub unsafe extern "C" fn dl_sample_payload(sample: *const dl_sample, data: *mut 
 /// # Safety
 /// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `value` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_object(sample: *const dl_sample, type_id: *const c_char, value: *mut *const c_void) -> dl_status {
+pub unsafe extern "C" fn dl_sample_object(
+    sample: *const dl_sample,
+    type_id: *const c_char,
+    value: *mut *const c_void,
+) -> dl_status {
     guard(|| {
         place("value", value)?;
         // SAFETY: this function's contract.
-        let (object, type_id) = unsafe { (borrow("sample", sample)?.object()?, type_name(type_id)?) };
+        let (object, type_id) =
+            unsafe { (borrow("sample", sample)?.object()?, type_name(type_id)?) };
         // SAFETY: this function's contract.
-        unsafe { put("value", value, object.and_then(|o| o.value(type_id)).unwrap_or(std::ptr::null())) }
+        unsafe {
+            put("value", value, object.and_then(|o| o.value(type_id)).unwrap_or(std::ptr::null()))
+        }
     })
 }
 
@@ -236,7 +263,11 @@ pub unsafe extern "C" fn dl_sample_object(sample: *const dl_sample, type_id: *co
 /// `sample` is NULL or a live handle; `type_id` is NULL or NUL-terminated; `shared` is NULL or points to a
 /// `dl_shared_object` whose `size` is set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_share(sample: *const dl_sample, type_id: *const c_char, shared: *mut dl_shared_object) -> dl_status {
+pub unsafe extern "C" fn dl_sample_share(
+    sample: *const dl_sample,
+    type_id: *const c_char,
+    shared: *mut dl_shared_object,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let (object, type_id) = unsafe {
@@ -244,7 +275,12 @@ pub unsafe extern "C" fn dl_sample_share(sample: *const dl_sample, type_id: *con
             (borrow("sample", sample)?.object()?, type_name(type_id)?)
         };
         let made = object.map(|o| o.share(type_id)).transpose()?.flatten();
-        let none = dl_shared_object { size: 0, value: std::ptr::null(), owner: std::ptr::null_mut(), drop: None };
+        let none = dl_shared_object {
+            size: 0,
+            value: std::ptr::null(),
+            owner: std::ptr::null_mut(),
+            drop: None,
+        };
         // SAFETY: this function's contract.
         unsafe { write_result("shared", shared, made.unwrap_or(none)) }
     })
@@ -275,7 +311,10 @@ unsafe fn type_name<'a>(type_id: *const c_char) -> Outcome<&'a CStr> {
 /// # Safety
 /// `sample` is NULL or a live handle; `clone` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_sample_clone(sample: *const dl_sample, clone: *mut *mut dl_sample) -> dl_status {
+pub unsafe extern "C" fn dl_sample_clone(
+    sample: *const dl_sample,
+    clone: *mut *mut dl_sample,
+) -> dl_status {
     guard(|| {
         place("clone", clone)?;
         // SAFETY: this function's contract.

@@ -5,7 +5,8 @@ use super::*;
 use crate::object::dl_object_vtable;
 use crate::status::{dl_last_error, guard};
 use driveline::{
-    Context, ContextOptions, EncodeError, Language, LocalObject, PublisherOptions, RawPublisher, RawSubscription, SubscriptionOptions,
+    Context, ContextOptions, EncodeError, Language, LocalObject, PublisherOptions, RawPublisher,
+    RawSubscription, SubscriptionOptions,
 };
 use driveline_types::Schema;
 use std::any::Any;
@@ -37,7 +38,11 @@ impl LocalObject for RustMessage {
 
 fn link() -> (RawPublisher, RawSubscription) {
     let dir = tempfile::tempdir().unwrap();
-    let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("test") }).unwrap();
+    let context = Context::new(ContextOptions {
+        domain_dir: Some(dir.path().join("domain")),
+        ..ContextOptions::named("test")
+    })
+    .unwrap();
     let node = context.node("test").unwrap();
     let schema = Schema::protobuf("test.Message", "driveline protobuf 1\nmessage test.Message\n");
     let publisher = node.raw_publisher("t", schema.clone(), PublisherOptions::default()).unwrap();
@@ -77,7 +82,10 @@ fn a_value_of_another_language_has_no_pointer_but_bytes() {
 
 #[test]
 fn what_cannot_be_serialised_says_why() {
-    for (len, fails, words) in [(Some(5), true, "the field 'x' is missing"), (None, false, "an object cannot be read as bytes")] {
+    for (len, fails, words) in [
+        (Some(5), true, "the field 'x' is missing"),
+        (None, false, "an object cannot be read as bytes"),
+    ] {
         let mut handle = sample(len, fails);
         let error = payload(handle).unwrap_err();
         assert!(error.contains("sample 1") && error.contains(words), "{error}");
@@ -133,7 +141,12 @@ fn a_pointer_passes_only_to_readers_of_its_type() {
     let owners = || value.owners.load(std::sync::atomic::Ordering::SeqCst);
     let (mut publisher, mut subscription) = link();
     // SAFETY: an owned object and its vtable.
-    publisher.publish_object(Arc::new(unsafe { CppObject::new(counted::object(&value), counted::VTABLE) }), None).unwrap();
+    publisher
+        .publish_object(
+            Arc::new(unsafe { CppObject::new(counted::object(&value), counted::VTABLE) }),
+            None,
+        )
+        .unwrap();
     let mut handle = dl_sample::into_handle(subscription.take().unwrap().unwrap());
     let ask = |type_id: &CStr| {
         let mut found = std::ptr::null();
@@ -142,8 +155,12 @@ fn a_pointer_passes_only_to_readers_of_its_type() {
         found
     };
     let share = |type_id: &CStr| {
-        let mut shared =
-            dl_shared_object { size: size_of::<dl_shared_object>(), value: std::ptr::null(), owner: std::ptr::null_mut(), drop: None };
+        let mut shared = dl_shared_object {
+            size: size_of::<dl_shared_object>(),
+            value: std::ptr::null(),
+            owner: std::ptr::null_mut(),
+            drop: None,
+        };
         // SAFETY: a live handle, a text and a struct with its size.
         assert_eq!(unsafe { dl_sample_share(handle, type_id.as_ptr(), &raw mut shared) }, DL_OK);
         shared
@@ -158,7 +175,10 @@ fn a_pointer_passes_only_to_readers_of_its_type() {
     // SAFETY: a live handle.
     let name = unsafe { dl_sample_object_type(handle) };
     // SAFETY: borrowed from the sample, which lives.
-    assert_eq!(unsafe { std::slice::from_raw_parts(name.data.cast::<u8>(), name.len) }, b"Message size 4");
+    assert_eq!(
+        unsafe { std::slice::from_raw_parts(name.data.cast::<u8>(), name.len) },
+        b"Message size 4"
+    );
     // SAFETY: owned handle, dropped once.
     unsafe { dl_sample_drop(&raw mut handle) };
     drop((publisher, subscription));

@@ -61,35 +61,69 @@ pub unsafe extern "C" fn dl_schema_new(
     guard(|| {
         place("schema", schema)?;
         // SAFETY: this function's contract.
-        let (name, encoding, definition) =
-            unsafe { (optional_text("name", name)?, optional_text("encoding", encoding)?, optional_text("definition", definition)?) };
+        let (name, encoding, definition) = unsafe {
+            (
+                optional_text("name", name)?,
+                optional_text("encoding", encoding)?,
+                optional_text("definition", definition)?,
+            )
+        };
         let made = dl_schema { schema: build(kind, name, encoding, definition)? };
         // SAFETY: this function's contract.
         unsafe { put("schema", schema, Box::into_raw(Box::new(made))) }
     })
 }
 
-fn build(kind: u32, name: Option<&str>, encoding: Option<&str>, definition: Option<&str>) -> Outcome<Schema> {
+fn build(
+    kind: u32,
+    name: Option<&str>,
+    encoding: Option<&str>,
+    definition: Option<&str>,
+) -> Outcome<Schema> {
     let malformed = |text: String| Failure::new(DL_ERROR_SCHEMA, text);
     let length = definition.map_or(0, str::len);
     if length > Schema::MAX_DEFINITION_LEN {
-        return Err(malformed(format!("the definition has {length} bytes; at most {} are possible", Schema::MAX_DEFINITION_LEN)));
+        return Err(malformed(format!(
+            "the definition has {length} bytes; at most {} are possible",
+            Schema::MAX_DEFINITION_LEN
+        )));
     }
-    let missing = |what: &str| Failure::argument(format_args!("argument '{what}' is NULL, and this kind of payload needs it"));
+    let missing = |what: &str| {
+        Failure::argument(format_args!(
+            "argument '{what}' is NULL, and this kind of payload needs it"
+        ))
+    };
     let owned = |text: &str| Cow::<'static, str>::Owned(text.to_owned());
     match kind {
         0 => {
-            let layout: PlainLayout = definition.ok_or_else(|| missing("definition"))?.parse().map_err(|e| malformed(format!("{e}")))?;
+            let layout: PlainLayout = definition
+                .ok_or_else(|| missing("definition"))?
+                .parse()
+                .map_err(|e| malformed(format!("{e}")))?;
             match name {
-                Some(n) if n != layout.name => Err(malformed(format!("the schema is called '{n}', but its definition '{}'", layout.name))),
+                Some(n) if n != layout.name => Err(malformed(format!(
+                    "the schema is called '{n}', but its definition '{}'",
+                    layout.name
+                ))),
                 _ => Ok(Schema::plain(&layout)),
             }
         }
-        1 => Ok(Schema::protobuf(owned(name.ok_or_else(|| missing("name"))?), owned(definition.ok_or_else(|| missing("definition"))?))),
+        1 => Ok(Schema::protobuf(
+            owned(name.ok_or_else(|| missing("name"))?),
+            owned(definition.ok_or_else(|| missing("definition"))?),
+        )),
         2 | 3 => {
             let kind = if kind == 2 { PayloadKind::Object } else { PayloadKind::Bytes };
-            let (name, encoding) = (name.ok_or_else(|| missing("name"))?, encoding.ok_or_else(|| missing("encoding"))?);
-            Ok(Schema { kind, name: owned(name), encoding: owned(encoding), definition: owned(definition.unwrap_or_default()) })
+            let (name, encoding) = (
+                name.ok_or_else(|| missing("name"))?,
+                encoding.ok_or_else(|| missing("encoding"))?,
+            );
+            Ok(Schema {
+                kind,
+                name: owned(name),
+                encoding: owned(encoding),
+                definition: owned(definition.unwrap_or_default()),
+            })
         }
         other => Err(Failure::argument(format_args!("kind {other} is not a dl_payload_kind"))),
     }
@@ -110,7 +144,10 @@ pub unsafe extern "C" fn dl_schema_drop(schema: *mut *mut dl_schema) {
 /// # Safety
 /// `schema` is NULL or a live handle; `hash` is NULL or valid for writing 32 bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_schema_hash(schema: *const dl_schema, hash: *mut [u8; 32]) -> dl_status {
+pub unsafe extern "C" fn dl_schema_hash(
+    schema: *const dl_schema,
+    hash: *mut [u8; 32],
+) -> dl_status {
     guard(|| {
         place("hash", hash)?;
         // SAFETY: this function's contract.

@@ -30,7 +30,12 @@ pub struct dl_responder {
 }
 
 fn only<'a, T>(of: &'a Exclusive<T>, what: &str) -> Outcome<Inside<'a, T>> {
-    let busy = || Failure::new(DL_ERROR_BUSY, format_args!("another thread uses this {what}: give each thread one of its own"));
+    let busy = || {
+        Failure::new(
+            DL_ERROR_BUSY,
+            format_args!("another thread uses this {what}: give each thread one of its own"),
+        )
+    };
     of.enter().ok_or_else(busy)
 }
 
@@ -40,7 +45,9 @@ impl From<CallError> for Failure {
         let status = match e {
             // The request may have been executed, although its response cannot come.
             CallError::Mismatch { was_taken: true, .. } => DL_ERROR_PEER_GONE,
-            CallError::NoServer { .. } | CallError::Mismatch { .. } | CallError::SeveralServers { .. } => DL_ERROR_NO_SERVER,
+            CallError::NoServer { .. }
+            | CallError::Mismatch { .. }
+            | CallError::SeveralServers { .. } => DL_ERROR_NO_SERVER,
             CallError::Busy { .. } | CallError::QueueFull { .. } => DL_ERROR_SERVER_BUSY,
             CallError::TimedOut { .. } => DL_ERROR_TIMED_OUT,
             CallError::ServerGone { .. } | CallError::ExecutorGone { .. } => DL_ERROR_PEER_GONE,
@@ -48,7 +55,9 @@ impl From<CallError> for Failure {
             CallError::WouldDeadlock { .. } => DL_ERROR_WOULD_DEADLOCK,
             CallError::Loan { source, .. } => Self::from(source).status,
             CallError::Publish { source, .. } => Self::from(source).status,
-            CallError::Read { source: driveline::ReadError::Take(source), .. } => Self::from(source).status,
+            CallError::Read { source: driveline::ReadError::Take(source), .. } => {
+                Self::from(source).status
+            }
             CallError::Read { .. } => DL_ERROR_DECODE,
         };
         Self::new(status, text)
@@ -94,12 +103,21 @@ pub unsafe extern "C" fn dl_client_new(
     guard(|| {
         place("client", client)?;
         // SAFETY: this function's contract.
-        let (node, service, options) = unsafe { (borrow("node", node)?, text("service", service)?, client_options(options)?) };
+        let (node, service, options) =
+            unsafe { (borrow("node", node)?, text("service", service)?, client_options(options)?) };
         // SAFETY: this function's contract.
-        let (request, response) = unsafe { (borrow("request", request)?, borrow("response", response)?) };
-        let raw = node.node.raw_client(service, request.schema.clone(), response.schema.clone(), options)?;
+        let (request, response) =
+            unsafe { (borrow("request", request)?, borrow("response", response)?) };
+        let raw = node.node.raw_client(
+            service,
+            request.schema.clone(),
+            response.schema.clone(),
+            options,
+        )?;
         // SAFETY: this function's contract.
-        unsafe { put("client", client, Box::into_raw(Box::new(dl_client { raw: Exclusive::new(raw) }))) }
+        unsafe {
+            put("client", client, Box::into_raw(Box::new(dl_client { raw: Exclusive::new(raw) })))
+        }
     })
 }
 
@@ -122,11 +140,16 @@ fn time(timeout_ns: u64) -> Duration {
 /// # Safety
 /// `client` is NULL or a live handle; `ready` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_client_wait_for_server(client: *const dl_client, timeout_ns: u64, ready: *mut c_int) -> dl_status {
+pub unsafe extern "C" fn dl_client_wait_for_server(
+    client: *const dl_client,
+    timeout_ns: u64,
+    ready: *mut c_int,
+) -> dl_status {
     guard(|| {
         place("ready", ready)?;
         // SAFETY: this function's contract.
-        let come = only(&unsafe { borrow("client", client)? }.raw, "client")?.wait_for_server(time(timeout_ns));
+        let come = only(&unsafe { borrow("client", client)? }.raw, "client")?
+            .wait_for_server(time(timeout_ns));
         // SAFETY: this function's contract.
         unsafe { put("ready", ready, c_int::from(come)) }
     })
@@ -138,7 +161,11 @@ pub unsafe extern "C" fn dl_client_wait_for_server(client: *const dl_client, tim
 /// # Safety
 /// `client` is NULL or a live handle; `loan` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_client_loan(client: *const dl_client, len: usize, loan: *mut *mut dl_loan) -> dl_status {
+pub unsafe extern "C" fn dl_client_loan(
+    client: *const dl_client,
+    len: usize,
+    loan: *mut *mut dl_loan,
+) -> dl_status {
     guard(|| {
         place("loan", loan)?;
         // SAFETY: this function's contract.
@@ -189,7 +216,9 @@ pub unsafe extern "C" fn dl_client_call_object(
         // SAFETY: this function's contract.
         let object = unsafe { object_argument(object, vtable)? };
         // SAFETY: this function's contract.
-        unsafe { call(client, response, was_taken, |c| Ok(c.call_object(object, time(timeout_ns)))) }
+        unsafe {
+            call(client, response, was_taken, |c| Ok(c.call_object(object, time(timeout_ns))))
+        }
     })
 }
 
@@ -240,12 +269,22 @@ pub unsafe extern "C" fn dl_service_new(
     guard(|| {
         place("made", made)?;
         // SAFETY: this function's contract.
-        let (node, service, options) = unsafe { (borrow("node", node)?, text("service", service)?, service_options(options)?) };
+        let (node, service, options) = unsafe {
+            (borrow("node", node)?, text("service", service)?, service_options(options)?)
+        };
         // SAFETY: this function's contract.
-        let (request, response) = unsafe { (borrow("request", request)?, borrow("response", response)?) };
-        let raw = node.node.raw_service(service, request.schema.clone(), response.schema.clone(), options)?;
+        let (request, response) =
+            unsafe { (borrow("request", request)?, borrow("response", response)?) };
+        let raw = node.node.raw_service(
+            service,
+            request.schema.clone(),
+            response.schema.clone(),
+            options,
+        )?;
         // SAFETY: this function's contract.
-        unsafe { put("made", made, Box::into_raw(Box::new(dl_service { raw: Exclusive::new(raw) }))) }
+        unsafe {
+            put("made", made, Box::into_raw(Box::new(dl_service { raw: Exclusive::new(raw) })))
+        }
     })
 }
 
@@ -277,7 +316,11 @@ fn tell_events(service: &mut RawService) {
 /// # Safety
 /// `service` is NULL or a live handle; `ready` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_service_wait(service: *const dl_service, timeout_ns: i64, ready: *mut c_int) -> dl_status {
+pub unsafe extern "C" fn dl_service_wait(
+    service: *const dl_service,
+    timeout_ns: i64,
+    ready: *mut c_int,
+) -> dl_status {
     guard(|| {
         place("ready", ready)?;
         let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
@@ -318,7 +361,11 @@ pub unsafe extern "C" fn dl_service_take(
             // SAFETY: this function's contract.
             unsafe {
                 put("request", request, dl_sample::into_handle(taken.sample))?;
-                put("responder", responder, Box::into_raw(Box::new(dl_responder { raw: taken.responder })))?;
+                put(
+                    "responder",
+                    responder,
+                    Box::into_raw(Box::new(dl_responder { raw: taken.responder })),
+                )?;
             }
         }
         Ok(())
@@ -331,7 +378,11 @@ pub unsafe extern "C" fn dl_service_take(
 /// # Safety
 /// `responder` is NULL or a live handle; `loan` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_responder_loan(responder: *const dl_responder, len: usize, loan: *mut *mut dl_loan) -> dl_status {
+pub unsafe extern "C" fn dl_responder_loan(
+    responder: *const dl_responder,
+    len: usize,
+    loan: *mut *mut dl_loan,
+) -> dl_status {
     guard(|| {
         place("loan", loan)?;
         // SAFETY: this function's contract.
@@ -357,7 +408,10 @@ pub unsafe extern "C" fn dl_responder_client(responder: *const dl_responder) -> 
 /// # Safety
 /// `responder` and `loan` are NULL or point to NULL or to owned handles.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_responder_send(responder: *mut *mut dl_responder, loan: *mut *mut dl_loan) -> dl_status {
+pub unsafe extern "C" fn dl_responder_send(
+    responder: *mut *mut dl_responder,
+    loan: *mut *mut dl_loan,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let (responder, loan) = unsafe { (taken(responder), taken_loan(loan)) };
@@ -389,7 +443,10 @@ pub unsafe extern "C" fn dl_responder_send_object(
 /// # Safety
 /// `responder` is NULL or points to NULL or to an owned handle; `reason` is NULL or NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_responder_refuse(responder: *mut *mut dl_responder, reason: *const c_char) -> dl_status {
+pub unsafe extern "C" fn dl_responder_refuse(
+    responder: *mut *mut dl_responder,
+    reason: *const c_char,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let (responder, reason) = unsafe { (taken(responder)?, text("reason", reason)?) };
@@ -413,9 +470,11 @@ pub unsafe extern "C" fn dl_responder_drop(responder: *mut *mut dl_responder) {
 unsafe fn taken(responder: *mut *mut dl_responder) -> Outcome<RawResponder> {
     // SAFETY: this function's contract.
     let handle = unsafe { take(responder) };
-    handle
-        .map(|h| h.raw)
-        .ok_or_else(|| Failure::argument("argument 'responder' is NULL: the request was answered, refused or let go before"))
+    handle.map(|h| h.raw).ok_or_else(|| {
+        Failure::argument(
+            "argument 'responder' is NULL: the request was answered, refused or let go before",
+        )
+    })
 }
 
 #[cfg(test)]
@@ -444,14 +503,23 @@ mod tests {
     fn a_client_of_another_type_is_told_once_where_the_service_is() {
         let (log, dir) = (Log::default(), tempfile::tempdir().unwrap());
         let to = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
-        let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
-        let (server, client) = (context("server").node("server").unwrap(), context("client").node("client").unwrap());
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || to.clone()).finish();
+        let context = |name: &str| {
+            Context::new(ContextOptions {
+                name: name.into(),
+                domain_dir: Some(dir.path().join("domain")),
+            })
+            .unwrap()
+        };
+        let (server, client) =
+            (context("server").node("server").unwrap(), context("client").node("client").unwrap());
         let cdr = |definition: &'static str| Schema::bytes("p/srv/Add_Request", "cdr", definition);
         let offered = ServiceOptions { reach: Reach::Host, ..ServiceOptions::default() };
         let asked = ClientOptions { reach: Reach::Host, ..ClientOptions::default() };
         let response = Schema::bytes("p/srv/Add_Response", "cdr", "int64 sum\n");
-        let mut service = server.raw_service("add", cdr("int64 a\n"), response.clone(), offered).unwrap();
+        let mut service =
+            server.raw_service("add", cdr("int64 a\n"), response.clone(), offered).unwrap();
         let _client = client.raw_client("add", cdr("int32 a\n"), response, asked).unwrap();
         let said = || String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         tracing::subscriber::with_default(subscriber, || {

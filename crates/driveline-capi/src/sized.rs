@@ -31,7 +31,11 @@ unsafe fn size_of_given<T: SizedStruct>(name: &str, given: *const T) -> Outcome<
     if (T::FIRST..=MOST).contains(&size) {
         return Ok(size);
     }
-    Err(Failure::argument(format_args!("{name}->size = {size}: set it to sizeof({0}), which is at least {1}", T::NAME, T::FIRST)))
+    Err(Failure::argument(format_args!(
+        "{name}->size = {size}: set it to sizeof({0}), which is at least {1}",
+        T::NAME,
+        T::FIRST
+    )))
 }
 
 /// Reads the part of a struct that we know; the rest is zero. For tables of functions: what a newer maker offers besides is
@@ -45,7 +49,13 @@ pub(crate) unsafe fn read_known<T: SizedStruct>(name: &str, given: *const T) -> 
     // SAFETY: zero is a valid value by the trait's contract.
     let mut own: T = unsafe { std::mem::zeroed() };
     // SAFETY: as many bytes are readable by this function's contract and fit into `own`.
-    unsafe { std::ptr::copy_nonoverlapping(given.cast::<u8>(), (&raw mut own).cast::<u8>(), size.min(size_of::<T>())) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            given.cast::<u8>(),
+            (&raw mut own).cast::<u8>(),
+            size.min(size_of::<T>()),
+        )
+    };
     Ok(own)
 }
 
@@ -88,7 +98,11 @@ pub(crate) unsafe fn write_result<T: SizedStruct>(name: &str, out: *mut T, value
     let (start, end) = (size_of::<usize>(), size.min(size_of::<T>()));
     // SAFETY: both have at least `end` bytes, which is more than `start`, and `value` is a local.
     unsafe {
-        std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>().add(start), out.cast::<u8>().add(start), end - start);
+        std::ptr::copy_nonoverlapping(
+            (&raw const value).cast::<u8>().add(start),
+            out.cast::<u8>().add(start),
+            end - start,
+        );
     }
     Ok(())
 }
@@ -131,7 +145,8 @@ mod tests {
     fn older_structs_are_read_as_far_as_they_go() {
         let older = third(16, 3);
         // SAFETY: at least `size` bytes are there.
-        let read = unsafe { read_argument("it", &raw const older.known).map_err(|f| f.text).unwrap() };
+        let read =
+            unsafe { read_argument("it", &raw const older.known).map_err(|f| f.text).unwrap() };
         assert_eq!(read, Second { size: 16, first_release: 1, second_release: 0 });
     }
 
@@ -141,8 +156,13 @@ mod tests {
         // SAFETY: at least `size` bytes are there.
         unsafe {
             assert!(read_argument("it", &raw const plain.known).is_ok());
-            assert!(text(read_argument("it", &raw const asks.known)).contains("update the library"));
-            assert_eq!(read_known("it", &raw const asks.known).map_err(|f| f.text).unwrap().second_release, 2);
+            assert!(
+                text(read_argument("it", &raw const asks.known)).contains("update the library")
+            );
+            assert_eq!(
+                read_known("it", &raw const asks.known).map_err(|f| f.text).unwrap().second_release,
+                2
+            );
         }
     }
 
@@ -152,7 +172,12 @@ mod tests {
             let wrong = third(size, 0);
             // SAFETY: the size is there, and refused before anything else is read.
             let text = text(unsafe { read_known("it", &raw const wrong.known) });
-            assert!(text.contains(&format!("it->size = {size}: set it to sizeof(second), which is at least 16")), "{text}");
+            assert!(
+                text.contains(&format!(
+                    "it->size = {size}: set it to sizeof(second), which is at least 16"
+                )),
+                "{text}"
+            );
             let mut wrong = wrong;
             let value = Second { size: 0, first_release: 8, second_release: 9 };
             // SAFETY: as above; nothing is written.
@@ -160,7 +185,9 @@ mod tests {
             assert_eq!(wrong.known.first_release, 1);
         }
         // SAFETY: NULL is permitted.
-        assert!(text(unsafe { read_known("it", std::ptr::null::<Second>()) }).contains("'it' is NULL"));
+        assert!(
+            text(unsafe { read_known("it", std::ptr::null::<Second>()) }).contains("'it' is NULL")
+        );
     }
 
     #[test]
@@ -170,7 +197,10 @@ mod tests {
             let mut out = third(size, 3);
             // SAFETY: a struct with more than `size` bytes.
             assert!(unsafe { write_result("it", &raw mut out.known, value) }.is_ok());
-            assert_eq!((out.known.first_release, out.known.second_release, out.third_release), expected);
+            assert_eq!(
+                (out.known.first_release, out.known.second_release, out.third_release),
+                expected
+            );
             assert_eq!(out.known.size, size, "the caller's");
         }
     }

@@ -93,7 +93,10 @@ pub(crate) fn guard(body: impl FnOnce() -> Outcome) -> dl_status {
         Ok(Err(failure)) => failure,
         Err(panic) => Failure::new(
             DL_ERROR_INTERNAL,
-            format_args!("internal error: {}; please report it with what led to it", panic_text(panic.as_ref())),
+            format_args!(
+                "internal error: {}; please report it with what led to it",
+                panic_text(panic.as_ref())
+            ),
         ),
     };
     set_last_error(failure.text);
@@ -135,7 +138,9 @@ pub(crate) fn take_last_error() -> Option<String> {
 /// Borrowed: valid until the thread's next call that fails. Successful calls leave it alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn dl_last_error() -> *const c_char {
-    guard_value(c"".as_ptr(), || LAST_ERROR.try_with(|e| e.borrow().as_ptr()).unwrap_or(c"".as_ptr()))
+    guard_value(c"".as_ptr(), || {
+        LAST_ERROR.try_with(|e| e.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    })
 }
 
 /// Sets the text that `dl_last_error()` gives on this thread. For callbacks that report failure, such as a component's.
@@ -161,14 +166,18 @@ pub(crate) unsafe fn text<'a>(name: &str, text: *const c_char) -> Outcome<&'a st
     }
     // SAFETY: not NULL, and by this function's contract NUL-terminated and alive for 'a.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|e| Failure::argument(format_args!("argument '{name}' is not UTF-8: {e}")))
+    text.to_str()
+        .map_err(|e| Failure::argument(format_args!("argument '{name}' is not UTF-8: {e}")))
 }
 
 /// A string argument that may be NULL.
 ///
 /// # Safety
 /// As [`text`].
-pub(crate) unsafe fn optional_text<'a>(name: &str, value: *const c_char) -> Outcome<Option<&'a str>> {
+pub(crate) unsafe fn optional_text<'a>(
+    name: &str,
+    value: *const c_char,
+) -> Outcome<Option<&'a str>> {
     if value.is_null() {
         return Ok(None);
     }

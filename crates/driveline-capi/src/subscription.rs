@@ -23,7 +23,12 @@ pub struct dl_subscription {
 impl dl_subscription {
     #[inline]
     fn raw(&self) -> Outcome<Inside<'_, RawSubscription>> {
-        let busy = || Failure::new(DL_ERROR_BUSY, "another thread uses this subscription: give each thread one of its own");
+        let busy = || {
+            Failure::new(
+                DL_ERROR_BUSY,
+                "another thread uses this subscription: give each thread one of its own",
+            )
+        };
         self.raw.enter().ok_or_else(busy)
     }
 }
@@ -56,8 +61,14 @@ pub unsafe extern "C" fn dl_subscription_new(
     guard(|| {
         place("subscription", subscription)?;
         // SAFETY: this function's contract.
-        let (node, topic, schema, options) =
-            unsafe { (borrow("node", node)?, text("topic", topic)?, borrow("schema", schema)?, subscription_options(options)?) };
+        let (node, topic, schema, options) = unsafe {
+            (
+                borrow("node", node)?,
+                text("topic", topic)?,
+                borrow("schema", schema)?,
+                subscription_options(options)?,
+            )
+        };
         let raw = node.node.raw_subscription(topic, schema.schema.clone(), options)?;
         let made = dl_subscription { raw: Exclusive::new(raw) };
         // SAFETY: this function's contract.
@@ -78,7 +89,10 @@ pub unsafe extern "C" fn dl_subscription_drop(subscription: *mut *mut dl_subscri
 impl From<TakeError> for Failure {
     fn from(e: TakeError) -> Self {
         let status = match &e {
-            TakeError::HeldLimit { .. } | TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. } => DL_ERROR_HELD_LIMIT,
+            TakeError::HeldLimit { .. }
+            | TakeError::Host { source: driveline_shm::TakeError::AllHeld { .. }, .. } => {
+                DL_ERROR_HELD_LIMIT
+            }
             TakeError::Host { .. } => DL_ERROR_TRANSPORT,
         };
         Self::new(status, e)
@@ -91,7 +105,10 @@ impl From<TakeError> for Failure {
 /// # Safety
 /// `subscription` is NULL or a live handle; `sample` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_subscription_latest(subscription: *const dl_subscription, sample: *mut *mut dl_sample) -> dl_status {
+pub unsafe extern "C" fn dl_subscription_latest(
+    subscription: *const dl_subscription,
+    sample: *mut *mut dl_sample,
+) -> dl_status {
     // SAFETY: this function's contract.
     unsafe { read(subscription, sample, RawSubscription::latest) }
 }
@@ -102,7 +119,10 @@ pub unsafe extern "C" fn dl_subscription_latest(subscription: *const dl_subscrip
 /// # Safety
 /// As `dl_subscription_latest`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_subscription_take(subscription: *const dl_subscription, sample: *mut *mut dl_sample) -> dl_status {
+pub unsafe extern "C" fn dl_subscription_take(
+    subscription: *const dl_subscription,
+    sample: *mut *mut dl_sample,
+) -> dl_status {
     // SAFETY: this function's contract.
     unsafe { read(subscription, sample, RawSubscription::take) }
 }
@@ -111,7 +131,11 @@ type Reading = fn(&mut RawSubscription) -> Result<Option<driveline::RawSample>, 
 
 /// # Safety
 /// As `dl_subscription_latest`.
-unsafe fn read(subscription: *const dl_subscription, sample: *mut *mut dl_sample, reading: Reading) -> dl_status {
+unsafe fn read(
+    subscription: *const dl_subscription,
+    sample: *mut *mut dl_sample,
+    reading: Reading,
+) -> dl_status {
     guard(|| {
         place("sample", sample)?;
         // SAFETY: this function's contract.
@@ -145,7 +169,9 @@ pub unsafe extern "C" fn dl_subscription_wait(
             0 => WaitMode::Block,
             1 => WaitMode::Spin,
             2 => WaitMode::SpinThenBlock(Duration::from_nanos(spin_ns)),
-            other => return Err(Failure::argument(format_args!("mode {other} is not a dl_wait_mode"))),
+            other => {
+                return Err(Failure::argument(format_args!("mode {other} is not a dl_wait_mode")));
+            }
         };
         let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
         // SAFETY: this function's contract.
@@ -162,7 +188,10 @@ pub unsafe extern "C" fn dl_subscription_wait(
 /// # Safety
 /// `subscription` is NULL or a live handle; `fd` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_subscription_fd(subscription: *const dl_subscription, fd: *mut c_int) -> dl_status {
+pub unsafe extern "C" fn dl_subscription_fd(
+    subscription: *const dl_subscription,
+    fd: *mut c_int,
+) -> dl_status {
     guard(|| {
         place("fd", fd)?;
         // SAFETY: this function's contract.
@@ -178,7 +207,10 @@ pub unsafe extern "C" fn dl_subscription_fd(subscription: *const dl_subscription
 /// # Safety
 /// `subscription` is NULL or a live handle; `count` is NULL or valid for writing.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_subscription_matched(subscription: *const dl_subscription, count: *mut usize) -> dl_status {
+pub unsafe extern "C" fn dl_subscription_matched(
+    subscription: *const dl_subscription,
+    count: *mut usize,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let matched = unsafe { borrow("subscription", subscription)? }.raw()?.matched();
@@ -235,7 +267,10 @@ unsafe impl SizedStruct for dl_subscription_stats {
 /// `subscription` is NULL or a live handle; `stats` is NULL or points to a `dl_subscription_stats` whose
 /// `size` is set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subscription, stats: *mut dl_subscription_stats) -> dl_status {
+pub unsafe extern "C" fn dl_subscription_get_stats(
+    subscription: *const dl_subscription,
+    stats: *mut dl_subscription_stats,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let s = unsafe { borrow("subscription", subscription)? }.raw()?.stats();
@@ -265,7 +300,10 @@ pub unsafe extern "C" fn dl_subscription_get_stats(subscription: *const dl_subsc
 /// `subscription` is NULL or a live handle; `event` is NULL or points to a `dl_event` whose `size`,
 /// `text` and `text_capacity` are set.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn dl_subscription_poll_event(subscription: *const dl_subscription, event: *mut dl_event) -> dl_status {
+pub unsafe extern "C" fn dl_subscription_poll_event(
+    subscription: *const dl_subscription,
+    event: *mut dl_event,
+) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
         let mut raw = unsafe { borrow("subscription", subscription)? }.raw()?;
@@ -282,7 +320,8 @@ pub unsafe extern "C" fn dl_subscription_poll_event(subscription: *const dl_subs
 pub unsafe extern "C" fn dl_topic_id(topic: *const c_char, id: *mut u64) -> dl_status {
     guard(|| {
         // SAFETY: this function's contract.
-        let name: TopicName = unsafe { text("topic", topic)? }.parse().map_err(|e| Failure::new(DL_ERROR_NAME, e))?;
+        let name: TopicName =
+            unsafe { text("topic", topic)? }.parse().map_err(|e| Failure::new(DL_ERROR_NAME, e))?;
         // SAFETY: this function's contract.
         unsafe { put("id", id, name.id().0) }
     })

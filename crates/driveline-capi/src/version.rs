@@ -3,10 +3,11 @@
 
 use std::ffi::{CStr, c_char};
 
-const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-    Ok(v) => v,
-    Err(_) => c"",
-};
+const VERSION: &CStr =
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(v) => v,
+        Err(_) => c"",
+    };
 
 /// Version of the ABI between component libraries and their host. A library built for another one is refused by name.
 pub const DL_COMPONENT_ABI: u32 = 1;

@@ -46,7 +46,8 @@ fn one_is_inside_at_a_time_and_sees_what_the_last_one_did() {
                 thread::spawn(move || use_twice(&guarded))
             })
             .collect();
-        let let_in = usize::from(use_once(&guarded)) + others.into_iter().map(|t| t.join().unwrap()).sum::<usize>();
+        let let_in = usize::from(use_once(&guarded))
+            + others.into_iter().map(|t| t.join().unwrap()).sum::<usize>();
         assert!(let_in >= 1, "nobody was let in");
         // SAFETY: the other threads have ended.
         assert_eq!(guarded.uses.with(|uses| unsafe { *uses }), let_in);

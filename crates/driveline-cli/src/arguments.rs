@@ -205,14 +205,16 @@ kills them.")]
         domain: Domain,
     },
     /// What goes to other hosts and comes from them now
-    #[command(after_help = "Exit code 1 if a gateway was killed or does not answer: standard error says which, and what to do.
+    #[command(
+        after_help = "Exit code 1 if a gateway was killed or does not answer: standard error says which, and what to do.
 
 Examples:
   driveline gateway list
   driveline gateway list --explain
       also how each topic is carried, and why another one is not
   driveline gateway list camera/image --domain comp
-  driveline gateway list --json | jq '.[].refused'")]
+  driveline gateway list --json | jq '.[].refused'"
+    )]
     Gateway {
         #[command(subcommand)]
         command: Gateway,
@@ -290,7 +292,9 @@ pub(crate) enum WaitFor {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Experiments that come with the program
-    #[command(after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml")]
+    #[command(
+        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
+    )]
     List {
         /// Print the scenario file of one, to be copied and edited
         #[arg(long, value_name = "ID", conflicts_with = "schema")]
@@ -444,14 +448,22 @@ fn with_subcommands(mut e: clap::Error, words: &[OsString]) -> clap::Error {
     }
     if e.kind() == ErrorKind::UnknownArgument {
         let option = e.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
-        let takes = |c: &&clap::Command| c.get_arguments().filter_map(clap::Arg::get_long).any(|long| option == format!("--{long}"));
+        let takes = |c: &&clap::Command| {
+            c.get_arguments()
+                .filter_map(clap::Arg::get_long)
+                .any(|long| option == format!("--{long}"))
+        };
         if let Some(of) = command.get_subcommands().find(takes) {
             let tip = format!("`{path} {}` takes `{option}`", of.get_name());
             e.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         }
         return e;
     }
-    let names: Vec<&str> = command.get_subcommands().filter(|c| !c.is_hide_set()).map(clap::Command::get_name).collect();
+    let names: Vec<&str> = command
+        .get_subcommands()
+        .filter(|c| !c.is_hide_set())
+        .map(clap::Command::get_name)
+        .collect();
     if !names.is_empty() {
         let tip = format!("`{path}` has: {}", names.join(", "));
         // In place of the tip to write `--` before it.
@@ -468,10 +480,9 @@ fn speed(text: &str) -> Result<f64, String> {
 }
 
 fn samples(text: &str) -> Result<u64, String> {
-    text.parse::<u64>()
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| "write how many samples, 1 or more; without --count it goes on until Ctrl-C".into())
+    text.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(|| {
+        "write how many samples, 1 or more; without --count it goes on until Ctrl-C".into()
+    })
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -493,7 +504,12 @@ mod tests {
     fn what_is_laid_out_in_helps_fits_a_terminal() {
         fn look(command: &clap::Command, wide: &mut Vec<String>) {
             let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            wide.extend(after.lines().filter(|l| l.starts_with("  ") && l.chars().count() > 80).map(str::to_owned));
+            wide.extend(
+                after
+                    .lines()
+                    .filter(|l| l.starts_with("  ") && l.chars().count() > 80)
+                    .map(str::to_owned),
+            );
             command.get_subcommands().for_each(|c| look(c, wide));
         }
         let mut wide = Vec::new();
@@ -504,9 +520,14 @@ mod tests {
     #[test]
     fn what_a_measurement_can_end_with_is_in_its_help() {
         let mut command = Arguments::command();
-        let run = command.find_subcommand_mut("bench").and_then(|bench| bench.find_subcommand_mut("run")).expect("bench run");
+        let run = command
+            .find_subcommand_mut("bench")
+            .and_then(|bench| bench.find_subcommand_mut("run"))
+            .expect("bench run");
         let help = run.render_help().to_string();
-        for code in ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"] {
+        for code in
+            ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"]
+        {
             assert!(help.contains(code), "{help}");
         }
     }
@@ -517,17 +538,31 @@ mod tests {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
             with_subcommands(Arguments::try_parse_from(&words).unwrap_err(), &words).to_string()
         };
-        for line in ["driveline topic hz", "driveline topic pub a", "driveline --json topic lst", "driveline topic --domain d hz"] {
-            assert!(told(line).contains("`driveline topic` has: list, info, echo"), "{}", told(line));
+        for line in [
+            "driveline topic hz",
+            "driveline topic pub a",
+            "driveline --json topic lst",
+            "driveline topic --domain d hz",
+        ] {
+            assert!(
+                told(line).contains("`driveline topic` has: list, info, echo"),
+                "{}",
+                told(line)
+            );
             assert!(!told(line).contains("--'"), "{}", told(line));
         }
         let all = told("driveline topics list");
-        assert!(all.contains("`driveline` has: run, status, stop, health, validate") && !all.contains("peer"), "{all}");
+        assert!(
+            all.contains("`driveline` has: run, status, stop, health, validate")
+                && !all.contains("peer"),
+            "{all}"
+        );
         let left_out = told("driveline gateway --explain");
         assert!(left_out.contains("`driveline gateway list` takes `--explain`"), "{left_out}");
-        for (line, says) in
-            [("driveline topic echo a --count -1", "write how many samples"), ("driveline topic echo a --timeout -1", "write seconds")]
-        {
+        for (line, says) in [
+            ("driveline topic echo a --count -1", "write how many samples"),
+            ("driveline topic echo a --timeout -1", "write seconds"),
+        ] {
             assert!(told(line).contains(says) && !told(line).contains("tip:"), "{}", told(line));
         }
     }

@@ -43,7 +43,8 @@ impl Decoder {
                 Err(e) => broken(format!("{e}; build both ends from the same release")),
             },
             PayloadKind::Bytes if schema.encoding == CDR_ENCODING => {
-                match Catalog::from_schema(schema).and_then(|(name, catalog)| catalog.layout(&name)) {
+                match Catalog::from_schema(schema).and_then(|(name, catalog)| catalog.layout(&name))
+                {
                     Ok(layout) => (Self::Cdr(layout), None),
                     Err(e) => broken(e.to_string()),
                 }
@@ -59,10 +60,19 @@ impl Decoder {
     /// Reads a sample.
     pub(crate) fn read<'a>(&'a self, payload: &'a [u8]) -> Result<Decoded<'a>, String> {
         match self {
-            Self::Cdr(layout) => cdr::read(layout, payload).map(|value| Decoded::Cdr(layout, value)).map_err(|e| e.to_string()),
-            Self::Plain(layout) => layout.check(payload).map(|()| Decoded::Plain(layout, payload)).map_err(|e| e.to_string()),
-            Self::Protobuf(d) => d.check(payload).map(|()| Decoded::Protobuf(d, payload)).map_err(|e| e.to_string()),
-            Self::Text => std::str::from_utf8(payload).map(Decoded::Text).map_err(|e| format!("no text in UTF-8: {e}")),
+            Self::Cdr(layout) => cdr::read(layout, payload)
+                .map(|value| Decoded::Cdr(layout, value))
+                .map_err(|e| e.to_string()),
+            Self::Plain(layout) => layout
+                .check(payload)
+                .map(|()| Decoded::Plain(layout, payload))
+                .map_err(|e| e.to_string()),
+            Self::Protobuf(d) => {
+                d.check(payload).map(|()| Decoded::Protobuf(d, payload)).map_err(|e| e.to_string())
+            }
+            Self::Text => std::str::from_utf8(payload)
+                .map(Decoded::Text)
+                .map_err(|e| format!("no text in UTF-8: {e}")),
             Self::Bytes => Ok(Decoded::Bytes(payload)),
         }
     }
@@ -89,7 +99,11 @@ impl Decoded<'_> {
 /// The beginning of a payload in hexadecimal digits.
 pub(crate) fn head(payload: &[u8]) -> String {
     let hex: Vec<String> = payload.iter().take(HEAD).map(|b| format!("{b:02x}")).collect();
-    let more = if payload.len() > HEAD { format!(" … ({} bytes in all)", payload.len()) } else { String::new() };
+    let more = if payload.len() > HEAD {
+        format!(" … ({} bytes in all)", payload.len())
+    } else {
+        String::new()
+    };
     hex.join(" ") + &more
 }
 
@@ -106,7 +120,9 @@ mod tests {
         let (decoder, why) = Decoder::of(schema);
         let mut out = String::new();
         match decoder.read(payload) {
-            Ok(sample) => sample.print(&mut Printer::new(&mut out, Style::Text, Limits::default())).unwrap(),
+            Ok(sample) => {
+                sample.print(&mut Printer::new(&mut out, Style::Text, Limits::default())).unwrap()
+            }
             Err(e) => out = e,
         }
         (out, why)
@@ -115,16 +131,25 @@ mod tests {
     #[test]
     fn what_cannot_be_read_says_why() {
         let (text, why) = shown(&Schema::bytes("demo/Count", "raw", ""), &[0xab; 40]);
-        assert!(text.starts_with("payload: ab ab ") && text.ends_with("ab … (40 bytes in all)\n"), "{text}");
+        assert!(
+            text.starts_with("payload: ab ab ") && text.ends_with("ab … (40 bytes in all)\n"),
+            "{text}"
+        );
         assert!(why.unwrap().contains("encoding 'raw' is not known here"));
         for (schema, says) in [
             (Schema::bytes("p/msg/M", "cdr", "Other o\n"), "p/msg/Other"),
             (Schema::bytes("p/msg/M", "cdr", "int9 o\n"), ":1: "),
-            (Schema { kind: PayloadKind::Plain, ..Schema::bytes("p", "plain", "x") }, "line 1 of a plain layout"),
+            (
+                Schema { kind: PayloadKind::Plain, ..Schema::bytes("p", "plain", "x") },
+                "line 1 of a plain layout",
+            ),
             (Schema::protobuf("p.M", "x"), "line 1 of a protobuf definition"),
         ] {
             let (text, why) = shown(&schema, b"ab");
-            assert!(text == "payload: \"61 62\"\n" && why.as_ref().unwrap().contains(says), "{why:?}");
+            assert!(
+                text == "payload: \"61 62\"\n" && why.as_ref().unwrap().contains(says),
+                "{why:?}"
+            );
         }
     }
 

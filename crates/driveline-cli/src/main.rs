@@ -41,10 +41,18 @@ fn main() -> ExitCode {
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
         Command::Describe { library } => commands::graph::describe(&library, &screen),
         Command::Schema => commands::graph::schema(&screen),
-        Command::Topic { command, domain } => commands::list::topic(&command, domain.domain.as_deref(), &screen),
-        Command::Service { command, domain } => commands::services::service(&command, domain.domain.as_deref(), &screen),
-        Command::Node { command, domain } => commands::list::node(&command, domain.domain.as_deref(), &screen),
-        Command::Gateway { command, domain } => commands::gateway::gateway(&command, domain.domain.as_deref(), &screen),
+        Command::Topic { command, domain } => {
+            commands::list::topic(&command, domain.domain.as_deref(), &screen)
+        }
+        Command::Service { command, domain } => {
+            commands::services::service(&command, domain.domain.as_deref(), &screen)
+        }
+        Command::Node { command, domain } => {
+            commands::list::node(&command, domain.domain.as_deref(), &screen)
+        }
+        Command::Gateway { command, domain } => {
+            commands::gateway::gateway(&command, domain.domain.as_deref(), &screen)
+        }
         Command::Completion { shell } => commands::completion(shell, &screen),
     };
     told(ExitCode::from(code), &screen)

@@ -26,8 +26,12 @@ fn field(pid: u32, n: usize) -> Option<String> {
 pub(crate) fn how_to_end(pid: u32) -> String {
     let launcher = parent(pid).filter(|p| name(*p).is_some_and(|n| n == "driveline"));
     match launcher {
-        Some(launcher) => format!("it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"),
-        None => format!("nobody watches over it any more: end it with `kill {pid}`, or `kill -KILL {pid}` if that does not help"),
+        Some(launcher) => format!(
+            "it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"
+        ),
+        None => format!(
+            "nobody watches over it any more: end it with `kill {pid}`, or `kill -KILL {pid}` if that does not help"
+        ),
     }
 }
 

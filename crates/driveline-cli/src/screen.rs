@@ -30,10 +30,17 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new(json: bool) -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()) && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         let colour = |terminal: bool| if terminal && wanted { Colour::Yes } else { Colour::No };
         let interactive = std::io::stdout().is_terminal() && !json;
-        Self { json, interactive, colour: colour(interactive), errors: colour(std::io::stderr().is_terminal()), lost: RefCell::new(None) }
+        Self {
+            json,
+            interactive,
+            colour: colour(interactive),
+            errors: colour(std::io::stderr().is_terminal()),
+            lost: RefCell::new(None),
+        }
     }
 
     /// Text on standard output, until that takes nothing any more. What it quotes of others cannot turn the direction of writing:
@@ -52,14 +59,19 @@ impl Screen {
     pub(crate) fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
         let mut rest = text;
         while !rest.is_empty() && self.lost.borrow().is_none() {
-            if !polled(PollFlags::OUT, LOOK).intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP) {
+            if !polled(PollFlags::OUT, LOOK)
+                .intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP)
+            {
                 if over() {
                     return;
                 }
                 continue;
             }
             // A pipe that takes anything takes as much as this at once.
-            let at = (0..=PIECE.min(rest.len())).rev().find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+            let at = (0..=PIECE.min(rest.len()))
+                .rev()
+                .find(|at| rest.is_char_boundary(*at))
+                .unwrap_or(rest.len());
             self.print(&rest[..at]);
             rest = &rest[at..];
         }
@@ -67,7 +79,9 @@ impl Screen {
 
     /// Whether nobody can read standard output any more. A pipe tells so before anything is written.
     pub(crate) fn nobody_reads(&self) -> bool {
-        self.lost.borrow().is_some() || polled(PollFlags::empty(), Duration::ZERO).intersects(PollFlags::ERR | PollFlags::HUP)
+        self.lost.borrow().is_some()
+            || polled(PollFlags::empty(), Duration::ZERO)
+                .intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
     /// Whether whoever read standard output has gone away (`| head`).
@@ -77,7 +91,11 @@ impl Screen {
 
     /// What kept text from standard output, other than a reader who had enough.
     pub(crate) fn loss(&self) -> Option<String> {
-        self.lost.borrow().as_ref().filter(|e| e.kind() != ErrorKind::BrokenPipe).map(|e| format!("cannot write to standard output: {e}"))
+        self.lost
+            .borrow()
+            .as_ref()
+            .filter(|e| e.kind() != ErrorKind::BrokenPipe)
+            .map(|e| format!("cannot write to standard output: {e}"))
     }
 
     /// Text on standard error. There is nobody to tell if that does not work.
@@ -103,7 +121,11 @@ impl Screen {
 
     /// A message on standard error. What it quotes of files and names cannot move the cursor.
     pub(crate) fn error(&self, message: impl Display) {
-        self.print_error(&format!("{} {}\n", paint(self.errors, "1;31", "error:"), plain(&message.to_string())));
+        self.print_error(&format!(
+            "{} {}\n",
+            paint(self.errors, "1;31", "error:"),
+            plain(&message.to_string())
+        ));
     }
 
     pub(crate) fn errors(&self) -> Colour {

@@ -12,7 +12,8 @@ pub(crate) fn count(n: u64, what: &str) -> String {
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     let clean = text.chars().map(|c| if misleads(c) && c != '\t' { '\u{fffd}' } else { c });
     let long = text.chars().count() > columns;
-    let mut short: String = clean.take(if long { columns.saturating_sub(1) } else { columns }).collect();
+    let mut short: String =
+        clean.take(if long { columns.saturating_sub(1) } else { columns }).collect();
     if long {
         short.push('…');
     }

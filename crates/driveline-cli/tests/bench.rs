@@ -39,9 +39,19 @@ fn ended(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
 
 /// Accounts of runs that are there.
 fn runs(archive: &Path) -> usize {
-    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().filter_map(|e| Some(e.ok()?.path())).collect::<Vec<_>>();
+    let entries = |path: &Path| {
+        std::fs::read_dir(path)
+            .into_iter()
+            .flatten()
+            .filter_map(|e| Some(e.ok()?.path()))
+            .collect::<Vec<_>>()
+    };
     let cases = entries(&archive.join("runs/mine"));
-    cases.iter().flat_map(|c| entries(c)).filter(|p| p.extension().is_some_and(|e| e == "json")).count()
+    cases
+        .iter()
+        .flat_map(|c| entries(c))
+        .filter(|p| p.extension().is_some_and(|e| e == "json"))
+        .count()
 }
 
 /// On any machine: without the gateway, and perhaps without root.
@@ -49,16 +59,30 @@ fn runs(archive: &Path) -> usize {
 fn what_cannot_be_measured_is_told_once_whether_it_is_only_planned_or_run() {
     let dir = tempfile::tempdir().unwrap();
     let of = |arguments: &[&str]| {
-        let out = driveline(dir.path(), arguments).env("DRIVELINE_GATEWAY", "/nowhere").output().unwrap();
-        (out.status.code(), String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap())
+        let out =
+            driveline(dir.path(), arguments).env("DRIVELINE_GATEWAY", "/nowhere").output().unwrap();
+        (
+            out.status.code(),
+            String::from_utf8(out.stdout).unwrap(),
+            String::from_utf8(out.stderr).unwrap(),
+        )
     };
-    let (planned, run) = (of(&["bench", "run", "W10", "--quick", "--dry-run"]), of(&["bench", "run", "W10", "--quick"]));
+    let (planned, run) = (
+        of(&["bench", "run", "W10", "--quick", "--dry-run"]),
+        of(&["bench", "run", "W10", "--quick"]),
+    );
     assert_eq!(planned, run);
     let (code, out, err) = run;
-    assert!(code == Some(1) && out.is_empty() && err.contains("there is nothing to measure; left out:"), "{code:?} {out} {err}");
+    assert!(
+        code == Some(1) && out.is_empty() && err.contains("there is nothing to measure; left out:"),
+        "{code:?} {out} {err}"
+    );
     assert!(err.matches("make gateways").count() <= 1, "{err}");
     // All peers that are missing are one line.
-    assert!(err.matches("not installed").count() == 1 && err.contains("iceoryx, iceoryx2"), "{err}");
+    assert!(
+        err.matches("not installed").count() == 1 && err.contains("iceoryx, iceoryx2"),
+        "{err}"
+    );
     assert!(err.contains("`driveline bench peers NAME`"), "{err}");
 }
 
@@ -77,12 +101,22 @@ fn a_file_of_the_environment_that_is_not_there_is_refused_before_the_first_run()
             let out = driveline(dir.path(), &arguments).env(variable, value).output().unwrap();
             let err = String::from_utf8(out.stderr).unwrap();
             assert!(out.status.code() == Some(1) && out.stdout.is_empty(), "{err}");
-            let words = [&format!("error: experiment {experiment}: case "), &format!("{variable}={value} (looked from"), remedy, "unset"];
+            let words = [
+                &format!("error: experiment {experiment}: case "),
+                &format!("{variable}={value} (looked from"),
+                remedy,
+                "unset",
+            ];
             assert!(words.iter().all(|w| err.contains(*w)), "{err}");
         }
         // Where another experiment is run, it is nobody's.
         assert!(
-            driveline(dir.path(), &["bench", "run", "W1", "--quick", "--dry-run"]).env(variable, value).output().unwrap().status.success()
+            driveline(dir.path(), &["bench", "run", "W1", "--quick", "--dry-run"])
+                .env(variable, value)
+                .output()
+                .unwrap()
+                .status
+                .success()
         );
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -102,11 +136,12 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO).unwrap();
     let archive = dir.path().join("a");
-    let child = driveline(dir.path(), &["bench", "run", "./mine.yaml", "--out", "a", "--seed", "7"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child =
+        driveline(dir.path(), &["bench", "run", "./mine.yaml", "--out", "a", "--seed", "7"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
     wait_for_a_run(&archive);
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let out = child.wait_with_output().unwrap();
@@ -127,40 +162,80 @@ fn an_interrupted_measurement_has_a_report_and_goes_on_where_it_was() {
     assert!(!report.contains("PARTIAL") && report.contains("Does it arrive?"));
 
     let (code, _, err) = ended(dir.path(), &["bench", "run", "--resume", "a"]);
-    assert!(code == 1 && err.contains("the measurement in a is complete") && err.contains("bench report"), "{code} {err}");
+    assert!(
+        code == 1
+            && err.contains("the measurement in a is complete")
+            && err.contains("bench report"),
+        "{code} {err}"
+    );
 
-    let (code, text, err) = ended(dir.path(), &["bench", "report", "a", "--out", "elsewhere.html", "--json"]);
+    let (code, text, err) =
+        ended(dir.path(), &["bench", "report", "a", "--out", "elsewhere.html", "--json"]);
     let summary: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}{err}"));
     assert_eq!((code, &summary["complete"], &summary["made"]), (0, &true.into(), &20.into()));
     assert!(dir.path().join("elsewhere.html").is_file());
-    let copy = summary["experiments"][0]["cases"].as_array().unwrap().iter().find(|c| c["system"] == "memcpy").unwrap();
-    assert!(copy["figures"]["copy"]["n"].as_u64() > Some(0) || report.contains("% of the processor time"), "{copy}");
+    let copy = summary["experiments"][0]["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|c| c["system"] == "memcpy")
+        .unwrap();
+    assert!(
+        copy["figures"]["copy"]["n"].as_u64() > Some(0)
+            || report.contains("% of the processor time"),
+        "{copy}"
+    );
 
     let (code, _, err) = ended(dir.path(), &["bench", "compare", "a", "a"]);
     assert!(code == 2 && err.contains("the same measurement"), "{code} {err}");
     // With the same figures.
-    assert!(Command::new("cp").args(["-r", "a", "b"]).current_dir(dir.path()).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .args(["-r", "a", "b"])
+            .current_dir(dir.path())
+            .status()
+            .unwrap()
+            .success()
+    );
     let (code, text, err) = ended(dir.path(), &["bench", "compare", "a", "b"]);
     if err.contains("no case in common") && report.contains("% of the processor time") {
-        return skipped("bench compare", "the hypervisor took processor time during every run", "run it once more");
+        return skipped(
+            "bench compare",
+            "the hypervisor took processor time during every run",
+            "run it once more",
+        );
     }
     assert!(code == 0 && text.contains("0 faster, 0 slower"), "{text}{err}");
     let (code, text, _) = ended(dir.path(), &["--json", "bench", "compare", "a", "b"]);
     let comparison: Value = serde_json::from_str(&text).unwrap();
     let of_debug_builds = if cfg!(debug_assertions) { 2 } else { 0 };
     // What disturbed them is told, too.
-    let told = comparison["warnings"].as_array().unwrap().iter().filter(|w| w.to_string().contains("debug build")).count();
+    let told = comparison["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|w| w.to_string().contains("debug build"))
+        .count();
     assert_eq!((code, told), (0, of_debug_builds), "{text}");
 }
 
 #[test]
 fn a_measurement_whose_terminal_goes_is_reported_and_nobody_else_measures_into_it() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("messages: 20", "messages: 200")).unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("messages: 20", "messages: 200"))
+        .unwrap();
     let archive = dir.path().join("a");
     // Where this runs without a terminal, the signal may be ignored, and stays so.
     let child = Command::new("env")
-        .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_driveline"), "bench", "run", "./mine.yaml", "--out", "a"])
+        .args([
+            "--default-signal=HUP",
+            env!("CARGO_BIN_EXE_driveline"),
+            "bench",
+            "run",
+            "./mine.yaml",
+            "--out",
+            "a",
+        ])
         .current_dir(dir.path())
         .env("DRIVELINE_PEERS", dir.path())
         .stdin(Stdio::null())
@@ -188,7 +263,15 @@ fn add_peer(dir: &Path, name: &str) {
     // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for writing
     // cannot be started.
     let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
-    assert!(Command::new("sh").args(write).arg(&path).arg(format!("cat <<'END'\n{says}\nEND")).status().unwrap().success());
+    assert!(
+        Command::new("sh")
+            .args(write)
+            .arg(&path)
+            .arg(format!("cat <<'END'\n{says}\nEND"))
+            .status()
+            .unwrap()
+            .success()
+    );
 }
 
 #[test]
@@ -204,17 +287,39 @@ fn each_peer_has_one_line_and_more_where_it_is_named() {
     let known: Vec<Value> = serde_json::from_str(&of(&["--json"])).unwrap();
     for peer in &known {
         let name = peer["name"].as_str().unwrap();
-        assert_eq!(list.lines().filter(|l| l.split(' ').next() == Some(name)).count(), 1, "{name}: {list}");
+        assert_eq!(
+            list.lines().filter(|l| l.split(' ').next() == Some(name)).count(),
+            1,
+            "{name}: {list}"
+        );
     }
     assert!(list.lines().count() <= known.len() + 5, "{list}");
-    let line = |name: &str| list.lines().find(|l| l.starts_with(name)).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = |name: &str| {
+        list.lines()
+            .find(|l| l.starts_with(name))
+            .unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     assert_eq!(line("mine "), "mine installed My own · 2.5 · tcp, udp");
     assert_eq!(line("zenoh "), "zenoh not installed Eclipse Zenoh · make peers");
-    assert!(list.contains("driveline bench peers NAME") && !list.contains("small messages"), "{list}");
+    assert!(
+        list.contains("driveline bench peers NAME") && !list.contains("small messages"),
+        "{list}"
+    );
     // One with all that it says, or how to add it; of all of them likewise.
     let mine = of(&["mine"]);
-    assert!(mine.contains("mine/udp: over udp") && mine.contains("depth = 1: small messages") && !mine.contains("zenoh"), "{mine}");
-    assert!(of(&["zenoh", "ros2_inter"]).contains("install ROS 2") && of(&["mine/udp"]).contains("mine/udp"));
+    assert!(
+        mine.contains("mine/udp: over udp")
+            && mine.contains("depth = 1: small messages")
+            && !mine.contains("zenoh"),
+        "{mine}"
+    );
+    assert!(
+        of(&["zenoh", "ros2_inter"]).contains("install ROS 2")
+            && of(&["mine/udp"]).contains("mine/udp")
+    );
     let all = of(&["--settings"]);
     assert!(all.contains("depth = 1: small messages") && all.contains("install ROS 2"), "{all}");
     let one: Vec<Value> = serde_json::from_str(&of(&["mine", "--json"])).unwrap();
@@ -228,10 +333,15 @@ fn what_takes_weeks_is_not_begun_unasked() {
     let dir = tempfile::tempdir().unwrap();
     let long = format!("{SCENARIO}paper: {{rounds: 100, seconds: 3600}}\n");
     std::fs::write(dir.path().join("mine.yaml"), long).unwrap();
-    let (code, text, err) = ended(dir.path(), &["bench", "run", "./mine.yaml", "--paper", "--dry-run"]);
+    let (code, text, err) =
+        ended(dir.path(), &["bench", "run", "./mine.yaml", "--paper", "--dry-run"]);
     assert!(code == 0 && text.contains("about 13 days in all"), "{text}{err}");
-    let (code, text, err) = ended(dir.path(), &["bench", "run", "./mine.yaml", "--paper", "--out", "a"]);
-    assert!(code == 1 && err.contains("about 13 days") && err.contains("--yes"), "{code} {text}{err}");
+    let (code, text, err) =
+        ended(dir.path(), &["bench", "run", "./mine.yaml", "--paper", "--out", "a"]);
+    assert!(
+        code == 1 && err.contains("about 13 days") && err.contains("--yes"),
+        "{code} {text}{err}"
+    );
     assert!(!dir.path().join("a").exists());
 }
 
@@ -240,7 +350,11 @@ fn completion_knows_experiments_and_peers() {
     let dir = tempfile::tempdir().unwrap();
     for shell in ["bash", "zsh", "fish"] {
         let (code, script, err) = ended(dir.path(), &["completion", shell]);
-        assert!(code == 0 && ["refsys", "headline", "cyclonedds"].iter().all(|word| script.contains(word)), "{shell}: {err}");
+        assert!(
+            code == 0
+                && ["refsys", "headline", "cyclonedds"].iter().all(|word| script.contains(word)),
+            "{shell}: {err}"
+        );
     }
 }
 
@@ -249,9 +363,16 @@ fn output_that_cannot_be_written_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO).unwrap();
     let full = std::fs::File::create("/dev/full").unwrap();
-    let out = driveline(dir.path(), &["bench", "run", "./mine.yaml", "--dry-run"]).stdout(full).output().unwrap();
+    let out = driveline(dir.path(), &["bench", "run", "./mine.yaml", "--dry-run"])
+        .stdout(full)
+        .output()
+        .unwrap();
     let err = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.code() == Some(1) && err.contains("No space left") && !err.contains("panicked"), "{} {err}", out.status);
+    assert!(
+        out.status.code() == Some(1) && err.contains("No space left") && !err.contains("panicked"),
+        "{} {err}",
+        out.status
+    );
 }
 
 #[test]
@@ -272,34 +393,79 @@ fn a_mistake_in_a_scenario_is_told_once_and_cannot_write_over_the_screen() {
 #[test]
 fn a_plan_and_the_mistakes_of_a_scenario_are_json_where_that_is_asked_for() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("systems: [driveline]", "systems: [driveline, fastdds]")).unwrap();
+    std::fs::write(
+        dir.path().join("mine.yaml"),
+        SCENARIO.replace("systems: [driveline]", "systems: [driveline, fastdds]"),
+    )
+    .unwrap();
     let json = |arguments: &[&str]| {
         let (code, text, err) = ended(dir.path(), arguments);
-        (code, serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{e}: {text}{err}")), err)
+        (
+            code,
+            serde_json::from_str::<Value>(&text).unwrap_or_else(|e| panic!("{e}: {text}{err}")),
+            err,
+        )
     };
     let (code, plan, err) = json(&["bench", "run", "./mine.yaml", "--dry-run", "--json"]);
     assert!(code == 0 && err.is_empty(), "{err}");
     let e = &plan["experiments"][0];
-    assert_eq!((&e["id"], &e["title"], &e["rounds"]), (&"mine".into(), &"A small link".into(), &5.into()), "{plan}");
+    assert_eq!(
+        (&e["id"], &e["title"], &e["rounds"]),
+        (&"mine".into(), &"A small link".into(), &5.into()),
+        "{plan}"
+    );
     let cases = e["cases"].as_array().unwrap();
     let own = cases.iter().find(|c| c["system"] == "driveline").unwrap();
-    assert_eq!((cases.len(), &own["id"], &own["role"]), (4, &"small · driveline".into(), &"measured".into()), "{plan}");
+    assert_eq!(
+        (cases.len(), &own["id"], &own["role"]),
+        (4, &"small · driveline".into(), &"measured".into()),
+        "{plan}"
+    );
     // 22 samples at 100 Hz, in each of 5 rounds.
-    assert!(own["expected_s"].as_f64().is_some_and(|s| s > 0.2) && e["expected_s"].as_f64() > Some(1.0), "{plan}");
+    assert!(
+        own["expected_s"].as_f64().is_some_and(|s| s > 0.2) && e["expected_s"].as_f64() > Some(1.0),
+        "{plan}"
+    );
     assert_eq!(plan["expected_s"], e["expected_s"]);
     let left_out = e["left_out"].as_array().unwrap();
-    assert!(left_out.iter().any(|l| l["what"] == "fastdds" && l["reason"].as_str().unwrap().contains("not installed")), "{plan}");
+    assert!(
+        left_out
+            .iter()
+            .any(|l| l["what"] == "fastdds"
+                && l["reason"].as_str().unwrap().contains("not installed")),
+        "{plan}"
+    );
 
     for (change, line, help) in [("fastdds", 6, "did you mean"), ("rounds: 5", 10, "")] {
-        let wrong = SCENARIO.replace("[driveline]", "[driveline, fastds]").replace("rounds: 5", "rounds: 0");
-        let wrong = if change == "fastdds" { wrong.replace("rounds: 0", "rounds: 5") } else { wrong.replace(", fastds", "") };
+        let wrong = SCENARIO
+            .replace("[driveline]", "[driveline, fastds]")
+            .replace("rounds: 5", "rounds: 0");
+        let wrong = if change == "fastdds" {
+            wrong.replace("rounds: 0", "rounds: 5")
+        } else {
+            wrong.replace(", fastds", "")
+        };
         std::fs::write(dir.path().join("mine.yaml"), wrong).unwrap();
-        for arguments in [&["--json", "bench", "run", "./mine.yaml", "--dry-run"][..], &["bench", "run", "./mine.yaml", "--json"]] {
+        for arguments in [
+            &["--json", "bench", "run", "./mine.yaml", "--dry-run"][..],
+            &["bench", "run", "./mine.yaml", "--json"],
+        ] {
             let (code, found, err) = json(arguments);
-            assert_eq!((code, &found["kind"], err.as_str()), (1, &"diagnostics".into(), ""), "{found}");
+            assert_eq!(
+                (code, &found["kind"], err.as_str()),
+                (1, &"diagnostics".into(), ""),
+                "{found}"
+            );
             let first = &found["diagnostics"][0];
-            assert_eq!((&first["severity"], &first["place"]["line"]), (&"error".into(), &line.into()), "{found}");
-            assert!(help.is_empty() || first["help"].as_str().is_some_and(|h| h.contains(help)), "{found}");
+            assert_eq!(
+                (&first["severity"], &first["place"]["line"]),
+                (&"error".into(), &line.into()),
+                "{found}"
+            );
+            assert!(
+                help.is_empty() || first["help"].as_str().is_some_and(|h| h.contains(help)),
+                "{found}"
+            );
         }
     }
 }
@@ -311,21 +477,32 @@ fn a_graph_is_no_scenario_and_a_scenario_is_no_graph_and_one_line_says_so() {
     std::fs::write(dir.path().join("g.yaml"), graph).unwrap();
     std::fs::write(dir.path().join("mine.yaml"), SCENARIO).unwrap();
     let (code, out, err) = ended(dir.path(), &["bench", "run", "./g.yaml", "--dry-run"]);
-    assert!(code == 1 && out.is_empty() && err.matches("error: ").count() == 1, "{code} {out}{err}");
     assert!(
-        err.starts_with("error: this is a graph, not a scenario\n") && err.contains("`driveline validate ./g.yaml` checks it"),
+        code == 1 && out.is_empty() && err.matches("error: ").count() == 1,
+        "{code} {out}{err}"
+    );
+    assert!(
+        err.starts_with("error: this is a graph, not a scenario\n")
+            && err.contains("`driveline validate ./g.yaml` checks it"),
         "{err}"
     );
     let (code, out, err) = ended(dir.path(), &["validate", "mine.yaml"]);
-    assert!(code == 3 && err.is_empty() && out.ends_with("mine.yaml: 1 error, 0 warnings\n"), "{code} {out}{err}");
+    assert!(
+        code == 3 && err.is_empty() && out.ends_with("mine.yaml: 1 error, 0 warnings\n"),
+        "{code} {out}{err}"
+    );
     let help = "`driveline bench run ./mine.yaml --dry-run` checks it";
-    assert!(out.starts_with("error: this is a scenario, not a graph\n") && out.contains(help), "{out}");
+    assert!(
+        out.starts_with("error: this is a scenario, not a graph\n") && out.contains(help),
+        "{out}"
+    );
 }
 
 #[test]
 fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("[driveline]", "[fastds]")).unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("[driveline]", "[fastds]"))
+        .unwrap();
     std::fs::write(dir.path().join("own.yaml"), SCENARIO.replace("id: mine", "id: S1")).unwrap();
     for (line, ends_with, says) in [
         ("bench run S1 --dry-run --systems fastds", 2, "did you mean `fastdds`?"),
@@ -333,8 +510,16 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("bench run S1 s1 --dry-run", 2, "S1 is named twice: name it once"),
         ("bench run all S2 --dry-run", 2, "S2 is named twice: name it once"),
         ("bench run ./own.yaml own.yaml --dry-run", 2, "S1 is named twice: name it once"),
-        ("bench run S1 ./own.yaml --dry-run", 2, "two of the experiments are called S1: give one of them another id"),
-        ("bench list --show S99", 2, "there is no experiment 'S99'. `driveline bench list` shows them\n"),
+        (
+            "bench run S1 ./own.yaml --dry-run",
+            2,
+            "two of the experiments are called S1: give one of them another id",
+        ),
+        (
+            "bench list --show S99",
+            2,
+            "there is no experiment 'S99'. `driveline bench list` shows them\n",
+        ),
         ("bench report . --markdown --json", 2, "choose one"),
         ("bench link --peers fastds", 2, "did you mean `fastdds`?"),
         ("bench link --subscribers 3", 2, "add --rate"),
@@ -344,7 +529,11 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         // A file may be wrong, or a machine too small; then the command line is not.
         ("bench run ./mine.yaml --dry-run", 1, "did you mean `fastdds`?"),
         ("bench run ./none.yaml --dry-run", 1, "none.yaml"),
-        ("bench run refsys --systems fastdds --dry-run", 1, "the workload refsys: is measured with Driveline only: name driveline as well"),
+        (
+            "bench run refsys --systems fastdds --dry-run",
+            1,
+            "the workload refsys: is measured with Driveline only: name driveline as well",
+        ),
         (
             "bench run ./own.yaml --out mine.yaml/a",
             1,
@@ -353,7 +542,10 @@ fn a_wrong_command_line_ends_with_2_and_what_cannot_be_done_with_1() {
         ("bench link --size 64G --wait block", 1, "MiB are available"),
     ] {
         let (code, out, err) = ended(dir.path(), &line.split(' ').collect::<Vec<_>>());
-        assert!(code == ends_with && out.is_empty() && err.starts_with("error: ") && err.contains(says), "{line}: {code} {out}{err}");
+        assert!(
+            code == ends_with && out.is_empty() && err.starts_with("error: ") && err.contains(says),
+            "{line}: {code} {out}{err}"
+        );
     }
 }
 
@@ -370,7 +562,8 @@ fn what_is_no_measurement_is_explained() {
 #[test]
 fn what_a_damaged_measurement_says_cannot_write_over_the_screen() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("rounds: 5", "rounds: 1")).unwrap();
+    std::fs::write(dir.path().join("mine.yaml"), SCENARIO.replace("rounds: 5", "rounds: 1"))
+        .unwrap();
     let (code, _, err) = ended(dir.path(), &["bench", "run", "./mine.yaml", "--out", "a"]);
     assert!(code == 0 || code == 1, "{err}");
     let manifest = dir.path().join("a/manifest.json");
@@ -384,23 +577,40 @@ fn what_a_damaged_measurement_says_cannot_write_over_the_screen() {
         std::fs::write(&manifest, text.replace(from, to)).unwrap();
         let (code, out, err) = ended(dir.path(), &["bench", "report", "a"]);
         let moves = err.chars().find(|c| c.is_control() && *c != '\n');
-        assert!(code == 1 && out.is_empty() && moves.is_none() && err.contains("a/manifest.json is damaged"), "{code} {moves:?} {err}");
+        assert!(
+            code == 1
+                && out.is_empty()
+                && moves.is_none()
+                && err.contains("a/manifest.json is damaged"),
+            "{code} {moves:?} {err}"
+        );
     }
     // Whoever unpacks it has not called it so.
     std::fs::write(&manifest, text).unwrap();
     let wild = "\u{1b}[2Jgone";
     std::fs::rename(dir.path().join("a"), dir.path().join(wild)).unwrap();
     let (code, out, err) = ended(dir.path(), &["bench", "report", wild]);
-    assert!(code == 0 && out.contains("[2Jgone/report.html") && !out.contains('\x1b') && err.is_empty(), "{code} {out}{err}");
+    assert!(
+        code == 0 && out.contains("[2Jgone/report.html") && !out.contains('\x1b') && err.is_empty(),
+        "{code} {out}{err}"
+    );
 }
 
 #[test]
 fn what_standard_output_does_not_take_is_a_failure() {
     let dir = tempfile::tempdir().unwrap();
-    for arguments in [["bench", "list"].as_slice(), &["bench", "peers"], &["bench", "list", "--schema"], &["--json", "bench", "list"]] {
+    for arguments in [
+        ["bench", "list"].as_slice(),
+        &["bench", "peers"],
+        &["bench", "list", "--schema"],
+        &["--json", "bench", "list"],
+    ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let out = driveline(dir.path(), arguments).stdout(full).output().unwrap();
         let err = String::from_utf8_lossy(&out.stderr);
-        assert!(out.status.code() == Some(1) && err.contains("cannot write to standard output"), "{arguments:?}: {err}");
+        assert!(
+            out.status.code() == Some(1) && err.contains("cannot write to standard output"),
+            "{arguments:?}: {err}"
+        );
     }
 }

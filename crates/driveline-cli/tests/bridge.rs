@@ -7,9 +7,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-const BRIDGE: &str = "driveline: 1\nname: bridge\nros2: {topics: [{topic: /camera/image, direction: to_ros}]}\n";
+const BRIDGE: &str =
+    "driveline: 1\nname: bridge\nros2: {topics: [{topic: /camera/image, direction: to_ros}]}\n";
 /// Says that it is there, and ends with its launcher.
-const GATEWAY: &str = "#!/bin/sh\nread -r config\necho '{\"record\":\"ready\"}' >&0\ncat > /dev/null\n";
+const GATEWAY: &str =
+    "#!/bin/sh\nread -r config\necho '{\"record\":\"ready\"}' >&0\ncat > /dev/null\n";
 
 struct Background(Child);
 
@@ -22,7 +24,10 @@ impl Drop for Background {
 
 fn command(dir: &Path, arguments: &[&str]) -> Command {
     let mut c = Command::new(env!("CARGO_BIN_EXE_driveline"));
-    c.args(arguments).current_dir(dir).env("DRIVELINE_HOST", "/nowhere/host").env("DRIVELINE_ROS2_GATEWAY", dir.join("gateway"));
+    c.args(arguments)
+        .current_dir(dir)
+        .env("DRIVELINE_HOST", "/nowhere/host")
+        .env("DRIVELINE_ROS2_GATEWAY", dir.join("gateway"));
     c.env("DRIVELINE_DOMAIN_DIR", dir.join("domain")).stdin(Stdio::null());
     c
 }
@@ -33,19 +38,29 @@ fn it_is_valid_runs_until_it_is_interrupted_and_needs_no_host() {
     std::fs::write(dir.path().join("g.yaml"), BRIDGE).unwrap();
     // Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
     let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
-    let mut write = Command::new("sh").args(write).arg(dir.path().join("gateway")).stdin(Stdio::piped()).spawn().unwrap();
+    let mut write = Command::new("sh")
+        .args(write)
+        .arg(dir.path().join("gateway"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     write.stdin.take().unwrap().write_all(GATEWAY.as_bytes()).unwrap();
     assert!(write.wait().unwrap().success());
-    let Output { stdout, stderr, .. } = command(dir.path(), &["validate", "g.yaml"]).output().unwrap();
+    let Output { stdout, stderr, .. } =
+        command(dir.path(), &["validate", "g.yaml"]).output().unwrap();
     let said = [stdout, stderr].map(|text| String::from_utf8(text).unwrap());
     assert_eq!(said, ["g.yaml: valid (0 modules, 0 components, 0 topics, 1 rule for ROS 2)\n", ""]);
 
-    let mut run = Background(command(dir.path(), &["run", "g.yaml"]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut run =
+        Background(command(dir.path(), &["run", "g.yaml"]).stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(run.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.by_ref().any(|l| l.contains("running")));
     kill_process(Pid::from_raw(run.0.id().cast_signed()).unwrap(), Signal::INT).unwrap();
     let rest: Vec<String> = lines.collect();
     assert_eq!(run.0.wait().unwrap().code(), Some(0), "{rest:?}");
     assert!(rest.last().is_some_and(|l| l.starts_with("ended as asked")), "{rest:?}");
-    assert!(!rest.iter().any(|l| l.contains("published")), "there are no figures of modules: {rest:?}");
+    assert!(
+        !rest.iter().any(|l| l.contains("published")),
+        "there are no figures of modules: {rest:?}"
+    );
 }

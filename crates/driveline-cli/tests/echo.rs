@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `topic echo` and the definitions of `topic info`, as people and scripts use them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at the first surprise"
+)]
 
 use driveline_rosidl::cdr::{self, ByteOrder};
 use driveline_rosidl::{Catalog, Text, Value, parse_msg};
@@ -27,12 +32,18 @@ impl Domain {
     }
 
     fn join(&self) -> Participant {
-        Participant::open(ParticipantConfig { domain_dir: Some(self.path()), name: "test".into() }).unwrap()
+        Participant::open(ParticipantConfig { domain_dir: Some(self.path()), name: "test".into() })
+            .unwrap()
     }
 
     /// A publisher that keeps what it has published for those who come late.
     fn keeping(&self, topic: &str, schema: Schema) -> Publisher {
-        let mut config = PublisherConfig::new(topic.parse().unwrap(), "talker".parse().unwrap(), schema, 1 << 20);
+        let mut config = PublisherConfig::new(
+            topic.parse().unwrap(),
+            "talker".parse().unwrap(),
+            schema,
+            1 << 20,
+        );
         config.qos = Qos { depth: 8, durability: Durability::TransientLocal, ..Qos::default() };
         self.join().create_publisher(config).unwrap()
     }
@@ -45,12 +56,17 @@ impl Domain {
 
     fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
-        (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+        (
+            status.code().unwrap(),
+            String::from_utf8(stdout).unwrap(),
+            String::from_utf8(stderr).unwrap(),
+        )
     }
 
     /// What an echo prints that ends by itself without a word of trouble.
     fn echo(&self, arguments: &[&str]) -> String {
-        let (code, out, err) = self.run(&[&["topic", "echo", "--timeout", "60"], arguments].concat());
+        let (code, out, err) =
+            self.run(&[&["topic", "echo", "--timeout", "60"], arguments].concat());
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
         out
     }
@@ -84,8 +100,16 @@ struct Running {
 
 impl Running {
     fn start(domain: &Domain, arguments: &[&str]) -> Self {
-        let mut child = domain.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (out, err) = (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()));
+        let mut child = domain
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (out, err) = (
+            BufReader::new(child.stdout.take().unwrap()),
+            BufReader::new(child.stderr.take().unwrap()),
+        );
         Self { child, out, err }
     }
 
@@ -124,9 +148,12 @@ fn invented() -> (Schema, Vec<u8>, String) {
     };
     let mut catalog = Catalog::new();
     let package = format!("p{}", next() % 1000);
-    let (inner, name) = (format!("{package}/msg/Inner"), format!("{package}/msg/M{}", next() % 1000));
+    let (inner, name) =
+        (format!("{package}/msg/Inner"), format!("{package}/msg/M{}", next() % 1000));
     let mut text = format!("{package}/Inner[] list\n{package}/Inner single\n");
-    let part = |v: u64| Value::Struct(vec![Value::I16(v as i16), Value::String(format!("t{v}").into_bytes())]);
+    let part = |v: u64| {
+        Value::Struct(vec![Value::I16(v as i16), Value::String(format!("t{v}").into_bytes())])
+    };
     let mut values = vec![Value::List((0..next() % 4).map(part).collect()), part(next())];
     for i in 0..4 + next() % 8 {
         let (ty, value) = match next() % 6 {
@@ -160,16 +187,32 @@ fn samples_of_a_type_that_nobody_has_seen_before_are_printed() {
     assert_eq!(fields(&out), format!("{text}---\n{text}---\n"), "{schema:?}");
     let first = out.lines().next().unwrap();
     let (pid, age) = (std::process::id(), first.split_once(", ").unwrap().1);
-    assert!(first.starts_with(&format!("# sequence 1 from 'talker' (process {pid}), ")) && age.ends_with("s old"), "{first}");
+    assert!(
+        first.starts_with(&format!("# sequence 1 from 'talker' (process {pid}), "))
+            && age.ends_with("s old"),
+        "{first}"
+    );
 
     let out = domain.echo(&["detector/status", "--count", "2", "--json"]);
-    let lines: Vec<serde_json::Value> = out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    let lines: Vec<serde_json::Value> =
+        out.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!(lines.len(), 2);
     for (line, sequence) in lines.iter().zip(1..) {
         let header = &line["header"];
-        assert_eq!((&header["sequence"], &header["type"], &header["missed"]), (&json!(sequence), &json!(schema.name), &json!(0)));
-        assert_eq!((&header["publisher"]["node"], &header["publisher"]["pid"]), (&json!("talker"), &json!(pid)));
-        assert!(header["source_time_ns"].is_u64() && header["publish_time_ns"].is_u64() && line["fields"]["single"].is_object(), "{line}");
+        assert_eq!(
+            (&header["sequence"], &header["type"], &header["missed"]),
+            (&json!(sequence), &json!(schema.name), &json!(0))
+        );
+        assert_eq!(
+            (&header["publisher"]["node"], &header["publisher"]["pid"]),
+            (&json!("talker"), &json!(pid))
+        );
+        assert!(
+            header["source_time_ns"].is_u64()
+                && header["publish_time_ns"].is_u64()
+                && line["fields"]["single"].is_object(),
+            "{line}"
+        );
     }
     // Whoever only looks is gone without a trace.
     eventually(|| publisher.matched() == 0);
@@ -216,30 +259,44 @@ fn plain_types_and_protobuf_messages_are_read_by_their_schema() {
 #[test]
 fn what_cannot_be_read_is_told_and_the_next_sample_follows() {
     let domain = Domain::new();
-    let mut publisher = domain.keeping("status", Schema::bytes("p/msg/M", "cdr", "string text\nint32 x\n"));
+    let mut publisher =
+        domain.keeping("status", Schema::bytes("p/msg/M", "cdr", "string text\nint32 x\n"));
     let good = [0, 1, 0, 0, 3, 0, 0, 0, b'h', b'i', 0, 0, 7, 0, 0, 0];
     publish(&mut publisher, &good);
     publish(&mut publisher, &[0, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1b]);
     publish(&mut publisher, &good);
     let out = fields(&domain.echo(&["status", "--count", "3"]));
-    let error = "# error: p/msg/M: text at byte 4: length 4294967295, for which 1 bytes cannot be enough; ";
+    let error =
+        "# error: p/msg/M: text at byte 4: length 4294967295, for which 1 bytes cannot be enough; ";
     assert!(out.starts_with(&format!("text: hi\nx: 7\n---\n{error}")), "{out}");
-    assert!(out.ends_with("# payload: 00 01 00 00 ff ff ff ff 1b\n---\ntext: hi\nx: 7\n---\n"), "{out}");
+    assert!(
+        out.ends_with("# payload: 00 01 00 00 ff ff ff ff 1b\n---\ntext: hi\nx: 7\n---\n"),
+        "{out}"
+    );
     let out = domain.echo(&["status", "--count", "3", "--json"]);
     let second: serde_json::Value = serde_json::from_str(out.lines().nth(1).unwrap()).unwrap();
-    assert!(second["error"].as_str().unwrap().starts_with("text at byte 4: ") && second["header"]["sequence"] == 2, "{second}");
+    assert!(
+        second["error"].as_str().unwrap().starts_with("text at byte 4: ")
+            && second["header"]["sequence"] == 2,
+        "{second}"
+    );
 
     let mut publisher = domain.keeping("count", Schema::bytes("demo/Count", "raw", ""));
     publish(&mut publisher, &[0x1b, 0xff]);
     let (code, out, err) = domain.run(&["topic", "echo", "count", "--count", "1"]);
     assert_eq!((code, fields(&out).as_str()), (0, "payload: \"1b ff\"\n---\n"));
-    assert!(err.starts_with("warning: samples of 'talker' (process ") && err.contains("encoding 'raw' is not known here; "), "{err}");
+    assert!(
+        err.starts_with("warning: samples of 'talker' (process ")
+            && err.contains("encoding 'raw' is not known here; "),
+        "{err}"
+    );
 }
 
 #[test]
 fn long_lists_are_shortened_unless_all_is_asked_for() {
     let domain = Domain::new();
-    let mut publisher = domain.keeping("image", Schema::bytes("p/msg/Image", "cdr", "uint32 width\nuint8[] data\n"));
+    let mut publisher = domain
+        .keeping("image", Schema::bytes("p/msg/Image", "cdr", "uint32 width\nuint8[] data\n"));
     let mut sample = vec![0, 1, 0, 0, 5, 0, 0, 0];
     sample.extend(1_000_000_u32.to_le_bytes());
     sample.extend(vec![7; 1_000_000]);
@@ -249,7 +306,10 @@ fn long_lists_are_shortened_unless_all_is_asked_for() {
     let out = domain.echo(&["image", "--count", "1", "--full"]);
     assert!(out.len() > 3_000_000 && !out.contains('…'));
     let line = |arguments: &[&str]| {
-        serde_json::from_str::<serde_json::Value>(&domain.echo(&[&["image", "--json", "--count", "1"], arguments].concat())).unwrap()
+        serde_json::from_str::<serde_json::Value>(
+            &domain.echo(&[&["image", "--json", "--count", "1"], arguments].concat()),
+        )
+        .unwrap()
     };
     let data = &line(&[])["fields"]["data"];
     assert_eq!((&data["length"], data["head"].as_array().unwrap().len()), (&json!(1_000_000), 128));
@@ -262,8 +322,14 @@ fn nothing_to_hear_is_explained() {
     let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "0.1"]);
     assert_eq!((code, out.as_str()), (1, ""));
     let nobody = "nobody publishes it in the domain in ";
-    assert!(err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {nobody}")), "{err}");
-    assert!(err.contains("a publisher with process reach would be seen in its own process only"), "{err}");
+    assert!(
+        err.starts_with(&format!("error: no sample of 'status' came within 0.1 s: {nobody}")),
+        "{err}"
+    );
+    assert!(
+        err.contains("a publisher with process reach would be seen in its own process only"),
+        "{err}"
+    );
     assert!(!domain.path().exists(), "who looks makes no directory");
 
     let mut waiting = Running::start(&domain, &["topic", "echo", "status"]);
@@ -274,14 +340,20 @@ fn nothing_to_hear_is_explained() {
     assert!(now.starts_with("'status' is published by 'talker' (process "), "{now}");
     publish(&mut publisher, b"hello");
     assert!(line(&mut waiting.out).starts_with("# sequence 1 from 'talker'"));
-    assert_eq!((line(&mut waiting.out), line(&mut waiting.out)), ("text: hello\n".into(), "---\n".into()));
+    assert_eq!(
+        (line(&mut waiting.out), line(&mut waiting.out)),
+        ("text: hello\n".into(), "---\n".into())
+    );
     waiting.signal(Signal::INT);
     assert_eq!(waiting.end(), (Some(0), String::new()));
 
     let _silent = domain.keeping("silent", Schema::bytes("greeting", "utf-8", ""));
     let (code, _, err) = domain.run(&["topic", "echo", "silent", "--timeout", "1"]);
     assert_eq!(code, 1);
-    assert!(err.contains("'talker' (process ") && err.contains("is there, with 0 samples so far"), "{err}");
+    assert!(
+        err.contains("'talker' (process ") && err.contains("is there, with 0 samples so far"),
+        "{err}"
+    );
     let (code, _, err) = domain.run(&["topic", "echo", "other", "--timeout", "0.1"]);
     assert!(code == 1 && err.contains("topics there: silent, status\n"), "{err}");
     let (code, _, err) = domain.run(&["topic", "echo", "a b"]);
@@ -298,13 +370,21 @@ fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
     publish(&mut first, b"hello");
     let mut echo = Running::start(&domain, &["topic", "echo", "status", "--count", "2"]);
     assert!(line(&mut echo.out).starts_with("# sequence 1 from 'talker'"));
-    assert_eq!((line(&mut echo.out), line(&mut echo.out)), ("text: hello\n".into(), "---\n".into()));
+    assert_eq!(
+        (line(&mut echo.out), line(&mut echo.out)),
+        ("text: hello\n".into(), "---\n".into())
+    );
     drop(first);
     let pid = std::process::id();
-    let gone = format!("'status' is published by nobody any more: 'talker' (process {pid}) is gone; waiting for the next\n");
+    let gone = format!(
+        "'status' is published by nobody any more: 'talker' (process {pid}) is gone; waiting for the next\n"
+    );
     assert_eq!(line(&mut echo.err), gone);
     let mut second = domain.keeping("status", greeting());
-    assert_eq!(line(&mut echo.err), format!("'status' is published by 'talker' (process {pid}) now\n"));
+    assert_eq!(
+        line(&mut echo.err),
+        format!("'status' is published by 'talker' (process {pid}) now\n")
+    );
     publish(&mut second, b"again");
     assert!(line(&mut echo.out).starts_with("# sequence 1 from 'talker'"));
     assert_eq!(line(&mut echo.out), "text: again\n");
@@ -312,7 +392,10 @@ fn a_publisher_that_ends_is_told_once_and_the_next_one_is_heard() {
 
     let (code, out, err) = domain.run(&["topic", "echo", "status", "--timeout", "2"]);
     assert!(code == 1 && out.contains("text: again\n"), "{out}");
-    assert!(err.starts_with("error: no further sample of 'status' came within 2 s: 'talker' (process "), "{err}");
+    assert!(
+        err.starts_with("error: no further sample of 'status' came within 2 s: 'talker' (process "),
+        "{err}"
+    );
 }
 
 #[test]
@@ -326,7 +409,10 @@ fn an_echo_too_many_is_told_the_limit_and_what_to_do() {
     assert_eq!(code, 1);
     let limit = "a publisher keeps 2 pins for tools that look on, such as `driveline topic echo`";
     let remedy = "end one of the others (`driveline topic info` tells who they are)";
-    assert!(err.starts_with("warning: topic 'a': ") && err.contains(limit) && err.contains(remedy), "{err}");
+    assert!(
+        err.starts_with("warning: topic 'a': ") && err.contains(limit) && err.contains(remedy),
+        "{err}"
+    );
 }
 
 #[test]
@@ -334,21 +420,37 @@ fn names_that_are_no_topics_are_told_what_they_are() {
     let domain = Domain::new();
     for command in ["echo", "info"] {
         let (code, _, err) = domain.run(&["topic", command, "//camera/image"]);
-        assert!(code == 1 && err.contains("'//camera/image' is no name") && err.contains("did you mean 'camera/image'?"), "{err}");
+        assert!(
+            code == 1
+                && err.contains("'//camera/image' is no name")
+                && err.contains("did you mean 'camera/image'?"),
+            "{err}"
+        );
         let (code, _, err) = domain.run(&["topic", command, "/"]);
         assert!(code == 1 && err.contains("is not valid: it is empty"), "{err}");
     }
     let request = domain.keeping("_service/map/tile/request", Schema::bytes("n", "utf-8", ""));
-    for arguments in [&["topic", "echo", "/map/tile", "--timeout", "0.1"][..], &["topic", "info", "map/tile"]] {
+    for arguments in
+        [&["topic", "echo", "/map/tile", "--timeout", "0.1"][..], &["topic", "info", "map/tile"]]
+    {
         let (code, _, err) = domain.run(arguments);
-        assert!(code == 1 && err.contains("'map/tile' is a service: `driveline service list`"), "{err}");
+        assert!(
+            code == 1 && err.contains("'map/tile' is a service: `driveline service list`"),
+            "{err}"
+        );
         assert!(err.contains("`driveline topic info _service/map/tile/request`"), "{err}");
     }
     drop(request);
     let response = "_service/map/tile/response/0123456789abcdef";
-    for arguments in [&["topic", "echo", response, "--timeout", "0.1"][..], &["topic", "info", response]] {
+    for arguments in
+        [&["topic", "echo", response, "--timeout", "0.1"][..], &["topic", "info", response]]
+    {
         let (code, _, err) = domain.run(arguments);
-        assert!(code == 1 && err.contains("it belongs to the service 'map/tile'; `driveline service list`"), "{err}");
+        assert!(
+            code == 1
+                && err.contains("it belongs to the service 'map/tile'; `driveline service list`"),
+            "{err}"
+        );
     }
 }
 
@@ -358,7 +460,10 @@ fn samples_that_stay_inside_their_process_are_counted() {
     let mut config = PublisherConfig::new(
         "tracks".parse().unwrap(),
         "tracker".parse().unwrap(),
-        Schema::protobuf("t.Track", "driveline protobuf 1\nmessage t.Track\nfield 1 id optional uint32\n"),
+        Schema::protobuf(
+            "t.Track",
+            "driveline protobuf 1\nmessage t.Track\nfield 1 id optional uint32\n",
+        ),
         64,
     );
     config.qos = Qos { depth: 1, ..Qos::default() };
@@ -367,7 +472,14 @@ fn samples_that_stay_inside_their_process_are_counted() {
     for _ in 0..3 {
         publisher.has_passed_by(driveline_types::MonotonicNs::now());
     }
-    let row = |out: &str| out.lines().find(|l| l.starts_with("tracks")).unwrap().split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let row = |out: &str| {
+        out.lines()
+            .find(|l| l.starts_with("tracks"))
+            .unwrap()
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(row(&domain.run(&["topic", "list"]).1), ["tracks", "t.Track", "1", "0", "3", "0"]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
     let told = "published 3 samples (0 B into shared memory), newest sequence 3; 3 of them passed inside process test only, as nobody else listened\n";
@@ -375,25 +487,51 @@ fn samples_that_stay_inside_their_process_are_counted() {
     // Somebody listens now: this one is written, and the number goes on.
     publish(&mut publisher, &[8, 1]);
     let out = domain.run(&["topic", "info", "tracks"]).1;
-    assert!(out.contains("published 4 samples (2 B into shared memory), newest sequence 4; 3 of them passed"), "{out}");
-    let listening =
-        driveline_shm::SubscriptionConfig::new("tracks".parse().unwrap(), "fusion".parse().unwrap(), driveline_shm::SchemaRequest::Any);
+    assert!(
+        out.contains(
+            "published 4 samples (2 B into shared memory), newest sequence 4; 3 of them passed"
+        ),
+        "{out}"
+    );
+    let listening = driveline_shm::SubscriptionConfig::new(
+        "tracks".parse().unwrap(),
+        "fusion".parse().unwrap(),
+        driveline_shm::SchemaRequest::Any,
+    );
     let _listens = participant.create_subscription(listening).unwrap();
     let out = domain.run(&["topic", "info", "tracks"]).1;
-    assert!(out.contains("\n  inside process test: its own samples pass as pointers, and are not counted here\n"), "{out}");
+    assert!(
+        out.contains(
+            "\n  inside process test: its own samples pass as pointers, and are not counted here\n"
+        ),
+        "{out}"
+    );
 }
 
 #[test]
 fn missed_samples_are_told_and_nobody_waits() {
     let domain = Domain::new();
-    let mut config = PublisherConfig::new("a".parse().unwrap(), "talker".parse().unwrap(), Schema::bytes("n", "text", ""), 64);
-    config.qos = Qos { depth: 1, reliability: driveline_types::Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+    let mut config = PublisherConfig::new(
+        "a".parse().unwrap(),
+        "talker".parse().unwrap(),
+        Schema::bytes("n", "text", ""),
+        64,
+    );
+    config.qos = Qos {
+        depth: 1,
+        reliability: driveline_types::Reliability::Reliable,
+        max_blocking_ms: 60_000,
+        ..Qos::default()
+    };
     let mut publisher = domain.join().create_publisher(config).unwrap();
     let mut echo = Running::start(&domain, &["topic", "echo", "a", "--count", "2"]);
     eventually(|| publisher.matched() == 1);
     publish(&mut publisher, b"first");
     assert!(line(&mut echo.out).starts_with("# sequence 1 "));
-    assert_eq!((line(&mut echo.out), line(&mut echo.out)), ("text: first\n".into(), "---\n".into()));
+    assert_eq!(
+        (line(&mut echo.out), line(&mut echo.out)),
+        ("text: first\n".into(), "---\n".into())
+    );
     let info = domain.run(&["topic", "info", "a"]).1;
     assert_eq!(info.matches("subscription driveline_topic_echo").count(), 1, "{info}");
     assert!(info.contains(", a tool that looks on\n"), "{info}");
@@ -407,7 +545,10 @@ fn missed_samples_are_told_and_nobody_waits() {
     assert_eq!((publisher.stats().reliable_waits, publisher.stats().reliable_timeouts), (0, 0));
     echo.signal(Signal::CONT);
     let told = line(&mut echo.out);
-    assert!(told.starts_with("# sequence 21 ") && told.ends_with("; 19 missed before it\n"), "{told}");
+    assert!(
+        told.starts_with("# sequence 21 ") && told.ends_with("; 19 missed before it\n"),
+        "{told}"
+    );
     assert_eq!(line(&mut echo.out), "text: n19\n");
     assert_eq!(echo.end(), (Some(0), String::new()));
 }
@@ -417,7 +558,12 @@ fn without_a_reader_it_ends_also_if_nothing_comes() {
     let domain = Domain::new();
     let publisher = domain.keeping("a", Schema::bytes("n", "text", ""));
     let Output { status, .. } = {
-        let mut child = domain.command(&["topic", "echo", "a"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = domain
+            .command(&["topic", "echo", "a"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         eventually(|| publisher.matched() == 1);
         drop(child.stdout.take());
         child.wait_with_output().unwrap()
@@ -434,7 +580,9 @@ fn a_reader_that_stands_still_keeps_nobody() {
     publish(&mut publisher, &sample);
     let mut echo = Running::start(&domain, &["topic", "echo", "a", "--full"]);
     assert!(line(&mut echo.out).starts_with("# sequence 1 "));
-    let held = || driveline_shm::list(&domain.path(), Duration::from_secs(60)).unwrap()[0].publishers.clone();
+    let held = || {
+        driveline_shm::list(&domain.path(), Duration::from_secs(60)).unwrap()[0].publishers.clone()
+    };
     let _ = held();
     eventually(|| held().iter().all(|p| p.matches.iter().all(|m| m.held.is_empty())));
     echo.signal(Signal::INT);
@@ -448,8 +596,14 @@ fn a_definition_is_shown_shortened_or_whole() {
     let text: String = (0..30).map(|i| format!("int32 field_{i}\n")).collect();
     let _long = domain.keeping("long", Schema::bytes("p/msg/Long", "cdr", text));
     let out = domain.run(&["topic", "info", "long"]).1;
-    assert!(out.contains("\n  ROS 2 knows it by RIHS01_") && out.contains("\n    int32 field_0\n"), "{out}");
-    assert!(out.contains("    int32 field_23\n    … (30 lines in all: --definition prints them)\n"), "{out}");
+    assert!(
+        out.contains("\n  ROS 2 knows it by RIHS01_") && out.contains("\n    int32 field_0\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("    int32 field_23\n    … (30 lines in all: --definition prints them)\n"),
+        "{out}"
+    );
     let out = domain.run(&["topic", "info", "long", "--definition"]).1;
     assert!(out.contains("    int32 field_29\n\npublisher talker") && !out.contains('…'), "{out}");
 }
@@ -458,7 +612,12 @@ fn a_definition_is_shown_shortened_or_whole() {
 fn help_and_completion_know_it() {
     let domain = Domain::new();
     let help = domain.run(&["topic", "echo", "--help"]).1;
-    for part in ["Examples:", "driveline topic echo /detector/status --count 1 --timeout 5", "--full", "--domain"] {
+    for part in [
+        "Examples:",
+        "driveline topic echo /detector/status --count 1 --timeout 5",
+        "--full",
+        "--domain",
+    ] {
         assert!(help.contains(part), "{part} is not in\n{help}");
     }
     for shell in ["bash", "zsh", "fish"] {

@@ -28,8 +28,17 @@ fn domain(dir: &tempfile::TempDir) -> PathBuf {
 
 fn listed(domain: &Path, options: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_driveline"));
-    let done = command.args(["gateway", "list"]).args(options).env("DRIVELINE_DOMAIN_DIR", domain).output().unwrap();
-    (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
+    let done = command
+        .args(["gateway", "list"])
+        .args(options)
+        .env("DRIVELINE_DOMAIN_DIR", domain)
+        .output()
+        .unwrap();
+    (
+        done.status.code(),
+        String::from_utf8(done.stdout).unwrap(),
+        String::from_utf8(done.stderr).unwrap(),
+    )
 }
 
 #[test]
@@ -37,19 +46,29 @@ fn one_that_was_killed_is_an_error_beside_what_the_others_say() {
     let dir = tempfile::tempdir().unwrap();
     let domain = domain(&dir);
     assert_eq!(listed(&domain, &[]).0, Some(0), "a domain without gateways has none that is down");
-    let _alive = StatusSocket::new(&domain, "ros2", || Report { gateway: "ros2".into(), ..Report::default() }).unwrap();
+    let _alive = StatusSocket::new(&domain, "ros2", || Report {
+        gateway: "ros2".into(),
+        ..Report::default()
+    })
+    .unwrap();
     let (code, out, err) = listed(&domain, &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     drop(UnixListener::bind(domain.join("gateway-zenoh.status")).unwrap());
     let (code, out, err) = listed(&domain, &[]);
     assert_eq!(code, Some(1), "{err}");
     assert!(
-        out.starts_with("gateway ros2 ") && err.starts_with("error: the gateway 'zenoh' of ") && err.contains("was killed"),
+        out.starts_with("gateway ros2 ")
+            && err.starts_with("error: the gateway 'zenoh' of ")
+            && err.contains("was killed"),
         "{out}{err}"
     );
     let (code, out, err) = listed(&domain, &["--json"]);
     let answers: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, answers[0]["state"].as_str(), answers[1]["state"].as_str()), (Some(1), Some("running"), Some("dead")), "{answers}");
+    assert_eq!(
+        (code, answers[0]["state"].as_str(), answers[1]["state"].as_str()),
+        (Some(1), Some("running"), Some("dead")),
+        "{answers}"
+    );
     assert!(err.starts_with("error: the gateway 'zenoh' of "), "{err}");
 }
 
@@ -63,14 +82,23 @@ fn one_that_was_built_from_something_else_is_told() {
         commit: commit.into(),
         ..Report::default()
     };
-    for (version, commit, told) in
-        [(bench::VERSION, bench::COMMIT, false), (bench::VERSION, "other", true), ("9.9.9", bench::COMMIT, true), ("", "", false)]
-    {
+    for (version, commit, told) in [
+        (bench::VERSION, bench::COMMIT, false),
+        (bench::VERSION, "other", true),
+        ("9.9.9", bench::COMMIT, true),
+        ("", "", false),
+    ] {
         let report = of(version, commit);
         let _alive = StatusSocket::new(&domain, "zenoh", move || report.clone()).unwrap();
         let (code, out, err) = listed(&domain, &[]);
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-        assert_eq!(out.contains(&format!("it is of version {version} (commit {commit}), and this program of")), told, "{out}");
+        assert_eq!(
+            out.contains(&format!(
+                "it is of version {version} (commit {commit}), and this program of"
+            )),
+            told,
+            "{out}"
+        );
         assert_eq!(out.contains("make gateways"), told, "{out}");
     }
 }
@@ -91,14 +119,24 @@ fn one_that_is_stopped_is_named_with_what_lets_it_go_on() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let (code, _, err) = listed(&domain, &[]);
-    assert!(code == Some(1) && err.contains("no answer within 3s") && err.contains(&format!("end it with `kill {pid}`")), "{err}");
+    assert!(
+        code == Some(1)
+            && err.contains("no answer within 3s")
+            && err.contains(&format!("end it with `kill {pid}`")),
+        "{err}"
+    );
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::STOP).unwrap();
     let (code, out, err) = listed(&domain, &["--json"]);
     assert_eq!(code, Some(1), "{err}");
     assert!(
-        err.contains(&format!("(process {pid}) of ")) && err.contains(&format!("is stopped, and carries nothing: `kill -CONT {pid}`")),
+        err.contains(&format!("(process {pid}) of "))
+            && err.contains(&format!("is stopped, and carries nothing: `kill -CONT {pid}`")),
         "{err}"
     );
     let answers: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((answers[0]["state"].as_str(), answers[0]["pid"].as_u64()), (Some("stopped"), Some(pid.into())), "{answers}");
+    assert_eq!(
+        (answers[0]["state"].as_str(), answers[0]["pid"].as_u64()),
+        (Some("stopped"), Some(pid.into())),
+        "{answers}"
+    );
 }

@@ -7,7 +7,10 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::Parser;
 use syn::spanned::Spanned;
-use syn::{Attribute, Data, DeriveInput, Error, Field, Fields, ItemStruct, LitStr, Path, Type, parse_quote, parse2};
+use syn::{
+    Attribute, Data, DeriveInput, Error, Field, Fields, ItemStruct, LitStr, Path, Type,
+    parse_quote, parse2,
+};
 
 pub(crate) fn plain_type(options: TokenStream, item: TokenStream) -> TokenStream {
     match expand(options, item.clone()) {
@@ -44,7 +47,8 @@ fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
         ("Immutable", quote!(#zerocopy::Immutable)),
         ("KnownLayout", quote!(#zerocopy::KnownLayout)),
     ];
-    let derives = derives.iter().filter(|(name, _)| !have.iter().any(|h| h == name)).map(|(_, path)| path);
+    let derives =
+        derives.iter().filter(|(name, _)| !have.iter().any(|h| h == name)).map(|(_, path)| path);
     let zerocopy_path = LitStr::new(&zerocopy.to_string().replace(' ', ""), Span::call_site());
     let repr = (!item.attrs.iter().any(|a| a.path().is_ident("repr"))).then(|| quote!(#[repr(C)]));
     Ok(quote! {
@@ -60,7 +64,9 @@ fn expand(options: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
 fn derived(attrs: &[Attribute]) -> syn::Result<Vec<String>> {
     let mut names = Vec::new();
     for attr in attrs.iter().filter(|a| a.path().is_ident("derive")) {
-        let paths = attr.parse_args_with(syn::punctuated::Punctuated::<Path, syn::Token![,]>::parse_terminated)?;
+        let paths = attr.parse_args_with(
+            syn::punctuated::Punctuated::<Path, syn::Token![,]>::parse_terminated,
+        )?;
         names.extend(paths.iter().filter_map(|p| p.segments.last()).map(|s| s.ident.to_string()));
     }
     Ok(names)
@@ -71,10 +77,16 @@ fn check(input: &DeriveInput, options: &Options) -> syn::Result<Vec<NamedField>>
     let fields = named_fields(input)?;
     check_repr(input)?;
     if !input.generics.params.is_empty() {
-        return Err(Error::new(input.generics.span(), "plain types cannot be generic: a name stands for one layout"));
+        return Err(Error::new(
+            input.generics.span(),
+            "plain types cannot be generic: a name stands for one layout",
+        ));
     }
     if options.name.is_none() {
-        return Err(Error::new(input.ident.span(), "the type needs a name that both ends know: name = \"package/Type\""));
+        return Err(Error::new(
+            input.ident.span(),
+            "the type needs a name that both ends know: name = \"package/Type\"",
+        ));
     }
     for field in &fields {
         check_type(&field.field.ty, "a field")?;
@@ -113,7 +125,9 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
             let text = tail_name.unraw().to_string();
             (
                 ty.to_token_stream(),
-                Some(quote!(const TAIL_NAME: ::core::option::Option<&'static str> = ::core::option::Option::Some(#text);)),
+                Some(
+                    quote!(const TAIL_NAME: ::core::option::Option<&'static str> = ::core::option::Option::Some(#text);),
+                ),
             )
         }
     };
@@ -134,7 +148,12 @@ pub(crate) fn derive_plain(item: TokenStream) -> syn::Result<TokenStream> {
 }
 
 /// Checks that point at the field at fault, where zerocopy's own message can only give a number of bytes.
-fn layout_checks(ident: &Ident, fields: &[NamedField], tail: &TokenStream, types: &Path) -> TokenStream {
+fn layout_checks(
+    ident: &Ident,
+    fields: &[NamedField],
+    tail: &TokenStream,
+    types: &Path,
+) -> TokenStream {
     let mut checks = Vec::new();
     let mut end = quote!(0);
     for field in fields {
@@ -171,7 +190,10 @@ fn named_fields(input: &DeriveInput) -> syn::Result<Vec<NamedField>> {
         ));
     };
     let Fields::Named(named) = &data.fields else {
-        return Err(Error::new(input.ident.span(), "plain types have named fields: the names are part of the type's identity"));
+        return Err(Error::new(
+            input.ident.span(),
+            "plain types have named fields: the names are part of the type's identity",
+        ));
     };
     if named.named.is_empty() {
         return Err(Error::new(input.ident.span(), "a plain type has at least one field"));
@@ -196,28 +218,49 @@ fn check_repr(input: &DeriveInput) -> syn::Result<()> {
             Ok(())
         })?;
     }
-    if c { Ok(()) } else { Err(Error::new(input.ident.span(), "a plain type needs #[repr(C)]: only then is its layout the same in C++")) }
+    if c {
+        Ok(())
+    } else {
+        Err(Error::new(
+            input.ident.span(),
+            "a plain type needs #[repr(C)]: only then is its layout the same in C++",
+        ))
+    }
 }
 
 /// Explains the types that people try first; the trait bound refuses the rest.
 fn check_type(ty: &Type, what: &str) -> syn::Result<()> {
-    let refuse = |why: &str| Err(Error::new(ty.span(), format!("{what} of a plain type cannot be `{}`: {why}", ty.to_token_stream())));
+    let refuse = |why: &str| {
+        Err(Error::new(
+            ty.span(),
+            format!("{what} of a plain type cannot be `{}`: {why}", ty.to_token_stream()),
+        ))
+    };
     match ty {
         Type::Array(array) => check_type(&array.elem, what),
         Type::Paren(inner) => check_type(&inner.elem, what),
         Type::Group(inner) => check_type(&inner.elem, what),
-        Type::Ptr(_) | Type::Reference(_) | Type::BareFn(_) => refuse("an address means nothing in another process"),
+        Type::Ptr(_) | Type::Reference(_) | Type::BareFn(_) => {
+            refuse("an address means nothing in another process")
+        }
         Type::Tuple(_) => refuse("its layout is not defined; declare a plain struct"),
         Type::Slice(_) => refuse("an array of variable length is declared with tail(NAME: TYPE)"),
-        Type::Path(path) => match path.path.segments.last().map(|s| s.ident.to_string()).as_deref() {
+        Type::Path(path) => match path.path.segments.last().map(|s| s.ident.to_string()).as_deref()
+        {
             Some("bool") => refuse("a peer can send other bytes than 0 and 1; use u8, and != 0"),
             Some("char") => refuse("not every bit pattern is a character; use u8, [u8; N] or u32"),
             Some("usize" | "isize") => refuse("its size depends on the machine; use u64 or i64"),
             Some("u128" | "i128") => refuse("C++ has no such standard type; use [u64; 2]"),
-            Some("String" | "str") => refuse("text lies elsewhere in memory; use [u8; N] and fixed_text(), or protobuf"),
-            Some("Vec") => refuse("its elements lie elsewhere in memory; declare the array with tail(NAME: TYPE)"),
+            Some("String" | "str") => {
+                refuse("text lies elsewhere in memory; use [u8; N] and fixed_text(), or protobuf")
+            }
+            Some("Vec") => refuse(
+                "its elements lie elsewhere in memory; declare the array with tail(NAME: TYPE)",
+            ),
             Some("Box" | "Rc" | "Arc") => refuse("an address means nothing in another process"),
-            Some("Option") => refuse("not every bit pattern is valid; use a value that stands for 'none', such as NaN or 0"),
+            Some("Option") => refuse(
+                "not every bit pattern is valid; use a value that stands for 'none', such as NaN or 0",
+            ),
             _ => Ok(()),
         },
         _ => Ok(()),

@@ -157,7 +157,10 @@ fn a_mistake_leaves_the_struct_without_derives() {
         }
     );
     let tokens = plain_type(quote!(name = "a/B"), item.clone()).to_string();
-    assert!(tokens.starts_with(&item.to_string()) && tokens.contains("compile_error !"), "{tokens}");
+    assert!(
+        tokens.starts_with(&item.to_string()) && tokens.contains("compile_error !"),
+        "{tokens}"
+    );
     assert!(!tokens.contains("derive"), "{tokens}");
 }
 
@@ -175,5 +178,8 @@ fn derives_that_are_there_are_not_repeated() {
         assert_eq!(tokens.matches(name).count(), 1, "{name}: {tokens}");
     }
     assert_eq!(tokens.matches("repr").count(), 1, "{tokens}");
-    assert!(tokens.contains("IntoBytes") && tokens.contains(":: driveline_types :: Plain"), "{tokens}");
+    assert!(
+        tokens.contains("IntoBytes") && tokens.contains(":: driveline_types :: Plain"),
+        "{tokens}"
+    );
 }

@@ -28,7 +28,9 @@ impl Options {
             content.parse::<syn::Token![:]>()?;
             let ty: Type = content.parse()?;
             if !content.is_empty() {
-                return Err(content.error("a plain type has one trailing array at most: tail(NAME: TYPE)"));
+                return Err(
+                    content.error("a plain type has one trailing array at most: tail(NAME: TYPE)")
+                );
             }
             if self.tail.replace((field, ty)).is_some() {
                 return Err(meta.error("a plain type has one trailing array at most"));
@@ -67,9 +69,14 @@ impl Options {
 
 fn check_name(name: &LitStr) -> syn::Result<()> {
     let text = name.value();
-    let good = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let good = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
     match text.split_once('/') {
         Some((package, ty)) if good(package) && good(ty) && text.len() <= 200 => Ok(()),
-        _ => Err(syn::Error::new(name.span(), "a plain type's name is \"package/Type\", of letters, digits and '_', at most 200 bytes")),
+        _ => Err(syn::Error::new(
+            name.span(),
+            "a plain type's name is \"package/Type\", of letters, digits and '_', at most 200 bytes",
+        )),
     }
 }

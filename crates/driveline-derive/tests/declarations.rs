@@ -19,7 +19,15 @@ mod inner {
     use driveline_types::{Plain, zerocopy};
 
     // The long form, for who wants to see everything.
-    #[derive(Clone, Copy, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable, zerocopy::KnownLayout, Plain)]
+    #[derive(
+        Clone,
+        Copy,
+        zerocopy::FromBytes,
+        zerocopy::IntoBytes,
+        zerocopy::Immutable,
+        zerocopy::KnownLayout,
+        Plain,
+    )]
     #[zerocopy(crate = "driveline_types::zerocopy")]
     #[repr(C)]
     #[plain(name = "test/Car", tail(wheels: super::Wheel), crate = driveline_types)]
@@ -50,7 +58,10 @@ fn declarations_describe_the_struct() {
     );
     let car = inner::Car::layout();
     assert_eq!((car.size, car.align), (size_of::<inner::Car>(), align_of::<inner::Car>()));
-    assert_eq!(car.fields.iter().map(|f| &*f.name).collect::<Vec<_>>()[1..4], ["spare.speed_m_s", "spare.type", "spare._reserved"]);
+    assert_eq!(
+        car.fields.iter().map(|f| &*f.name).collect::<Vec<_>>()[1..4],
+        ["spare.speed_m_s", "spare.type", "spare._reserved"]
+    );
     assert_eq!(car.tail.map(|t| t.name.to_string()).as_deref(), Some("wheels"));
     assert_eq!(TypeId::of::<<Wheel as Plain>::Tail>(), TypeId::of::<NoTail>());
     assert!(Wheel::element().is_some());

@@ -4,10 +4,17 @@
 //! `cargo bench -p driveline-gateway-ros2 --features engine --bench added_latency`; ROUNDS= and SECONDS= (of each run) change 5 and 6, LOAD= takes those alone
 //! whose name begins so. `LOAD=W ROUNDS=1 SECONDS=60` is the camera sustained, a minute in each direction.
 //! Beside what did not arrive stands what the gateway has counted of that, by reason. Exit status 1: something was lost; a line with UNCOUNTED: and nobody told.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark may stop at a surprise"
+)]
 
 use driveline::types::{MonotonicNs, Qos, Reliability};
-use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode};
+use driveline::{
+    Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode,
+};
 use driveline_bench::stats::Runs;
 use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
 use driveline_runtime::gateway::{Answer, ask};
@@ -43,8 +50,11 @@ enum Way {
     FromRos,
 }
 
-const WAYS: [(Way, &str); 3] =
-    [(Way::Direct, "ROS 2 → ROS 2"), (Way::ToRos, "Driveline → gateway → ROS 2"), (Way::FromRos, "ROS 2 → gateway → Driveline")];
+const WAYS: [(Way, &str); 3] = [
+    (Way::Direct, "ROS 2 → ROS 2"),
+    (Way::ToRos, "Driveline → gateway → ROS 2"),
+    (Way::FromRos, "ROS 2 → gateway → Driveline"),
+];
 
 /// What one run has shown.
 struct Run {
@@ -61,7 +71,9 @@ fn number(variable: &str, default: u32) -> u32 {
 }
 
 fn checked(command: &mut Command) {
-    let status = command.status().unwrap_or_else(|e| panic!("{command:?}: {e}; `make setup` installs what is needed"));
+    let status = command
+        .status()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}; `make setup` installs what is needed"));
     assert!(status.success(), "{command:?}");
 }
 
@@ -70,7 +82,15 @@ fn build(out: &Path) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     checked(Command::new("idlc").arg("-o").arg(out).arg(here.join("tests/peer/types.idl")));
     let parts = [here.join("benches/timing.c"), out.join("types.c")];
-    checked(Command::new("cc").arg("-O2").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join("timing")));
+    checked(
+        Command::new("cc")
+            .arg("-O2")
+            .arg("-I")
+            .arg(out)
+            .args(parts)
+            .args(["-lddsc", "-o"])
+            .arg(out.join("timing")),
+    );
     out.join("timing")
 }
 
@@ -86,7 +106,9 @@ impl Process {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         let input = child.stdin.take();
         Self { child, input, lines }
     }
@@ -125,7 +147,10 @@ impl Rig {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let timing = build(dir.path());
-        let options = ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("bench") };
+        let options = ContextOptions {
+            domain_dir: Some(dir.path().join("domain")),
+            ..ContextOptions::named("bench")
+        };
         let node = Context::new(options).unwrap().node("camera").unwrap();
         Self { node, timing, dir }
     }
@@ -142,7 +167,8 @@ impl Rig {
         });
         let path = self.dir.path().join("gateway.json");
         std::fs::write(&path, config.to_string()).unwrap();
-        let gateway = Process::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
+        let gateway =
+            Process::start(Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(path));
         gateway.lines.recv_timeout(PATIENCE).expect("the gateway says that it is there");
         gateway
     }
@@ -155,9 +181,13 @@ impl Rig {
             _ => None,
         });
         let report = report.expect("the gateway tells what it has done");
-        let topics = report.to_ros.into_iter().chain(report.from_ros).filter(|topic| topic.topic == TOPIC);
+        let topics =
+            report.to_ros.into_iter().chain(report.from_ros).filter(|topic| topic.topic == TOPIC);
         let all = topics.flat_map(|topic| topic.dropped);
-        all.filter(|(reason, count)| *count > 0 && !["duplicate", "gateway", "other_class"].contains(&reason.as_str())).collect()
+        all.filter(|(reason, count)| {
+            *count > 0 && !["duplicate", "gateway", "other_class"].contains(&reason.as_str())
+        })
+        .collect()
     }
 
     fn ros(&self, arguments: &str, domain_id: u32) -> Process {
@@ -166,7 +196,12 @@ impl Rig {
             <Internal><SocketReceiveBufferSize max=\"16 MiB\"/></Internal><Discovery><ParticipantIndex>auto</ParticipantIndex>\
             <MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address=\"127.0.0.1\"/></Peers></Discovery>";
         let mut command = Command::new(&self.timing);
-        Process::start(command.args(arguments.split(' ')).env("ROS_DOMAIN_ID", domain_id.to_string()).env("CYCLONEDDS_URI", configuration))
+        Process::start(
+            command
+                .args(arguments.split(' '))
+                .env("ROS_DOMAIN_ID", domain_id.to_string())
+                .env("CYCLONEDDS_URI", configuration),
+        )
     }
 
     fn measure(&self, way: Way, load: &Load, seconds: u32, domain_id: u32) -> Run {
@@ -179,7 +214,8 @@ impl Rig {
         let used = || gateway.as_ref().map_or(0.0, Process::used_s);
         let took_ns: Vec<u64> = match way {
             Way::Direct => {
-                let (reader, writer) = (self.ros(&subscribe, domain_id), self.ros(&publish, domain_id));
+                let (reader, writer) =
+                    (self.ros(&subscribe, domain_id), self.ros(&publish, domain_id));
                 written(&writer);
                 told(reader)
             }
@@ -190,7 +226,11 @@ impl Rig {
                 told(reader)
             }
             Way::FromRos => {
-                let options = SubscriptionOptions { qos: qos(), reach: Reach::Host, ..SubscriptionOptions::default() };
+                let options = SubscriptionOptions {
+                    qos: qos(),
+                    reach: Reach::Host,
+                    ..SubscriptionOptions::default()
+                };
                 let mut subscription = self.node.subscription::<Image>(TOPIC, options).unwrap();
                 let _writer = self.ros(&publish, domain_id);
                 before = used();
@@ -198,7 +238,9 @@ impl Rig {
                 let end = Instant::now() + PATIENCE + period * count as u32;
                 while took.len() < count && Instant::now() < end {
                     // The last ones may be lost.
-                    if !subscription.wait(Some(Duration::from_secs(3)), WaitMode::Block).unwrap() && !took.is_empty() {
+                    if !subscription.wait(Some(Duration::from_secs(3)), WaitMode::Block).unwrap()
+                        && !took.is_empty()
+                    {
                         break;
                     }
                     while let Some(sample) = subscription.take().unwrap() {
@@ -220,7 +262,12 @@ impl Rig {
     }
 
     fn publish(&self, bytes: usize, count: usize, period: Duration) {
-        let options = PublisherOptions { qos: qos(), max_payload: bytes + 4096, reach: Reach::Host, ..PublisherOptions::default() };
+        let options = PublisherOptions {
+            qos: qos(),
+            max_payload: bytes + 4096,
+            reach: Reach::Host,
+            ..PublisherOptions::default()
+        };
         let mut publisher = self.node.publisher::<Image>(TOPIC, options).unwrap();
         let end = Instant::now() + PATIENCE;
         while publisher.raw().matched() == 0 {
@@ -234,11 +281,15 @@ impl Rig {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
             due += period;
             let width = bytes as u32;
-            let mut loan = publisher.raw().loan(Image::payload_len(width, 1, Encoding::Mono8).unwrap()).unwrap();
+            let mut loan = publisher
+                .raw()
+                .loan(Image::payload_len(width, 1, Encoding::Mono8).unwrap())
+                .unwrap();
             let now = MonotonicNs::now();
             let header = Header::new(now.0, "cam", n as u64).unwrap();
             let to = driveline::types::PlainMut::new(loan.payload_mut()).unwrap();
-            ImageMut::new(to, header, width, 1, Encoding::Mono8).unwrap().data_mut()[..8].copy_from_slice(&now.0.to_le_bytes());
+            ImageMut::new(to, header, width, 1, Encoding::Mono8).unwrap().data_mut()[..8]
+                .copy_from_slice(&now.0.to_le_bytes());
             publisher.raw().publish(loan).unwrap();
         }
         // As long as the last sample may take.
@@ -247,7 +298,12 @@ impl Rig {
 }
 
 fn qos() -> Qos {
-    Qos { reliability: Reliability::Reliable, depth: DEPTH, max_blocking_ms: 10_000, ..Qos::default() }
+    Qos {
+        reliability: Reliability::Reliable,
+        depth: DEPTH,
+        max_blocking_ms: 10_000,
+        ..Qos::default()
+    }
 }
 
 fn written(writer: &Process) {
@@ -276,7 +332,9 @@ fn main() -> ExitCode {
     let rig = Rig::new();
     let mut lost_any = false;
     let mut domain_id = 100;
-    println!("{rounds} rounds of {seconds} s; milliseconds from just before the write to the sample in hand");
+    println!(
+        "{rounds} rounds of {seconds} s; milliseconds from just before the write to the sample in hand"
+    );
     let only = std::env::var("LOAD").unwrap_or_default();
     for load in LOADS.iter().filter(|load| load.name.starts_with(&only)) {
         let mut all: [Vec<Run>; 3] = Default::default();
@@ -301,11 +359,18 @@ fn main() -> ExitCode {
             let uncounted = (lost as u64).saturating_sub(counted.values().sum());
             lost_any |= lost > 0;
             if took.n == 0 {
-                println!("  {name:28} n 0, lost {lost}: nothing arrived; the gateway counted {counted:?} as dropped");
+                println!(
+                    "  {name:28} n 0, lost {lost}: nothing arrived; the gateway counted {counted:?} as dropped"
+                );
                 continue;
             }
             let cpu = runs.iter().map(|r| r.gateway_s).sum::<f64>() / took.n as f64;
-            print!("  {name:28} n {:5}, lost {lost}, p50 {}, p99 {}", took.n, ms(took.p50), ms(took.p99));
+            print!(
+                "  {name:28} n {:5}, lost {lost}, p50 {}, p99 {}",
+                took.n,
+                ms(took.p50),
+                ms(took.p99)
+            );
             if *way == Way::Direct {
                 direct = (took.p50, took.p99);
                 println!();
@@ -319,7 +384,10 @@ fn main() -> ExitCode {
                 );
                 println!("  {:28} the gateway counted {counted:?} as dropped", "");
                 if uncounted > 0 {
-                    println!("  {:28} UNCOUNTED: {uncounted} of the {lost} that were lost, nobody told of", "");
+                    println!(
+                        "  {:28} UNCOUNTED: {uncounted} of the {lost} that were lost, nobody told of",
+                        ""
+                    );
                 }
             }
         }

@@ -42,7 +42,9 @@ pub fn graph_user_data(session: Option<&str>) -> String {
 /// In Zenoh, the id of a gateway with this USER_DATA.
 #[must_use]
 pub fn session_of(user_data: &[u8]) -> Option<&str> {
-    let is_id = |id: &&str| (1..=MAX_SESSION).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_id = |id: &&str| {
+        (1..=MAX_SESSION).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_hexdigit())
+    };
     value(user_data, SESSION).filter(|_| is_gateway(user_data)).filter(is_id)
 }
 
@@ -121,7 +123,9 @@ impl ParticipantInfo {
     /// From a sample of [`GRAPH_TYPE`] of either release: whichever fits its length. `None`: neither does, or it is beyond the bounds.
     #[must_use]
     pub fn decode(sample: &[u8]) -> Option<Self> {
-        [Release::Jazzy, Release::Humble].into_iter().find_map(|release| Self::of_release(sample, gid_len(release)).ok().flatten())
+        [Release::Jazzy, Release::Humble]
+            .into_iter()
+            .find_map(|release| Self::of_release(sample, gid_len(release)).ok().flatten())
     }
 
     fn of_release(sample: &[u8], gid_len: usize) -> Result<Option<Self>, CdrError> {
@@ -139,7 +143,9 @@ impl ParticipantInfo {
         let count = from.length(16)?;
         let mut nodes = Vec::new();
         for _ in 0..count {
-            let (Some(namespace), Some(name)) = (text(&mut from)?, text(&mut from)?) else { return Ok(None) };
+            let (Some(namespace), Some(name)) = (text(&mut from)?, text(&mut from)?) else {
+                return Ok(None);
+            };
             let mut lists = [Vec::new(), Vec::new()];
             for list in &mut lists {
                 let len = from.length(gid_len as u64)?;
@@ -169,20 +175,37 @@ mod tests {
         let hash = "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18";
         let ours = endpoint_user_data(Some(hash.parse().unwrap()), Release::Jazzy);
         assert_eq!(ours, format!("typehash={hash};driveline=1;"));
-        assert!(is_gateway(ours.as_bytes()) && type_hash(ours.as_bytes()).unwrap().to_string() == hash);
-        assert_eq!(endpoint_user_data(Some(hash.parse().unwrap()), Release::Humble), "driveline=1;");
+        assert!(
+            is_gateway(ours.as_bytes()) && type_hash(ours.as_bytes()).unwrap().to_string() == hash
+        );
+        assert_eq!(
+            endpoint_user_data(Some(hash.parse().unwrap()), Release::Humble),
+            "driveline=1;"
+        );
         let theirs = format!("typehash={hash};");
         assert!(!is_gateway(theirs.as_bytes()) && type_hash(theirs.as_bytes()).is_some());
-        for odd in [&b""[..], b"driveline", b"xdriveline=1;", b"typehash=RIHS01_00;", b"\xff=1;driveline=1;"] {
+        for odd in [
+            &b""[..],
+            b"driveline",
+            b"xdriveline=1;",
+            b"typehash=RIHS01_00;",
+            b"\xff=1;driveline=1;",
+        ] {
             assert!(!is_gateway(odd) && type_hash(odd).is_none(), "{odd:?}");
         }
     }
 
     #[test]
     fn a_gateway_says_where_else_it_takes_part() {
-        assert_eq!((graph_user_data(None).as_str(), session_of(b"driveline=1;")), ("driveline=1;", None));
+        assert_eq!(
+            (graph_user_data(None).as_str(), session_of(b"driveline=1;")),
+            ("driveline=1;", None)
+        );
         let both = graph_user_data(Some("1af5"));
-        assert_eq!((session_of(both.as_bytes()), is_gateway(both.as_bytes())), (Some("1af5"), true));
+        assert_eq!(
+            (session_of(both.as_bytes()), is_gateway(both.as_bytes())),
+            (Some("1af5"), true)
+        );
         for odd in [
             &b"zenoh=1af5;"[..],
             b"driveline=1;zenoh=;",
@@ -198,11 +221,19 @@ mod tests {
     fn the_graph_of_a_node_has_these_bytes() {
         let info = ParticipantInfo {
             gid: [1; 16],
-            nodes: vec![NodeEndpoints { namespace: "/".into(), name: "abc".into(), readers: vec![], writers: vec![[2; 16]] }],
+            nodes: vec![NodeEndpoints {
+                namespace: "/".into(),
+                name: "abc".into(),
+                readers: vec![],
+                writers: vec![[2; 16]],
+            }],
         };
         let mut jazzy = vec![0, 1, 0, 0];
         jazzy.extend([1; 16]);
-        jazzy.extend([1, 0, 0, 0, 2, 0, 0, 0, b'/', 0, 0, 0, 4, 0, 0, 0, b'a', b'b', b'c', 0, 0, 0, 0, 0, 1, 0, 0, 0]);
+        jazzy.extend([
+            1, 0, 0, 0, 2, 0, 0, 0, b'/', 0, 0, 0, 4, 0, 0, 0, b'a', b'b', b'c', 0, 0, 0, 0, 0, 1,
+            0, 0, 0,
+        ]);
         let mut humble = jazzy.clone();
         jazzy.extend([2; 16]);
         humble.splice(20..20, [0; 8]);
@@ -213,30 +244,49 @@ mod tests {
             assert_eq!(ParticipantInfo::decode(&bytes).as_ref(), Some(&info));
             for cut in 0..bytes.len() {
                 // The zeros of a long id read as a participant without nodes, which says nothing.
-                assert!(ParticipantInfo::decode(&bytes[..cut]).is_none_or(|i| i.nodes.is_empty()), "{cut}");
+                assert!(
+                    ParticipantInfo::decode(&bytes[..cut]).is_none_or(|i| i.nodes.is_empty()),
+                    "{cut}"
+                );
             }
         }
     }
 
     #[test]
     fn more_than_any_participant_has_is_not_believed() {
-        let node = NodeEndpoints { namespace: "/".into(), name: "n".into(), ..NodeEndpoints::default() };
-        let of = |count| ParticipantInfo { gid: [1; 16], nodes: vec![node.clone(); count] }.encode(Release::Jazzy).unwrap();
-        assert!(ParticipantInfo::decode(&of(256)).is_some() && ParticipantInfo::decode(&of(257)).is_none());
-        let long = ParticipantInfo { gid: [1; 16], nodes: vec![NodeEndpoints { name: "n".repeat(257), ..node.clone() }] };
+        let node =
+            NodeEndpoints { namespace: "/".into(), name: "n".into(), ..NodeEndpoints::default() };
+        let of = |count| {
+            ParticipantInfo { gid: [1; 16], nodes: vec![node.clone(); count] }
+                .encode(Release::Jazzy)
+                .unwrap()
+        };
+        assert!(
+            ParticipantInfo::decode(&of(256)).is_some()
+                && ParticipantInfo::decode(&of(257)).is_none()
+        );
+        let long = ParticipantInfo {
+            gid: [1; 16],
+            nodes: vec![NodeEndpoints { name: "n".repeat(257), ..node.clone() }],
+        };
         assert!(ParticipantInfo::decode(&long.encode(Release::Jazzy).unwrap()).is_none());
-        let many = ParticipantInfo { gid: [1; 16], nodes: vec![NodeEndpoints { readers: vec![[3; 16]; 1025], ..node }] };
+        let many = ParticipantInfo {
+            gid: [1; 16],
+            nodes: vec![NodeEndpoints { readers: vec![[3; 16]; 1025], ..node }],
+        };
         assert!(ParticipantInfo::decode(&many.encode(Release::Jazzy).unwrap()).is_none());
     }
 
     fn node() -> impl Strategy<Value = NodeEndpoints> {
         let gids = || prop::collection::vec(any::<Gid>(), 0..4);
-        ("(/[a-z]{1,4}){1,3}", "[a-z_]{1,9}", gids(), gids()).prop_map(|(namespace, name, readers, writers)| NodeEndpoints {
-            namespace,
-            name,
-            readers,
-            writers,
-        })
+        ("(/[a-z]{1,4}){1,3}", "[a-z_]{1,9}", gids(), gids()).prop_map(
+            |(namespace, name, readers, writers)| NodeEndpoints {
+                namespace,
+                name,
+                readers,
+                writers,
+            },
+        )
     }
 
     proptest! {

@@ -66,10 +66,12 @@ pub fn misnamed(topic: &str) -> Option<String> {
             "ROS 2 does not permit its name (parts of letters, digits and `_`, not beginning with a digit): rename it there".into(),
         );
     }
-    topic
-        .parse::<TopicName>()
-        .err()
-        .map(|_| format!("its name has {} bytes, and at most {MAX_NAME_LEN} can be here: rename it there", topic.len()))
+    topic.parse::<TopicName>().err().map(|_| {
+        format!(
+            "its name has {} bytes, and at most {MAX_NAME_LEN} can be here: rename it there",
+            topic.len()
+        )
+    })
 }
 
 /// A node of Driveline as it is called in ROS 2. What ROS 2 does not permit becomes `_`.
@@ -97,9 +99,18 @@ fn token(text: &str) -> String {
 /// A node of ROS 2 as it is called where the other profile's nodes see it. What is not known, or not permitted, becomes a name after the writer's id.
 #[must_use]
 pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
-    let permitted = |namespace: &str| namespace == "/" || namespace.strip_prefix('/').is_some_and(|n| n.split('/').all(is_token));
-    let of_gid = || RosNode::new("/", gid.iter().take(12).fold("node_".to_owned(), |text, byte| format!("{text}{byte:02x}")));
-    node.filter(|node| permitted(&node.namespace) && is_token(&node.name)).cloned().unwrap_or_else(of_gid)
+    let permitted = |namespace: &str| {
+        namespace == "/" || namespace.strip_prefix('/').is_some_and(|n| n.split('/').all(is_token))
+    };
+    let of_gid = || {
+        RosNode::new(
+            "/",
+            gid.iter().take(12).fold("node_".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        )
+    };
+    node.filter(|node| permitted(&node.namespace) && is_token(&node.name))
+        .cloned()
+        .unwrap_or_else(of_gid)
 }
 
 /// What an inlet is called here: after the node that has the writer, or, where that is not known, after the writer's id. `nobody` is for
@@ -108,10 +119,20 @@ pub fn ros_name_of(node: Option<&RosNode>, gid: &[u8; 16]) -> RosNode {
 pub fn inlet_node(node: Option<&RosNode>, gid: &[u8; 16], nobody: &NodeName) -> NodeName {
     let named = node.and_then(|RosNode { namespace, name }| {
         let namespace = namespace.trim_matches('/');
-        let full = if namespace.is_empty() { format!("ros2/{name}") } else { format!("ros2/{namespace}/{name}") };
+        let full = if namespace.is_empty() {
+            format!("ros2/{name}")
+        } else {
+            format!("ros2/{namespace}/{name}")
+        };
         full.parse().ok()
     });
-    let of_gid = || gid.iter().take(12).fold("ros2/".to_owned(), |text, byte| format!("{text}{byte:02x}")).parse().ok();
+    let of_gid = || {
+        gid.iter()
+            .take(12)
+            .fold("ros2/".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+            .parse()
+            .ok()
+    };
     named.or_else(of_gid).unwrap_or_else(|| nobody.clone())
 }
 
@@ -122,14 +143,27 @@ mod tests {
 
     #[test]
     fn topics_are_mangled_as_ros_2_does() {
-        for (topic, dds) in
-            [("a/b", Some("rt/a/b")), ("tf_static", Some("rt/tf_static")), ("a-b", None), ("a/1b", None), ("a__b", Some("rt/a__b"))]
-        {
+        for (topic, dds) in [
+            ("a/b", Some("rt/a/b")),
+            ("tf_static", Some("rt/tf_static")),
+            ("a-b", None),
+            ("a/1b", None),
+            ("a__b", Some("rt/a__b")),
+        ] {
             assert_eq!(dds_topic(&topic.parse().unwrap()).as_deref(), dds);
         }
-        for other in
-            ["ros_discovery_info", "rq/add/_Request", "rq/addRequest", "rr/addReply", "rt/", "rt//a", "rt/a-b", "a", "rt/a b", "rt/ä"]
-        {
+        for other in [
+            "ros_discovery_info",
+            "rq/add/_Request",
+            "rq/addRequest",
+            "rr/addReply",
+            "rt/",
+            "rt//a",
+            "rt/a-b",
+            "a",
+            "rt/a b",
+            "rt/ä",
+        ] {
             assert_eq!(topic_of_dds(other), None, "{other}");
         }
     }
@@ -137,7 +171,11 @@ mod tests {
     #[test]
     fn why_a_topic_has_no_name_here_is_said_with_the_remedy() {
         assert_eq!(["a/b", "a__b/_c", &"a".repeat(MAX_NAME_LEN)].map(misnamed), [None, None, None]);
-        for (odd, says) in [("a-b", "ROS 2 does not permit"), ("a//b", "ROS 2 does not permit"), (&"a".repeat(201), "200")] {
+        for (odd, says) in [
+            ("a-b", "ROS 2 does not permit"),
+            ("a//b", "ROS 2 does not permit"),
+            (&"a".repeat(201), "200"),
+        ] {
             let told = misnamed(odd).unwrap();
             assert!(told.contains(says) && told.ends_with("rename it there"), "{told}");
         }
@@ -149,16 +187,27 @@ mod tests {
         assert_eq!(of("camera"), RosNode::new("/", "camera"));
         assert_eq!(of("front/left/camera-1"), RosNode::new("/front/left", "camera_1"));
         assert_eq!(of("2d/9-_x"), RosNode::new("/_2d", "_9_x"));
-        assert_eq!((of("camera").to_string(), of("front/left/camera").to_string()), ("/camera".into(), "/front/left/camera".into()));
+        assert_eq!(
+            (of("camera").to_string(), of("front/left/camera").to_string()),
+            ("/camera".into(), "/front/left/camera".into())
+        );
     }
 
     #[test]
     fn inlets_are_named_after_their_node_or_their_id() {
         let (gid, nobody) = ([0xa1; 16], "gateway".parse().unwrap());
-        assert_eq!(inlet_node(Some(&RosNode::new("/", "talker")), &gid, &nobody).as_str(), "ros2/talker");
-        assert_eq!(inlet_node(Some(&RosNode::new("/front/left", "camera")), &gid, &nobody).as_str(), "ros2/front/left/camera");
+        assert_eq!(
+            inlet_node(Some(&RosNode::new("/", "talker")), &gid, &nobody).as_str(),
+            "ros2/talker"
+        );
+        assert_eq!(
+            inlet_node(Some(&RosNode::new("/front/left", "camera")), &gid, &nobody).as_str(),
+            "ros2/front/left/camera"
+        );
         let unnamed = "ros2/a1a1a1a1a1a1a1a1a1a1a1a1";
-        for odd in [None, Some(("/", "")), Some(("/", "a b")), Some(("//", "/")), Some(("/x", "\u{e4}"))] {
+        for odd in
+            [None, Some(("/", "")), Some(("/", "a b")), Some(("//", "/")), Some(("/x", "\u{e4}"))]
+        {
             let node = odd.map(|(namespace, name)| RosNode::new(namespace, name));
             assert_eq!(inlet_node(node.as_ref(), &gid, &nobody).as_str(), unnamed, "{odd:?}");
         }
@@ -170,9 +219,20 @@ mod tests {
         for good in [RosNode::new("/", "talker"), RosNode::new("/front/left", "_ros2cli_712")] {
             assert_eq!(ros_name_of(Some(&good), &gid), good);
         }
-        for odd in [None, Some(("/", "")), Some(("", "a")), Some(("/a b", "c")), Some(("/", "*")), Some(("/x", "a/b"))] {
+        for odd in [
+            None,
+            Some(("/", "")),
+            Some(("", "a")),
+            Some(("/a b", "c")),
+            Some(("/", "*")),
+            Some(("/x", "a/b")),
+        ] {
             let node = odd.map(|(namespace, name)| RosNode::new(namespace, name));
-            assert_eq!(ros_name_of(node.as_ref(), &gid), RosNode::new("/", "node_a1a1a1a1a1a1a1a1a1a1a1a1"), "{odd:?}");
+            assert_eq!(
+                ros_name_of(node.as_ref(), &gid),
+                RosNode::new("/", "node_a1a1a1a1a1a1a1a1a1a1a1a1"),
+                "{odd:?}"
+            );
         }
     }
 

@@ -55,7 +55,8 @@ impl Default for EndpointQos {
 /// In words, what most people look for.
 impl fmt::Display for EndpointQos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reliability = if self.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
+        let reliability =
+            if self.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
         write!(f, "{reliability}, {}", self.durability.to_string().replace('_', " "))
     }
 }
@@ -75,7 +76,11 @@ pub struct Mismatch {
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: the writer offers {}, the reader requests {}; {}", self.policy, self.offered, self.requested, self.remedy)
+        write!(
+            f,
+            "{}: the writer offers {}, the reader requests {}; {}",
+            self.policy, self.offered, self.requested, self.remedy
+        )
     }
 }
 
@@ -91,12 +96,20 @@ fn reliability(r: Reliability) -> String {
 #[must_use]
 pub fn mismatches(offered: &EndpointQos, requested: &EndpointQos) -> Vec<Mismatch> {
     // `None` is longer than everything.
-    let longer = |a: Option<Duration>, b: Option<Duration>| b.is_some_and(|b| a.is_none_or(|a| a > b));
+    let longer =
+        |a: Option<Duration>, b: Option<Duration>| b.is_some_and(|b| a.is_none_or(|a| a > b));
     let mut found = Vec::new();
-    let mut add = |policy, offered, requested, remedy| found.push(Mismatch { policy, offered, requested, remedy });
+    let mut add = |policy, offered, requested, remedy| {
+        found.push(Mismatch { policy, offered, requested, remedy })
+    };
     if offered.reliability < requested.reliability {
         let remedy = "make the writer reliable (`qos: {reliability: reliable}` in its rule) or the reader best effort";
-        add("RELIABILITY", reliability(offered.reliability), reliability(requested.reliability), remedy);
+        add(
+            "RELIABILITY",
+            reliability(offered.reliability),
+            reliability(requested.reliability),
+            remedy,
+        );
     }
     if offered.durability < requested.durability {
         let remedy = "make the writer transient local (`qos: {durability: transient_local}` in its rule) or the reader volatile";
@@ -173,7 +186,9 @@ fn durability(of: driveline_types::Durability) -> DurabilityKind {
 #[must_use]
 pub fn of_writer(offered: &EndpointQos, class: ReaderClass, depth: u32) -> Qos {
     // Whole milliseconds, rounded up: no more is offered than the writer does.
-    let ms = |time: Duration| u32::try_from(time.as_nanos().div_ceil(1_000_000)).ok().map(|ms| ms.max(1));
+    let ms = |time: Duration| {
+        u32::try_from(time.as_nanos().div_ceil(1_000_000)).ok().map(|ms| ms.max(1))
+    };
     Qos {
         depth,
         reliability: class.reliability,
@@ -202,7 +217,13 @@ impl ReaderClass {
     /// What asks for no more than this.
     #[must_use]
     pub const fn new(reliability: Reliability, durability: driveline_types::Durability) -> Self {
-        Self { reliability, durability, deadline: None, liveliness: LivelinessKind::Automatic, lease: None }
+        Self {
+            reliability,
+            durability,
+            deadline: None,
+            liveliness: LivelinessKind::Automatic,
+            lease: None,
+        }
     }
 
     /// With which reader a writer is read, if it offers enough for that: see [`lacks`](Self::lacks).
@@ -225,10 +246,18 @@ impl ReaderClass {
     pub fn lacks(self, offered: &EndpointQos) -> Vec<Mismatch> {
         let of_rule = |m: Mismatch| {
             let remedy = match m.policy {
-                "RELIABILITY" => "have the node offer it, or take `reliability` out of the rule's `qos`",
-                "DURABILITY" => "have the node offer it, or take `durability` out of the rule's `qos`",
-                "DEADLINE" => "have the node offer it, or take `deadline_ms` out of the rule's `qos`",
-                "LIVELINESS" => "have the node offer it, or take `liveliness` out of the rule's `qos`",
+                "RELIABILITY" => {
+                    "have the node offer it, or take `reliability` out of the rule's `qos`"
+                }
+                "DURABILITY" => {
+                    "have the node offer it, or take `durability` out of the rule's `qos`"
+                }
+                "DEADLINE" => {
+                    "have the node offer it, or take `deadline_ms` out of the rule's `qos`"
+                }
+                "LIVELINESS" => {
+                    "have the node offer it, or take `liveliness` out of the rule's `qos`"
+                }
                 _ => "have the node offer it, or take `lease_ms` out of the rule's `qos`",
             };
             Mismatch { remedy, ..m }

@@ -8,10 +8,16 @@ fn policies(offered: EndpointQos, requested: EndpointQos) -> Vec<&'static str> {
 }
 
 const RELIABILITY: [Reliability; 2] = [Reliability::BestEffort, Reliability::Reliable];
-const DURABILITY: [DurabilityKind; 4] =
-    [DurabilityKind::Volatile, DurabilityKind::TransientLocal, DurabilityKind::Transient, DurabilityKind::Persistent];
-const LIVELINESS: [LivelinessKind; 3] = [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant, LivelinessKind::ManualByTopic];
-const TIMES: [Option<Duration>; 3] = [Some(Duration::from_millis(10)), Some(Duration::from_millis(20)), None];
+const DURABILITY: [DurabilityKind; 4] = [
+    DurabilityKind::Volatile,
+    DurabilityKind::TransientLocal,
+    DurabilityKind::Transient,
+    DurabilityKind::Persistent,
+];
+const LIVELINESS: [LivelinessKind; 3] =
+    [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant, LivelinessKind::ManualByTopic];
+const TIMES: [Option<Duration>; 3] =
+    [Some(Duration::from_millis(10)), Some(Duration::from_millis(20)), None];
 
 /// Every pair of every policy, both outcomes, spelled out: rows are offered, columns requested.
 #[test]
@@ -20,29 +26,53 @@ fn the_table_of_dds() {
     let d = EndpointQos::default;
     for (i, row) in [[true, false], [true, true]].iter().enumerate() {
         for (k, matches) in row.iter().enumerate() {
-            let found = policies(EndpointQos { reliability: RELIABILITY[i], ..d() }, EndpointQos { reliability: RELIABILITY[k], ..d() });
+            let found = policies(
+                EndpointQos { reliability: RELIABILITY[i], ..d() },
+                EndpointQos { reliability: RELIABILITY[k], ..d() },
+            );
             assert_eq!(found, if *matches { none } else { &["RELIABILITY"] }, "{i} {k}");
         }
     }
-    let table = [[true, false, false, false], [true, true, false, false], [true, true, true, false], [true, true, true, true]];
+    let table = [
+        [true, false, false, false],
+        [true, true, false, false],
+        [true, true, true, false],
+        [true, true, true, true],
+    ];
     for (i, row) in table.iter().enumerate() {
         for (k, matches) in row.iter().enumerate() {
-            let found = policies(EndpointQos { durability: DURABILITY[i], ..d() }, EndpointQos { durability: DURABILITY[k], ..d() });
+            let found = policies(
+                EndpointQos { durability: DURABILITY[i], ..d() },
+                EndpointQos { durability: DURABILITY[k], ..d() },
+            );
             assert_eq!(found, if *matches { none } else { &["DURABILITY"] }, "{i} {k}");
         }
     }
     // 10 ms, 20 ms, infinite.
-    for (i, row) in [[true, true, true], [false, true, true], [false, false, true]].iter().enumerate() {
+    for (i, row) in
+        [[true, true, true], [false, true, true], [false, false, true]].iter().enumerate()
+    {
         for (k, matches) in row.iter().enumerate() {
-            let found = policies(EndpointQos { deadline: TIMES[i], ..d() }, EndpointQos { deadline: TIMES[k], ..d() });
+            let found = policies(
+                EndpointQos { deadline: TIMES[i], ..d() },
+                EndpointQos { deadline: TIMES[k], ..d() },
+            );
             assert_eq!(found, if *matches { none } else { &["DEADLINE"] }, "{i} {k}");
-            let found = policies(EndpointQos { lease: TIMES[i], ..d() }, EndpointQos { lease: TIMES[k], ..d() });
+            let found = policies(
+                EndpointQos { lease: TIMES[i], ..d() },
+                EndpointQos { lease: TIMES[k], ..d() },
+            );
             assert_eq!(found, if *matches { none } else { &["LIVELINESS lease"] }, "{i} {k}");
         }
     }
-    for (i, row) in [[true, false, false], [true, true, false], [true, true, true]].iter().enumerate() {
+    for (i, row) in
+        [[true, false, false], [true, true, false], [true, true, true]].iter().enumerate()
+    {
         for (k, matches) in row.iter().enumerate() {
-            let found = policies(EndpointQos { liveliness: LIVELINESS[i], ..d() }, EndpointQos { liveliness: LIVELINESS[k], ..d() });
+            let found = policies(
+                EndpointQos { liveliness: LIVELINESS[i], ..d() },
+                EndpointQos { liveliness: LIVELINESS[k], ..d() },
+            );
             assert_eq!(found, if *matches { none } else { &["LIVELINESS"] }, "{i} {k}");
         }
     }
@@ -56,14 +86,23 @@ fn all_reasons_are_told_with_both_values_and_a_remedy() {
         deadline: Some(Duration::from_millis(100)),
         ..EndpointQos::default()
     };
-    let told: Vec<_> = mismatches(&EndpointQos::default(), &requested).iter().map(ToString::to_string).collect();
+    let told: Vec<_> =
+        mismatches(&EndpointQos::default(), &requested).iter().map(ToString::to_string).collect();
     assert_eq!(told.len(), 3);
     assert!(
         told[0].starts_with("RELIABILITY: the writer offers best_effort, the reader requests reliable; make the writer reliable"),
         "{told:?}"
     );
-    assert!(told[1].starts_with("DURABILITY: the writer offers volatile, the reader requests transient_local; "), "{told:?}");
-    assert!(told[2].starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "), "{told:?}");
+    assert!(
+        told[1].starts_with(
+            "DURABILITY: the writer offers volatile, the reader requests transient_local; "
+        ),
+        "{told:?}"
+    );
+    assert!(
+        told[2].starts_with("DEADLINE: the writer offers infinite, the reader requests 100ms; "),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -79,7 +118,8 @@ fn what_a_rule_asks_for_is_taken_out_of_the_rule_or_offered_by_the_node() {
     let offered = EndpointQos::default();
     let lacks = ReaderClass::of_writer(&offered, &rule).lacks(&offered);
     let keys = ["reliability", "durability", "deadline_ms", "liveliness", "lease_ms"];
-    let remedies = keys.map(|key| format!("have the node offer it, or take `{key}` out of the rule's `qos`"));
+    let remedies =
+        keys.map(|key| format!("have the node offer it, or take `{key}` out of the rule's `qos`"));
     assert_eq!(lacks.iter().map(|m| m.remedy).collect::<Vec<_>>(), remedies);
 }
 
@@ -102,41 +142,103 @@ fn writers_offer_what_publishers_do_unless_the_rule_says_otherwise() {
     };
     assert_eq!(of_publisher(&publisher, &RuleQos::default()), offered);
     assert_eq!(of_publisher(&Qos::default(), &RuleQos::default()), EndpointQos::default());
-    let rule = RuleQos { reliability: Some(Reliability::BestEffort), durability: Some(Durability::Volatile), ..RuleQos::default() };
-    let replaced = EndpointQos { reliability: Reliability::BestEffort, durability: DurabilityKind::Volatile, ..offered };
+    let rule = RuleQos {
+        reliability: Some(Reliability::BestEffort),
+        durability: Some(Durability::Volatile),
+        ..RuleQos::default()
+    };
+    let replaced = EndpointQos {
+        reliability: Reliability::BestEffort,
+        durability: DurabilityKind::Volatile,
+        ..offered
+    };
     assert_eq!(of_publisher(&publisher, &rule), replaced);
-    let rule = RuleQos { deadline_ms: Some(7), liveliness: Some(Liveliness::Automatic), lease_ms: Some(9), ..RuleQos::default() };
+    let rule = RuleQos {
+        deadline_ms: Some(7),
+        liveliness: Some(Liveliness::Automatic),
+        lease_ms: Some(9),
+        ..RuleQos::default()
+    };
     let (deadline, lease) = (Some(Duration::from_millis(7)), Some(Duration::from_millis(9)));
-    assert_eq!(of_publisher(&publisher, &rule), EndpointQos { deadline, liveliness: LivelinessKind::Automatic, lease, ..offered });
+    assert_eq!(
+        of_publisher(&publisher, &rule),
+        EndpointQos { deadline, liveliness: LivelinessKind::Automatic, lease, ..offered }
+    );
 }
 
 /// Each alone, both outcomes.
 #[test]
 fn of_times_and_liveliness_a_writer_is_asked_what_the_rule_says() {
     let ms = |ms| Some(Duration::from_millis(ms));
-    let offered =
-        EndpointQos { deadline: ms(20), liveliness: LivelinessKind::ManualByParticipant, lease: ms(50), ..EndpointQos::default() };
-    let lacks = |rule: RuleQos| ReaderClass::of_writer(&offered, &rule).lacks(&offered).into_iter().map(|m| m.policy).collect::<Vec<_>>();
+    let offered = EndpointQos {
+        deadline: ms(20),
+        liveliness: LivelinessKind::ManualByParticipant,
+        lease: ms(50),
+        ..EndpointQos::default()
+    };
+    let lacks = |rule: RuleQos| {
+        ReaderClass::of_writer(&offered, &rule)
+            .lacks(&offered)
+            .into_iter()
+            .map(|m| m.policy)
+            .collect::<Vec<_>>()
+    };
     for (deadline, policies) in [(19, &["DEADLINE"][..]), (20, &[]), (21, &[])] {
-        assert_eq!(lacks(RuleQos { deadline_ms: Some(deadline), ..RuleQos::default() }), policies, "{deadline}");
+        assert_eq!(
+            lacks(RuleQos { deadline_ms: Some(deadline), ..RuleQos::default() }),
+            policies,
+            "{deadline}"
+        );
     }
-    for (liveliness, policies) in [(Liveliness::ManualByTopic, &["LIVELINESS"][..]), (Liveliness::Automatic, &[])] {
-        assert_eq!(lacks(RuleQos { liveliness: Some(liveliness), ..RuleQos::default() }), policies, "{liveliness:?}");
+    for (liveliness, policies) in
+        [(Liveliness::ManualByTopic, &["LIVELINESS"][..]), (Liveliness::Automatic, &[])]
+    {
+        assert_eq!(
+            lacks(RuleQos { liveliness: Some(liveliness), ..RuleQos::default() }),
+            policies,
+            "{liveliness:?}"
+        );
     }
     for (lease, policies) in [(49, &["LIVELINESS lease"][..]), (50, &[])] {
-        assert_eq!(lacks(RuleQos { lease_ms: Some(lease), ..RuleQos::default() }), policies, "{lease}");
+        assert_eq!(
+            lacks(RuleQos { lease_ms: Some(lease), ..RuleQos::default() }),
+            policies,
+            "{lease}"
+        );
     }
 }
 
 #[test]
 fn a_writers_deadline_is_offered_here_and_its_lease_is_not() {
     let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
-    let of = |us: u64| of_writer(&EndpointQos { deadline: Some(Duration::from_micros(us)), ..EndpointQos::default() }, class, 3);
+    let of = |us: u64| {
+        of_writer(
+            &EndpointQos { deadline: Some(Duration::from_micros(us)), ..EndpointQos::default() },
+            class,
+            3,
+        )
+    };
     let asks = |deadline_ms: u32| Qos { deadline_ms: Some(deadline_ms), ..Qos::default() };
-    assert_eq!([of(33_300).satisfies(&asks(34), "t").is_ok(), of(33_300).satisfies(&asks(33), "t").is_ok()], [true, false]);
-    assert_eq!([of(0).deadline_ms, of(20_000).deadline_ms, of(u64::MAX).deadline_ms], [Some(1), Some(20), None]);
-    assert_eq!((of(1).depth, of(1).reliability, of(1).durability), (3, Reliability::Reliable, Durability::Volatile));
-    let alive = EndpointQos { lease: Some(Duration::from_millis(10)), liveliness: LivelinessKind::ManualByTopic, ..EndpointQos::default() };
+    assert_eq!(
+        [
+            of(33_300).satisfies(&asks(34), "t").is_ok(),
+            of(33_300).satisfies(&asks(33), "t").is_ok()
+        ],
+        [true, false]
+    );
+    assert_eq!(
+        [of(0).deadline_ms, of(20_000).deadline_ms, of(u64::MAX).deadline_ms],
+        [Some(1), Some(20), None]
+    );
+    assert_eq!(
+        (of(1).depth, of(1).reliability, of(1).durability),
+        (3, Reliability::Reliable, Durability::Volatile)
+    );
+    let alive = EndpointQos {
+        lease: Some(Duration::from_millis(10)),
+        liveliness: LivelinessKind::ManualByTopic,
+        ..EndpointQos::default()
+    };
     assert_eq!(of_writer(&alive, class, 1).lease_ms, None, "nothing here could keep it");
 }
 

@@ -85,8 +85,14 @@ impl CallId {
         let (client, rest) = rest.split_first_chunk::<8>().ok_or(short)?;
         let (sequence, body) = rest.split_first_chunk::<8>().ok_or(short)?;
         let id = match order(*encapsulation)? {
-            ByteOrder::Little => Self { client: u64::from_le_bytes(*client), sequence: i64::from_le_bytes(*sequence) },
-            ByteOrder::Big => Self { client: u64::from_be_bytes(*client), sequence: i64::from_be_bytes(*sequence) },
+            ByteOrder::Little => Self {
+                client: u64::from_le_bytes(*client),
+                sequence: i64::from_le_bytes(*sequence),
+            },
+            ByteOrder::Big => Self {
+                client: u64::from_be_bytes(*client),
+                sequence: i64::from_be_bytes(*sequence),
+            },
         };
         Ok((id, *encapsulation, body))
     }
@@ -95,7 +101,10 @@ impl CallId {
     ///
     /// # Errors
     /// [`HeadError::Encapsulation`]
-    pub fn head(self, encapsulation: [u8; HEADER_LEN]) -> Result<[u8; HEADER_LEN + HEAD_LEN], HeadError> {
+    pub fn head(
+        self,
+        encapsulation: [u8; HEADER_LEN],
+    ) -> Result<[u8; HEADER_LEN + HEAD_LEN], HeadError> {
         let (client, sequence) = match order(encapsulation)? {
             ByteOrder::Little => (self.client.to_le_bytes(), self.sequence.to_le_bytes()),
             ByteOrder::Big => (self.client.to_be_bytes(), self.sequence.to_be_bytes()),
@@ -207,23 +216,40 @@ mod tests {
         let mut other = sample;
         other[1] = 7;
         assert_eq!(CallId::split(&other), Err(HeadError::Encapsulation(7)));
-        assert_eq!(CallId { client: 1, sequence: 1 }.head([0, 0x0b, 0, 0]), Err(HeadError::Encapsulation(0x0b)));
+        assert_eq!(
+            CallId { client: 1, sequence: 1 }.head([0, 0x0b, 0, 0]),
+            Err(HeadError::Encapsulation(0x0b))
+        );
     }
 
     #[test]
     fn services_are_mangled_as_ros_2_does() {
         let service = "front/add".parse().unwrap();
-        assert_eq!(dds_topic(&service, ServiceTopic::Request).as_deref(), Some("rq/front/addRequest"));
+        assert_eq!(
+            dds_topic(&service, ServiceTopic::Request).as_deref(),
+            Some("rq/front/addRequest")
+        );
         assert_eq!(dds_topic(&service, ServiceTopic::Reply).as_deref(), Some("rr/front/addReply"));
         assert_eq!(dds_topic(&"a-b".parse().unwrap(), ServiceTopic::Request), None);
-        for other in
-            ["rt/addRequest", "rq/addReply", "rr/addRequest", "rq/Request", "rq/a//bRequest", "rq/a-bRequest", "rq/add", "addRequest", ""]
-        {
+        for other in [
+            "rt/addRequest",
+            "rq/addReply",
+            "rr/addRequest",
+            "rq/Request",
+            "rq/a//bRequest",
+            "rq/a-bRequest",
+            "rq/add",
+            "addRequest",
+            "",
+        ] {
             assert_eq!(service_of_dds(other), None, "{other}");
         }
         // Those of actions are services.
         let (service, which) = service_of_dds("rr/fibonacci/_action/get_resultReply").unwrap();
-        assert_eq!((service.as_str(), which), ("fibonacci/_action/get_result", ServiceTopic::Reply));
+        assert_eq!(
+            (service.as_str(), which),
+            ("fibonacci/_action/get_result", ServiceTopic::Reply)
+        );
     }
 
     #[test]
@@ -250,9 +276,12 @@ mod tests {
             Vendor::of(&gid)
         };
         assert_eq!(of(1, 0x10), Vendor::CYCLONE);
-        for (vendor, text) in
-            [(of(1, 0x10), "CycloneDDS"), (of(1, 0x0f), "Fast DDS"), (of(1, 0x12), "RustDDS"), (of(2, 0xa), "the vendor 02.0a")]
-        {
+        for (vendor, text) in [
+            (of(1, 0x10), "CycloneDDS"),
+            (of(1, 0x0f), "Fast DDS"),
+            (of(1, 0x12), "RustDDS"),
+            (of(2, 0xa), "the vendor 02.0a"),
+        ] {
             assert_eq!(vendor.to_string(), text);
         }
     }

@@ -2,7 +2,9 @@
 //! Types on both sides of the border.
 
 use driveline_rosidl::cdr::{self, CdrError};
-use driveline_rosidl::{CDR_ENCODING, Catalog, DefinitionError, Layout, TypeHash, TypeName, parse_msg};
+use driveline_rosidl::{
+    CDR_ENCODING, Catalog, DefinitionError, Layout, TypeHash, TypeName, parse_msg,
+};
 use driveline_runtime::ros2::{Definitions, Form, LeftOut, Rule};
 use driveline_types::{Plain, ProtobufMessage, Schema};
 use std::path::{Path, PathBuf};
@@ -44,22 +46,44 @@ const DEFINITIONS: [(&str, &str); 20] = [
         "sensor_msgs/msg/Imu",
         "std_msgs/Header header\ngeometry_msgs/Quaternion orientation\nfloat64[9] orientation_covariance\ngeometry_msgs/Vector3 angular_velocity\nfloat64[9] angular_velocity_covariance\ngeometry_msgs/Vector3 linear_acceleration\nfloat64[9] linear_acceleration_covariance\n",
     ),
-    ("radar_msgs/msg/RadarReturn", "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n"),
+    (
+        "radar_msgs/msg/RadarReturn",
+        "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n",
+    ),
     ("radar_msgs/msg/RadarScan", "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n"),
     ("vision_msgs/msg/ObjectHypothesis", "string class_id\nfloat64 score\n"),
-    ("vision_msgs/msg/ObjectHypothesisWithPose", "ObjectHypothesis hypothesis\ngeometry_msgs/PoseWithCovariance pose\n"),
+    (
+        "vision_msgs/msg/ObjectHypothesisWithPose",
+        "ObjectHypothesis hypothesis\ngeometry_msgs/PoseWithCovariance pose\n",
+    ),
     ("vision_msgs/msg/Point2D", "float64 x\nfloat64 y\n"),
     ("vision_msgs/msg/Pose2D", "vision_msgs/Point2D position\nfloat64 theta\n"),
-    ("vision_msgs/msg/BoundingBox2D", "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 size_y\n"),
+    (
+        "vision_msgs/msg/BoundingBox2D",
+        "vision_msgs/Pose2D center\nfloat64 size_x\nfloat64 size_y\n",
+    ),
 ];
 const DETECTIONS: [(&str, &str); 2] = [
-    ("vision_msgs/msg/Detection2D", "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring id\n"),
-    ("vision_msgs/msg/Detection2DArray", "std_msgs/Header header\nvision_msgs/Detection2D[] detections\n"),
+    (
+        "vision_msgs/msg/Detection2D",
+        "std_msgs/Header header\nObjectHypothesisWithPose[] results\nBoundingBox2D bbox\nstring id\n",
+    ),
+    (
+        "vision_msgs/msg/Detection2DArray",
+        "std_msgs/Header header\nvision_msgs/Detection2D[] detections\n",
+    ),
 ];
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Image, Self::CompressedImage, Self::PointCloud, Self::Imu, Self::RadarScan, Self::Detections2D];
+    pub const ALL: [Self; 6] = [
+        Self::Image,
+        Self::CompressedImage,
+        Self::PointCloud,
+        Self::Imu,
+        Self::RadarScan,
+        Self::Detections2D,
+    ];
 
     fn ros_name(self) -> &'static str {
         match self {
@@ -110,13 +134,25 @@ pub struct Crossing {
 
 impl Crossing {
     fn converted(kind: Kind, ros: TypeName, known: &Catalog) -> Self {
-        Self { hash: known.type_hash(&ros).ok(), schema: kind.schema(), kind: Some(kind), layout: known.layout(&ros).ok(), ros }
+        Self {
+            hash: known.type_hash(&ros).ok(),
+            schema: kind.schema(),
+            kind: Some(kind),
+            layout: known.layout(&ros).ok(),
+            ros,
+        }
     }
 
     /// Of a schema that has the definition.
     fn of_cdr(schema: &Schema) -> Result<Self, TypeError> {
         let (ros, catalog) = Catalog::from_schema(schema)?;
-        Ok(Self { hash: catalog.type_hash(&ros).ok(), schema: schema.clone(), kind: None, layout: catalog.layout(&ros).ok(), ros })
+        Ok(Self {
+            hash: catalog.type_hash(&ros).ok(),
+            schema: schema.clone(),
+            kind: None,
+            layout: catalog.layout(&ros).ok(),
+            ros,
+        })
     }
 
     /// Whether a sample of ROS 2 is one of this type, as far as that is known.
@@ -201,7 +237,8 @@ impl Types {
     /// # Errors
     /// [`TypeError`]
     pub fn from_ros(&self, dds_type: &str, form: Form) -> Result<Crossing, TypeError> {
-        let ros = TypeName::from_dds(dds_type).map_err(|_| TypeError::NotRos(dds_type.chars().take(80).collect()))?;
+        let ros = TypeName::from_dds(dds_type)
+            .map_err(|_| TypeError::NotRos(dds_type.chars().take(80).collect()))?;
         match Kind::of_ros(&ros).filter(|_| form == Form::Converted) {
             Some(kind) => Ok(Crossing::converted(kind, ros, &self.known)),
             None => {
@@ -233,12 +270,16 @@ impl Types {
             return Crossing::of_cdr(schema);
         }
         let Some(kind) = Kind::ALL.into_iter().find(|k| k.schema().name == schema.name) else {
-            return Err(TypeError::NoCounterpart { name: schema.name.to_string(), encoding: schema.encoding.to_string() });
+            return Err(TypeError::NoCounterpart {
+                name: schema.name.to_string(),
+                encoding: schema.encoding.to_string(),
+            });
         };
         if kind.schema().hash() != schema.hash() {
             return Err(TypeError::OtherLayout(schema.name.to_string()));
         }
-        let ros: TypeName = kind.ros_name().parse().map_err(|_| TypeError::NotRos(kind.ros_name().into()))?;
+        let ros: TypeName =
+            kind.ros_name().parse().map_err(|_| TypeError::NotRos(kind.ros_name().into()))?;
         Ok(Crossing::converted(kind, ros, &self.known))
     }
 }
@@ -266,16 +307,24 @@ mod tests {
     fn hashes_are_those_of_ros_2() {
         let types = Types::new(&[]).unwrap();
         let hash = |kind: Kind| types.to_ros(&kind.schema()).unwrap().hash.unwrap().to_string();
-        assert_eq!(hash(Kind::Image), "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47");
+        assert_eq!(
+            hash(Kind::Image),
+            "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47"
+        );
     }
 
     /// Test `rosbags` of driveline-rosidl finds the same ones in the definitions of Humble and of Jazzy.
     #[test]
     fn definitions_that_are_built_in_are_those_of_humble_and_jazzy() {
-        let known = include_str!("../../driveline-rosidl/tests/upstream_hashes.txt").lines().filter(|line| !line.starts_with('#'));
+        let known = include_str!("../../driveline-rosidl/tests/upstream_hashes.txt")
+            .lines()
+            .filter(|line| !line.starts_with('#'));
         let types = Types::new(&[]).unwrap();
-        let built_in = |name: &str| format!("{name} {}", types.known.type_hash(&name.parse().unwrap()).unwrap());
-        let all: Vec<_> = DEFINITIONS.iter().chain(&DETECTIONS).map(|(name, _)| built_in(name)).collect();
+        let built_in = |name: &str| {
+            format!("{name} {}", types.known.type_hash(&name.parse().unwrap()).unwrap())
+        };
+        let all: Vec<_> =
+            DEFINITIONS.iter().chain(&DETECTIONS).map(|(name, _)| built_in(name)).collect();
         assert_eq!(all, known.collect::<Vec<_>>());
     }
 
@@ -284,15 +333,28 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let package = dir.path().join("example_interfaces");
         std::fs::create_dir_all(package.join("srv")).unwrap();
-        std::fs::write(package.join("srv/AddTwoInts.srv"), "int64 a\nint64 b\n---\nint64 sum\n").unwrap();
+        std::fs::write(package.join("srv/AddTwoInts.srv"), "int64 a\nint64 b\n---\nint64 sum\n")
+            .unwrap();
         let types = Types::new(&[package]).unwrap();
         let of = types.service("example_interfaces/srv/AddTwoInts").unwrap();
-        assert_eq!((&*of.request.name, &*of.request.definition), ("example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n"));
-        assert_eq!((&*of.response.name, &*of.response.encoding), ("example_interfaces/srv/AddTwoInts_Response", "cdr"));
+        assert_eq!(
+            (&*of.request.name, &*of.request.definition),
+            ("example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n")
+        );
+        assert_eq!(
+            (&*of.response.name, &*of.response.encoding),
+            ("example_interfaces/srv/AddTwoInts_Response", "cdr")
+        );
         // As keys of rmw_zenoh have it in Jazzy.
-        assert_eq!(of.hash.unwrap().to_string(), "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a");
+        assert_eq!(
+            of.hash.unwrap().to_string(),
+            "RIHS01_e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a"
+        );
         let told = types.service("nav_msgs/srv/GetMap").unwrap_err().to_string();
-        assert!(told.contains("nav_msgs/srv/GetMap: is not defined") && told.contains("`types`"), "{told}");
+        assert!(
+            told.contains("nav_msgs/srv/GetMap: is not defined") && told.contains("`types`"),
+            "{told}"
+        );
         let told = types.service("example_interfaces/srv/AddTwoInt").unwrap_err().to_string();
         assert!(told.contains("did you mean `example_interfaces/srv/AddTwoInts`?"), "{told}");
     }
@@ -308,27 +370,58 @@ mod tests {
         std::fs::write(package.join("msg/Far.msg"), "far_msgs/X x\n").unwrap();
         let types = Types::new(&[package]).unwrap();
         assert!(types.from_ros("demo_msgs::msg::dds_::Good_", Form::Converted).is_ok());
-        let told = |name: &str| types.from_ros(&format!("demo_msgs::msg::dds_::{name}_"), Form::Converted).unwrap_err().to_string();
+        let told = |name: &str| {
+            types
+                .from_ros(&format!("demo_msgs::msg::dds_::{name}_"), Form::Converted)
+                .unwrap_err()
+                .to_string()
+        };
         assert!(told("Bad").contains("demo_msgs/msg/Bad.msg:1: "), "{}", told("Bad"));
         assert!(
             told("Far").contains("Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add the directory of the package far_msgs")
         );
-        let left: Vec<_> =
-            types.left_out(&[Rule::new("/a", driveline_runtime::ros2::Direction::FromRos)]).iter().map(LeftOut::what).collect();
-        assert_eq!(left, ["the message type demo_msgs/msg/Bad is left out", "the message type demo_msgs/msg/Far is left out"]);
+        let left: Vec<_> = types
+            .left_out(&[Rule::new("/a", driveline_runtime::ros2::Direction::FromRos)])
+            .iter()
+            .map(LeftOut::what)
+            .collect();
+        assert_eq!(
+            left,
+            [
+                "the message type demo_msgs/msg/Bad is left out",
+                "the message type demo_msgs/msg/Far is left out"
+            ]
+        );
     }
 
     #[test]
     fn what_cannot_cross_is_told_with_the_remedy() {
         let types = Types::new(&[]).unwrap();
-        let told = types.from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted).unwrap_err().to_string();
-        assert!(told.contains("tf2_msgs/msg/TFMessage") && told.contains("add the directory of the package tf2_msgs"), "{told}");
-        assert!(types.from_ros("ShapeType", Form::Converted).unwrap_err().to_string().contains("no message of ROS 2"));
-        let told = types.to_ros(&driveline_msgs::proto::LaneMarkings::schema()).unwrap_err().to_string();
+        let told = types
+            .from_ros("tf2_msgs::msg::dds_::TFMessage_", Form::Converted)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            told.contains("tf2_msgs/msg/TFMessage")
+                && told.contains("add the directory of the package tf2_msgs"),
+            "{told}"
+        );
+        assert!(
+            types
+                .from_ros("ShapeType", Form::Converted)
+                .unwrap_err()
+                .to_string()
+                .contains("no message of ROS 2")
+        );
+        let told =
+            types.to_ros(&driveline_msgs::proto::LaneMarkings::schema()).unwrap_err().to_string();
         assert!(told.contains("LaneMarkings") && told.contains("no counterpart"), "{told}");
         let other = Schema { definition: "".into(), ..Kind::Image.schema() };
         assert!(types.to_ros(&other).unwrap_err().to_string().contains("another release"));
         let none = Types::new(&["/nowhere/at_all".into()]).unwrap_err().to_string();
-        assert!(none.contains("/nowhere/at_all") && none.contains("directory of a package"), "{none}");
+        assert!(
+            none.contains("/nowhere/at_all") && none.contains("directory of a package"),
+            "{none}"
+        );
     }
 }

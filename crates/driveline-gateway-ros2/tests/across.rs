@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A node on DDS and a node on rmw_zenoh talk through one gateway; nothing comes back, and no other gateway joins in.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -31,7 +36,12 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
     const COUNT: usize = 40;
     const LEN: usize = 1 << 20;
     let router = Router::new();
-    let rig = both(&router, 43, json!([{ "topic": "/camera", "direction": "both", "max_payload": "2 MiB" }]), &[]);
+    let rig = both(
+        &router,
+        43,
+        json!([{ "topic": "/camera", "direction": "both", "max_payload": "2 MiB" }]),
+        &[],
+    );
     let node = Node::new(&router, 43, "camera");
     let mut publisher = node.publisher("/camera", IMAGE, "rv10");
     let mut subscription = rig.subscription("camera", &reliable(10));
@@ -58,7 +68,10 @@ fn a_dead_reader_on_one_profile_holds_up_neither_this_host_nor_another_reader() 
         });
     }
     let of = rig.report().from_ros.remove(0);
-    assert!(of.carried == of.across && of.replaced >= COUNT as u64 - 10 && of.dropped.is_empty(), "{of:?}");
+    assert!(
+        of.carried == of.across && of.replaced >= COUNT as u64 - 10 && of.dropped.is_empty(),
+        "{of:?}"
+    );
 }
 
 /// DDS → Driveline → rmw_zenoh → Driveline → DDS.
@@ -83,7 +96,9 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     let mut done = 0;
     eventually("the last question is answered, and its answer heard", || {
         let questions = asked.strings();
-        questions[done..].iter().for_each(|question| answers.publish(&rig::rmw::string(&answer(question))));
+        questions[done..]
+            .iter()
+            .for_each(|question| answers.publish(&rig::rmw::string(&answer(question))));
         done = questions.len();
         dds_answers.samples().iter().any(|s| s.1 == last)
     });
@@ -93,22 +108,41 @@ fn what_a_dds_node_asks_a_zenoh_node_answers_and_there_is_no_echo() {
     let mut fence = node.publisher("/talk/ask", STRING, "rt1");
     fence.publish(&rig::rmw::string(FENCE));
     let of_fence = |peer: &mut rig::Peer| peer.samples().iter().any(|s| s.0 == FENCE.len());
-    eventually("behind any echo", || of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len()));
+    eventually("behind any echo", || {
+        of_fence(&mut dds_asked) && answered.strings().iter().any(|text| text.len() == FENCE.len())
+    });
     // Who is kept is there however late anybody came, and whoever came in time has more; each once and in order.
     let questions: Vec<_> = asked.strings().into_iter().filter(|text| text != FENCE).collect();
-    assert!(questions.len() >= KEPT, "{} questions, {KEPT} of which were kept: {questions:?}", questions.len());
-    let expected: Vec<_> = (COUNT - questions.len()..COUNT).map(|n| char::from(b'a' + n as u8).to_string().repeat(9)).collect();
+    assert!(
+        questions.len() >= KEPT,
+        "{} questions, {KEPT} of which were kept: {questions:?}",
+        questions.len()
+    );
+    let expected: Vec<_> = (COUNT - questions.len()..COUNT)
+        .map(|n| char::from(b'a' + n as u8).to_string().repeat(9))
+        .collect();
     assert_eq!(questions, expected, "each once, in order");
-    let heard: Vec<_> = dds_answers.samples().into_iter().map(|s| (s.0, s.1)).filter(|s| s.0 != FENCE.len()).collect();
+    let heard: Vec<_> = dds_answers
+        .samples()
+        .into_iter()
+        .map(|s| (s.0, s.1))
+        .filter(|s| s.0 != FENCE.len())
+        .collect();
     assert!(heard.len() >= KEPT, "{} answers, {KEPT} of which were kept: {heard:?}", heard.len());
     let said: Vec<_> = questions.iter().map(|q| (20, sum(answer(q).as_bytes()))).collect();
     assert_eq!(heard, said[said.len() - heard.len()..], "each once, in order");
     // Those who have it from its publisher have it once; no other way says when that one is through.
     eventually("all questions heard on DDS", || dds_asked.samples().len() > COUNT);
-    assert_eq!((dds_asked.samples().len(), answered.heard().len()), (COUNT + 1, questions.len() + 1));
+    assert_eq!(
+        (dds_asked.samples().len(), answered.heard().len()),
+        (COUNT + 1, questions.len() + 1)
+    );
     let report = rig.report();
     for topic in &report.from_ros {
-        assert!(topic.across > 0 && topic.carried == topic.across && topic.publishers.len() == 2, "{report:?}");
+        assert!(
+            topic.across > 0 && topic.carried == topic.across && topic.publishers.len() == 2,
+            "{report:?}"
+        );
         assert!(topic.dropped.keys().all(|reason| reason == "duplicate"), "{report:?}");
     }
 }
@@ -119,7 +153,10 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
     let rig = both(&router, 31, rules.clone(), &[("loop", 4096, lasting(4))]);
     // Another domain of Driveline, whose gateway serves the same Zenoh network.
-    let other = Other::new(&rig, &json!({ "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }));
+    let other = Other::new(
+        &rig,
+        &json!({ "domain_id": 31, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }),
+    );
     let node = Node::new(&router, 31, "zenoh_node");
     let zenoh_heard = node.subscription("/loop", STRING, "rt10");
     let mut dds_heard = rig.peer("sub rt/loop string rt10");
@@ -139,10 +176,14 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     let mut subscription = rig.subscription("loop", &lasting(4));
     eventually("DDS", || lengths(&mut dds_heard) == [3, 7, 9]);
     eventually("Zenoh", || zenoh_lengths() == [3, 5, 7, 9]);
-    eventually("the other gateway's samples came, and were not taken", || rig.dropped("loop", "gateway") >= 1);
+    eventually("the other gateway's samples came, and were not taken", || {
+        rig.dropped("loop", "gateway") >= 1
+    });
     let mut three = || {
         let mut heard = Vec::new();
-        take(&mut subscription, 3, |payload, header| heard.push((payload[4] - 1, header.remote.is_some())));
+        take(&mut subscription, 3, |payload, header| {
+            heard.push((payload[4] - 1, header.remote.is_some()))
+        });
         heard.sort_unstable();
         heard
     };
@@ -155,19 +196,33 @@ fn everybody_on_one_topic_hears_everybody_else_once() {
     eventually("DDS again", || lengths(&mut dds_heard).ends_with(&[11, 15, 17]));
     eventually("Zenoh again", || zenoh_lengths().ends_with(&[11, 13, 15, 17]));
     assert_eq!(three(), [(11, false), (15, true), (17, true)]);
-    assert_eq!((lengths(&mut dds_heard), zenoh_lengths()), (vec![3, 7, 9, 11, 15, 17], vec![3, 5, 7, 9, 11, 13, 15, 17]));
+    assert_eq!(
+        (lengths(&mut dds_heard), zenoh_lengths()),
+        (vec![3, 7, 9, 11, 15, 17], vec![3, 5, 7, 9, 11, 13, 15, 17])
+    );
     assert!(subscription.take_next().unwrap().is_none());
     assert_eq!(rig.dropped("loop", "remote"), 0);
-    let reasons: Vec<_> = rig.report().from_ros.iter().flat_map(|t| t.dropped.keys().cloned().collect::<Vec<_>>()).collect();
-    assert!(reasons.iter().all(|r| ["gateway", "duplicate"].contains(&r.as_str())), "its own samples do not even come: {reasons:?}");
+    let reasons: Vec<_> = rig
+        .report()
+        .from_ros
+        .iter()
+        .flat_map(|t| t.dropped.keys().cloned().collect::<Vec<_>>())
+        .collect();
+    assert!(
+        reasons.iter().all(|r| ["gateway", "duplicate"].contains(&r.as_str())),
+        "its own samples do not even come: {reasons:?}"
+    );
     let named = |part: &str| node.graph().iter().any(|t| t.contains("/MP/") && t.contains(part));
-    eventually("both are in the graph", || named("/%driveline_gateway/%/here/%loop/") && named("/%driveline_gateway/%/there/%loop/"));
+    eventually("both are in the graph", || {
+        named("/%driveline_gateway/%/here/%loop/") && named("/%driveline_gateway/%/there/%loop/")
+    });
     // Killed, not ended.
     drop(other);
     eventually("gone from the graph", || !named("/%driveline_gateway/%/there/%loop/"));
     publish(&mut here, &string("last one"));
     eventually("the others go on", || {
-        lengths(&mut dds_heard) == [3, 7, 8, 9, 11, 15, 17] && zenoh_lengths() == [3, 5, 7, 8, 9, 11, 13, 15, 17]
+        lengths(&mut dds_heard) == [3, 7, 8, 9, 11, 15, 17]
+            && zenoh_lengths() == [3, 5, 7, 8, 9, 11, 13, 15, 17]
     });
 }
 
@@ -182,12 +237,21 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     let _peer = rig.peer(&format!("pub rt/image/from_dds image {BIG} {COUNT} 20000 rt{COUNT}"));
     eventually("to rmw_zenoh", || heard.heard().len() == COUNT);
     for (n, sample) in heard.heard().iter().enumerate() {
-        assert!(sample.number == n as i64 + 1 && pixels(&sample.payload, BIG).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
+        assert!(
+            sample.number == n as i64 + 1
+                && pixels(&sample.payload, BIG).iter().all(|b| *b == b'a' + n as u8),
+            "sample {n} is whole"
+        );
     }
     let mut peer = rig.peer("sub rt/image/from_zenoh image rv0");
     let mut publisher = node.publisher("/image/from_zenoh", IMAGE, "rv0");
     eventually("asked for", || {
-        publisher.matched() && rig.report().from_ros.iter().any(|t| t.topic == "image/from_zenoh" && t.publishers.len() == 1)
+        publisher.matched()
+            && rig
+                .report()
+                .from_ros
+                .iter()
+                .any(|t| t.topic == "image/from_zenoh" && t.publishers.len() == 1)
     });
     // What is written before DDS has matched is not for that reader.
     eventually("matched there", || {
@@ -196,9 +260,12 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
         !peer.samples().is_empty()
     });
     (0..COUNT).for_each(|n| publisher.publish(&image(BIG, b'a' + n as u8)));
-    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == BIG).collect::<Vec<_>>();
+    let big = |peer: &mut rig::Peer| {
+        peer.samples().into_iter().filter(|s| s.0 == BIG).collect::<Vec<_>>()
+    };
     eventually("to DDS", || big(&mut peer).len() == COUNT);
-    let expected: Vec<_> = (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
+    let expected: Vec<_> =
+        (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
     assert_eq!(big(&mut peer), expected);
     let report = rig.report();
     assert!(report.from_ros.iter().all(|t| t.dropped.is_empty()), "{report:?}");
@@ -212,16 +279,24 @@ fn what_is_broken_does_not_pass_between_the_profiles() {
     let node = Node::new(&router, 42, "camera");
     let mut peer = rig.peer("sub rt/image image rt10");
     let mut publisher = node.publisher("/image", IMAGE, "rt10");
-    eventually("asked for", || publisher.matched() && rig.report().from_ros.iter().any(|t| t.publishers.len() == 1));
+    eventually("asked for", || {
+        publisher.matched() && rig.report().from_ros.iter().any(|t| t.publishers.len() == 1)
+    });
     let good = image(64, b'a');
-    [&good, &good[..100], &framed_image(&"f".repeat(48), 64, b'b'), &image(64, b'c')].iter().for_each(|sample| publisher.publish(sample));
-    let expected =
-        [(b'a', "cam".to_owned()), (b'b', "f".repeat(48)), (b'c', "cam".to_owned())].map(|(fill, frame)| (64, sum(&[fill; 64]), frame));
+    [&good, &good[..100], &framed_image(&"f".repeat(48), 64, b'b'), &image(64, b'c')]
+        .iter()
+        .for_each(|sample| publisher.publish(sample));
+    let expected = [(b'a', "cam".to_owned()), (b'b', "f".repeat(48)), (b'c', "cam".to_owned())]
+        .map(|(fill, frame)| (64, sum(&[fill; 64]), frame));
     eventually("the last", || peer.samples().last() == expected.last());
     assert_eq!(peer.samples(), expected);
     let of = &rig.report().from_ros[0];
-    let dropped: Vec<_> = of.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
-    assert_eq!((of.carried, of.across, dropped.as_slice()), (2, 3, [("frame_id", 1), ("length", 1)].as_slice()));
+    let dropped: Vec<_> =
+        of.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+    assert_eq!(
+        (of.carried, of.across, dropped.as_slice()),
+        (2, 3, [("frame_id", 1), ("length", 1)].as_slice())
+    );
 }
 
 /// Each of them carries across what DDS nodes publish, and nodes get it twice.
@@ -240,7 +315,8 @@ fn another_gateway_between_the_same_two_is_told() {
     eventually("there", || heard.strings() == ["harmless"]);
     assert!(rig.report().beside.is_empty() && !rig.told("comes twice"));
     drop(other);
-    let both = json!({ "domain_id": 40, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
+    let both =
+        json!({ "domain_id": 40, "zenoh": { "connect": [router.endpoint()] }, "topics": rules });
     let beside = Other::new(&rig, &both);
     let _dds_node = rig.peer("pub rt/loop string 7 1 0 rt1");
     eventually("twice", || heard.strings().iter().filter(|text| text.len() == 7).count() == 2);
@@ -263,7 +339,9 @@ fn one_direction_alone_does_not_pass_between_the_profiles() {
     // What does pass, on the same way and after it.
     let _fence = rig.peer("pub rt/fence string 5 1 0 rt1");
     eventually("behind it", || fence.heard().len() == 1);
-    let across = |topic: &str| rig.report().from_ros.iter().filter(|t| t.topic == topic).map(|t| t.across).sum::<u64>();
+    let across = |topic: &str| {
+        rig.report().from_ros.iter().filter(|t| t.topic == topic).map(|t| t.across).sum::<u64>()
+    };
     assert!(heard.heard().is_empty(), "{:?}", heard.strings());
     assert_eq!((across("in"), across("fence")), (0, 1));
 }
@@ -300,15 +378,26 @@ impl Other {
         let mut ros2 = ros2.clone();
         ros2["types"] = rig.config()["ros2"]["types"].clone();
         let topics = json!([{ "topic": "loop", "max_payload": 4096, "qos": lasting(4) }]);
-        std::fs::write(&config, json!({ "domain_dir": dir, "ros2": ros2, "topics": topics }).to_string()).unwrap();
+        std::fs::write(
+            &config,
+            json!({ "domain_dir": dir, "ros2": ros2, "topics": topics }).to_string(),
+        )
+        .unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
-        let child = command.arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-        let there = driveline_shm::ParticipantConfig { domain_dir: Some(dir), name: "there".into() };
+        let child =
+            command.arg(&config).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let there =
+            driveline_shm::ParticipantConfig { domain_dir: Some(dir), name: "there".into() };
         Self { child, participant: driveline_shm::Participant::open(there).unwrap() }
     }
 
     fn publisher(&self, topic: &str) -> driveline_shm::Publisher {
-        let mut config = driveline_shm::PublisherConfig::new(topic.parse().unwrap(), "there".parse().unwrap(), string_schema(), 4096);
+        let mut config = driveline_shm::PublisherConfig::new(
+            topic.parse().unwrap(),
+            "there".parse().unwrap(),
+            string_schema(),
+            4096,
+        );
         config.qos = lasting(4);
         self.participant.create_publisher(config).unwrap()
     }
@@ -325,7 +414,10 @@ impl Drop for Other {
 fn with_service(router: &Router, domain_id: u32, more: Value) -> Rig {
     let mut rule = json!({ "service": "/add", "type": ADD });
     rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    Rig::with(json!({ "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule] }), &[])
+    Rig::with(
+        json!({ "domain_id": domain_id, "zenoh": { "connect": [router.endpoint()] }, "services": [rule] }),
+        &[],
+    )
 }
 
 /// Asks until there is an answer: the asker's session may not have heard of the gateway's end yet.
@@ -334,7 +426,8 @@ fn answer(asking: &mut rig::rmw_services::Client, request: &[u8]) -> i64 {
     eventually("answered", || {
         let call = asking.call(request);
         eventually("over", || call.has_ended());
-        sum = call.replies().into_iter().find_map(Result::ok).map(|(_, response)| sum_of(&response));
+        sum =
+            call.replies().into_iter().find_map(Result::ok).map(|(_, response)| sum_of(&response));
         sum.is_some()
     });
     sum.unwrap()
@@ -370,7 +463,11 @@ fn a_node_on_dds_and_driveline_call_a_server_on_rmw_zenoh() {
     });
     assert_eq!(sum_of(&sum), 11);
     let report = rig.report().services.remove(0);
-    assert_eq!((report.servers.len(), report.across.as_deref()), (1, Some("DDS")), "its own end is no server: {report:?}");
+    assert_eq!(
+        (report.servers.len(), report.across.as_deref()),
+        (1, Some("DDS")),
+        "its own end is no server: {report:?}"
+    );
 }
 
 #[test]
@@ -378,7 +475,9 @@ fn a_node_on_rmw_zenoh_calls_a_server_on_dds() {
     let router = Router::new();
     let rig = with_service(&router, 38, json!({ "server": "ros", "across": true }));
     let mut peer = rig.peer("serve add add 0");
-    eventually("offered across", || rig.report().services[0].across.as_deref() == Some("rmw_zenoh"));
+    eventually("offered across", || {
+        rig.report().services[0].across.as_deref() == Some("rmw_zenoh")
+    });
     let (node, hash) = (Node::new(&router, 38, "asker"), hash(ADD));
     let mut asking = node.client("/add", (ADD_DDS, &hash));
     assert_eq!(answer(&mut asking, &two(2, 3)), 5);
@@ -407,10 +506,15 @@ fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     let rule = json!({ "service": "/add", "type": ADD, "server": "ros", "across": true, "timeout_ms": 600_000, "pending": 8, "max_request": "2 MiB" });
     let zenoh = json!({ "connect": [router.endpoint()] });
     let topics = json!([{ "topic": "/in", "direction": "from_ros" }]);
-    let rig = Rig::with(json!({ "domain_id": 41, "zenoh": zenoh, "topics": topics, "services": [rule] }), &[]);
+    let rig = Rig::with(
+        json!({ "domain_id": 41, "zenoh": zenoh, "topics": topics, "services": [rule] }),
+        &[],
+    );
     let mut subscription = rig.subscription("in", &lasting(4));
     let peer = rig.peer("serve add add 0");
-    eventually("offered across", || rig.report().services[0].across.as_deref() == Some("rmw_zenoh"));
+    eventually("offered across", || {
+        rig.report().services[0].across.as_deref() == Some("rmw_zenoh")
+    });
     let (node, hash) = (Node::new(&router, 41, "asker"), hash(ADD));
     let mut asking = node.client("/add", (ADD_DDS, &hash));
     let mut publisher = node.publisher("/in", STRING, "rt4");
@@ -420,7 +524,8 @@ fn a_server_on_dds_that_stands_still_holds_up_nothing_of_rmw_zenoh() {
     let before = rig.report().services[0].calls;
     peer.stand_still();
     // CycloneDDS takes less than one of them before it waits for the server to read.
-    let calls: Vec<_> = (0..CALLS).map(|_| asking.call(&[two(1, 2), vec![0; 1 << 20]].concat())).collect();
+    let calls: Vec<_> =
+        (0..CALLS).map(|_| asking.call(&[two(1, 2), vec![0; 1 << 20]].concat())).collect();
     // Behind them, on the same link.
     publisher.publish(&rig::rmw::string("behind"));
     take(&mut subscription, 1, |_, _| {});

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services between Driveline and nodes on CycloneDDS 0.10 which have services as rmw_cyclonedds has them, over the loopback device; each test in a DDS
 //! domain of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -9,7 +14,8 @@ use driveline::{CallError, ClientOptions, Reach};
 use driveline_rosidl::cdr::Decoder;
 use driveline_runtime::gateway::Ros2ServiceReport;
 use rig::calls::{
-    ADD, TRIGGER, add, asked, call, cdr, client, domain, ended, node, report, respond, rig_of, schemas, serve, strays, sum_of, two,
+    ADD, TRIGGER, add, asked, call, cdr, client, domain, ended, node, report, respond, rig_of,
+    schemas, serve, strays, sum_of, two,
 };
 use rig::samples::BIG;
 use rig::{PATIENCE, Peer, Rig, Vendor, eventually, sum};
@@ -21,16 +27,24 @@ use std::time::{Duration, Instant};
 fn two_nodes_at_once_call_a_server_here_and_each_gets_its_own_answers() {
     let rig = rig_of(45, json!([{ "service": "/math/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "math/add", ADD, "front/adder", add);
-    let (mut one, mut other) = (rig.peer("call math/add add 2 3"), rig.peer("call math/add add 1000 0"));
-    eventually("both answered", || one.has_printed("answer 20: 24") && other.has_printed("answer 20: 1019"));
+    let (mut one, mut other) =
+        (rig.peer("call math/add add 2 3"), rig.peer("call math/add add 1000 0"));
+    eventually("both answered", || {
+        one.has_printed("answer 20: 24") && other.has_printed("answer 20: 1019")
+    });
     for (peer, first) in [(&mut one, 5), (&mut other, 1000)] {
-        let answers: Vec<_> = peer.read().iter().filter(|l| l.starts_with("answer ")).take(20).cloned().collect();
-        let expected: Vec<_> = (0..20).map(|n| format!("answer {}: {}", n + 1, first + n)).collect();
+        let answers: Vec<_> =
+            peer.read().iter().filter(|l| l.starts_with("answer ")).take(20).cloned().collect();
+        let expected: Vec<_> =
+            (0..20).map(|n| format!("answer {}: {}", n + 1, first + n)).collect();
         assert_eq!(answers, expected, "each once, and none of the other's");
     }
     let report = report(&rig);
     assert!(report.callable && !report.from_ros && report.answered >= 40, "{report:?}");
-    assert_eq!((report.servers[0].node.as_str(), report.servers[0].profile.as_str()), ("front/adder", "DDS"));
+    assert_eq!(
+        (report.servers[0].node.as_str(), report.servers[0].profile.as_str()),
+        ("front/adder", "DDS")
+    );
     assert!(report.ended.is_empty(), "{report:?}");
 }
 
@@ -49,7 +63,10 @@ fn a_server_in_ros_2_is_called_from_here() {
     let counted = |r: &Ros2ServiceReport| (r.calls, r.answered, r.under_way);
     eventually("counted", || counted(&report(&rig)) == (20, 20, 0));
     let report = report(&rig);
-    assert!(report.callable && report.from_ros && report.ended.is_empty(), "answers to others are nothing to tell of: {report:?}");
+    assert!(
+        report.callable && report.from_ros && report.ended.is_empty(),
+        "answers to others are nothing to tell of: {report:?}"
+    );
 }
 
 #[test]
@@ -80,12 +97,15 @@ fn responses_of_4_mib_pass_both_ways_and_requests_without_a_field_too() {
         assert!(response.bool().unwrap());
         assert!(response.string().unwrap() == vec![b'x'; BIG], "whole");
     }
-    eventually("counted", || rig.report().services.iter().all(|s| s.answered == 3 && s.ended.is_empty()));
+    eventually("counted", || {
+        rig.report().services.iter().all(|s| s.answered == 3 && s.ended.is_empty())
+    });
 }
 
 #[test]
 fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
-    let rig = rig_of(48, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 200 }]));
+    let rig =
+        rig_of(48, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 200 }]));
     let _peer = rig.peer("serve add add 1500");
     let mut client = client(&domain(&rig), "add", ADD);
     // The time may be over before the request is on its way.
@@ -107,14 +127,19 @@ fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
 
 #[test]
 fn a_server_in_ros_2_that_ends_in_a_call_ends_the_call() {
-    let rig = rig_of(49, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let rig = rig_of(
+        49,
+        json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]),
+    );
     let _peer = rig.peer("serve add add 0");
     let mut client = client(&domain(&rig), "add", ADD);
     assert_eq!(sum_of(&call(&mut client, &two(1, 2)).unwrap()), 3);
     let refused = call(&mut client, &two(6, 7)).unwrap_err().to_string();
     assert!(refused.contains("executed"), "{refused}");
     eventually("counted", || ended(&rig, "server_gone") == 1);
-    eventually("it is offered no more", || !report(&rig).callable && report(&rig).servers.is_empty());
+    eventually("it is offered no more", || {
+        !report(&rig).callable && report(&rig).servers.is_empty()
+    });
     let _next = rig.peer("serve add add 0");
     eventually("the next one is called", || report(&rig).callable);
     assert!(client.wait_for_server(PATIENCE));
@@ -123,7 +148,10 @@ fn a_server_in_ros_2_that_ends_in_a_call_ends_the_call() {
 
 #[test]
 fn a_server_in_ros_2_that_is_killed_in_a_call_ends_the_call() {
-    let rig = rig_of(50, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let rig = rig_of(
+        50,
+        json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]),
+    );
     let mut peer = rig.peer("serve add add 500000");
     let outcome = asked(client(&domain(&rig), "add", ADD), two(1, 2));
     eventually("it has the request", || peer.has_printed("asked 1: 1 2"));
@@ -136,10 +164,15 @@ fn a_server_in_ros_2_that_is_killed_in_a_call_ends_the_call() {
 
 #[test]
 fn a_node_that_ends_in_a_call_leaves_the_service_to_others() {
-    let rig = rig_of(51, json!([{ "service": "/add", "type": ADD, "server": "driveline", "pending": 4 }]));
+    let rig = rig_of(
+        51,
+        json!([{ "service": "/add", "type": ADD, "server": "driveline", "pending": 4 }]),
+    );
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let _server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let _server = serve(&rig, "add", ADD, "adder", move |request| {
+        sender.lock().unwrap().send(request).unwrap()
+    });
     let mut ending = rig.peer("call add add 1 1");
     eventually("it waits", || ending.has_printed("available"));
     let of_ending = requests.recv_timeout(PATIENCE).unwrap();
@@ -161,12 +194,16 @@ fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
     let rig = rig_of(52, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let server = serve(&rig, "add", ADD, "adder", move |request| {
+        sender.lock().unwrap().send(request).unwrap()
+    });
     let mut peer = rig.peer("call add add 1 1");
     let request = requests.recv_timeout(PATIENCE).unwrap();
     drop((server, request, requests));
     eventually("it is offered no more", || !report(&rig).callable);
-    eventually("counted", || report(&rig).ended.values().sum::<u64>() == 1 && report(&rig).under_way == 0);
+    eventually("counted", || {
+        report(&rig).ended.values().sum::<u64>() == 1 && report(&rig).under_way == 0
+    });
     assert!(!peer.read().iter().any(|l| l.starts_with("answer")));
     let _next = serve(&rig, "add", ADD, "adder", add);
     let mut other = rig.peer("call add add 5 5");
@@ -175,10 +212,15 @@ fn a_server_here_that_ends_in_a_call_is_gone_and_the_next_one_is_found() {
 
 #[test]
 fn a_service_that_is_withdrawn_in_a_call_is_found_by_nobody_and_the_call_is_answered() {
-    let rig = rig_of(65, json!([{ "service": "/add", "type": ADD, "server": "driveline", "timeout_ms": 600_000 }]));
+    let rig = rig_of(
+        65,
+        json!([{ "service": "/add", "type": ADD, "server": "driveline", "timeout_ms": 600_000 }]),
+    );
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let _server = serve(&rig, "add", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let _server = serve(&rig, "add", ADD, "adder", move |request| {
+        sender.lock().unwrap().send(request).unwrap()
+    });
     let mut peer = rig.peer("call add add 1 1");
     let request = requests.recv_timeout(PATIENCE).unwrap();
     // Two offer it here, so it is offered to nobody.
@@ -243,7 +285,10 @@ fn what_has_no_head_is_counted_and_does_no_harm() {
 
 #[test]
 fn a_response_without_a_head_is_counted_and_answers_nothing() {
-    let rig = rig_of(61, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 2000 }]));
+    let rig = rig_of(
+        61,
+        json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 2000 }]),
+    );
     let _peer = rig.peer("serve add short 0");
     let refused = call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap_err();
     assert!(matches!(refused, CallError::Refused { .. }), "{refused}");
@@ -261,7 +306,10 @@ fn a_server_gets_no_request_before_it_can_answer() {
 
 #[test]
 fn too_long_a_request_is_refused_and_counted() {
-    let rig = rig_of(54, json!([{ "service": "/add", "type": ADD, "server": "driveline", "max_request": 16 }]));
+    let rig = rig_of(
+        54,
+        json!([{ "service": "/add", "type": ADD, "server": "driveline", "max_request": 16 }]),
+    );
     let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));
     let _peer = rig.peer("call add add 2 3");
     eventually("counted", || ended(&rig, "too_long") == 1);
@@ -276,20 +324,29 @@ fn a_client_whose_reader_comes_late_gets_its_answer_and_one_without_is_counted()
     let _never = rig.peer("call add late 4 3600000");
     eventually("given up", || ended(&rig, "client_gone") == 1);
     let report = report(&rig);
-    assert_eq!((report.calls, report.answered, report.under_way), (report.answered + 1, report.answered, 0), "{report:?}");
+    assert_eq!(
+        (report.calls, report.answered, report.under_way),
+        (report.answered + 1, report.answered, 0),
+        "{report:?}"
+    );
 }
 
 #[test]
 fn nodes_of_servers_and_clients_are_seen_in_the_graph_of_ros_2() {
-    for (domain_id, release, vendor) in [(56, "jazzy", Vendor::Cyclone), (57, "humble", Vendor::Humble)] {
-        let services =
-            json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
-        let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "services": services }), &[]);
+    for (domain_id, release, vendor) in
+        [(56, "jazzy", Vendor::Cyclone), (57, "humble", Vendor::Humble)]
+    {
+        let services = json!([{ "service": "/add", "type": ADD, "server": "driveline" }, { "service": "/other", "type": ADD, "server": "ros" }]);
+        let rig = Rig::with(
+            json!({ "domain_id": domain_id, "release": release, "services": services }),
+            &[],
+        );
         let server = serve(&rig, "add", ADD, "front/adder", add);
         let _other = rig.peer("serve other add 0");
         let mut peer = rig.node(vendor, "graph");
         eventually("both seen", || {
-            peer.has_printed("/front adder 1 1") && peer.read().iter().any(|l| l.ends_with(" 1 1") && !l.starts_with("/front"))
+            peer.has_printed("/front adder 1 1")
+                && peer.read().iter().any(|l| l.ends_with(" 1 1") && !l.starts_with("/front"))
         });
         let mut asking = rig.peer("call add add 2 3");
         eventually("answered", || asking.has_printed("answer 1: 5"));
@@ -322,8 +379,16 @@ fn two_servers_in_ros_2_are_told_and_neither_is_called() {
     one.end();
     eventually("one is left", || report(&rig).servers.len() == 1 && report(&rig).callable);
     assert_eq!(sum_of(&call(&mut client, &two(3, 4)).unwrap()), 7);
-    eventually("asked", || other.has_printed("asked 1: 3 4") || other.has_printed("asked 2: 3 4") || other.has_printed("asked 3: 3 4"));
-    assert_eq!(other.read().iter().filter(|l| l.starts_with("asked")).count(), 1, "only what came when it was alone");
+    eventually("asked", || {
+        other.has_printed("asked 1: 3 4")
+            || other.has_printed("asked 2: 3 4")
+            || other.has_printed("asked 3: 3 4")
+    });
+    assert_eq!(
+        other.read().iter().filter(|l| l.starts_with("asked")).count(),
+        1,
+        "only what came when it was alone"
+    );
 }
 
 #[test]
@@ -333,8 +398,11 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
     let (there, config) = (rig.dir.path().join("there"), rig.dir.path().join("there.json"));
     let mut ros2 = rig.config()["ros2"].clone();
     ros2["services"] = json!([{ "service": "/add", "type": ADD, "server": "ros" }]);
-    std::fs::write(&config, json!({ "domain_dir": there, "ros2": ros2, "topics": [] }).to_string()).unwrap();
-    let mut other = Peer::start(std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(&config));
+    std::fs::write(&config, json!({ "domain_dir": there, "ros2": ros2, "topics": [] }).to_string())
+        .unwrap();
+    let mut other = Peer::start(
+        std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(&config),
+    );
     eventually("it takes part", || !other.read().is_empty());
     // A node sees one server, and is answered.
     let mut peer = rig.peer("call add add 2 3");
@@ -342,7 +410,10 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
     let (request, response) = schemas(ADD);
     let options = ClientOptions { reach: Reach::Host, ..ClientOptions::default() };
     let mut asking = node(&there, "asker").raw_client("add", request, response, options).unwrap();
-    assert!(asking.wait_for_server(PATIENCE), "the other gateway offers it, to refuse it with the reason");
+    assert!(
+        asking.wait_for_server(PATIENCE),
+        "the other gateway offers it, to refuse it with the reason"
+    );
     let refused = call(&mut asking, &two(1, 1)).unwrap_err().to_string();
     assert!(refused.contains("another gateway of Driveline: it would go in circles"), "{refused}");
     assert_eq!((strays(&rig, "gateway"), report(&rig).servers.len()), (0, 1));
@@ -350,14 +421,19 @@ fn a_service_of_one_domain_does_not_come_back_by_another_gateway() {
 
 #[test]
 fn a_node_that_stands_still_keeps_nobody_from_answers() {
-    let rig = rig_of(60, json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]));
+    let rig = rig_of(
+        60,
+        json!([{ "service": "/here", "type": TRIGGER, "server": "driveline", "max_response": "5 MiB" }]),
+    );
     let response = cdr(|to| {
         to.number(1_u8);
         to.string(&vec![b'y'; BIG]).unwrap();
     });
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let _server = serve(&rig, "here", TRIGGER, "trigger", move |request| sender.lock().unwrap().send(request).unwrap());
+    let _server = serve(&rig, "here", TRIGGER, "trigger", move |request| {
+        sender.lock().unwrap().send(request).unwrap()
+    });
     let mut still = rig.peer("call here trigger 0 2");
     let of_still = requests.recv_timeout(PATIENCE).unwrap();
     still.stand_still();
@@ -376,7 +452,9 @@ fn a_gateway_that_ends_in_calls_lets_go_of_everything_and_the_next_one_goes_on()
     let mut rig = rig_of(64, rules);
     let (sender, requests) = channel();
     let sender = std::sync::Mutex::new(sender);
-    let _server = serve(&rig, "here", ADD, "adder", move |request| sender.lock().unwrap().send(request).unwrap());
+    let _server = serve(&rig, "here", ADD, "adder", move |request| {
+        sender.lock().unwrap().send(request).unwrap()
+    });
     let _asking = rig.peer("call here add 1 1");
     let mut serving = rig.peer("serve there add 2000");
     let _held = requests.recv_timeout(PATIENCE).unwrap();

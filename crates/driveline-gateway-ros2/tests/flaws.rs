@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples that are none, as a hostile or broken node puts them on rmw_zenoh's keys, and as a component here publishes them: each is counted under its reason.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -67,15 +72,25 @@ fn each_flaw_of_an_image_is_counted_under_its_name() {
         publisher.publish(&image(64, b'y'));
         let fits = if converted { 0 } else { unfit.len() };
         let mut last = 0;
-        let missed = take(&mut subscription, 2 + fits, |payload, _| last = *payload.last().unwrap());
+        let missed =
+            take(&mut subscription, 2 + fits, |payload, _| last = *payload.last().unwrap());
         let mut expected = BTreeMap::new();
         for (reason, _) in broken.iter().chain(unfit.iter().filter(|_| converted)) {
             *expected.entry((*reason).to_owned()).or_insert(0) += 1;
         }
-        assert_eq!((missed, last), (expected.values().sum(), b'y'), "{topic}: what is broken reaches nobody, and is missed");
+        assert_eq!(
+            (missed, last),
+            (expected.values().sum(), b'y'),
+            "{topic}: what is broken reaches nobody, and is missed"
+        );
         eventually("counted", || of().carried == 2 + fits as u64);
         assert_eq!(of().dropped, expected, "{topic}");
-        assert!(rig.told(&format!("topic '/{topic}': a sample of node 'ros2/attacker' is dropped (byte_order)")), "{topic}");
+        assert!(
+            rig.told(&format!(
+                "topic '/{topic}': a sample of node 'ros2/attacker' is dropped (byte_order)"
+            )),
+            "{topic}"
+        );
     }
 }
 
@@ -90,7 +105,9 @@ fn text_that_is_none_is_counted_in_either_direction() {
     let mut publisher = rig.publisher("out", "talker", string_schema(), 4096, &reliable(16));
     rig.is_read_by("/attacker");
     let mut attacker = node.publisher("/in", STRING, "rv0");
-    eventually("asked for", || attacker.matched() && rig.report().from_ros[0].publishers.len() == 1);
+    eventually("asked for", || {
+        attacker.matched() && rig.report().from_ros[0].publishers.len() == 1
+    });
     let good = string("good");
     let broken = [
         ("truncated", good[..6].to_vec()),
@@ -105,9 +122,15 @@ fn text_that_is_none_is_counted_in_either_direction() {
     }
     attacker.publish(&good);
     publish(&mut publisher, &good);
-    let expected: BTreeMap<_, _> = broken.iter().map(|(reason, _)| ((*reason).to_owned(), 1)).collect();
-    eventually("carried", || rig.report().from_ros[0].carried == 1 && rig.report().to_ros[0].carried == 1);
-    assert_eq!((rig.report().from_ros[0].dropped.clone(), rig.report().to_ros[0].dropped.clone()), (expected.clone(), expected));
+    let expected: BTreeMap<_, _> =
+        broken.iter().map(|(reason, _)| ((*reason).to_owned(), 1)).collect();
+    eventually("carried", || {
+        rig.report().from_ros[0].carried == 1 && rig.report().to_ros[0].carried == 1
+    });
+    assert_eq!(
+        (rig.report().from_ros[0].dropped.clone(), rig.report().to_ros[0].dropped.clone()),
+        (expected.clone(), expected)
+    );
     eventually("heard", || !heard.heard().is_empty());
     assert_eq!(heard.strings(), ["good"]);
 }

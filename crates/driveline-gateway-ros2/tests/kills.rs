@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Deaths: the gateway as a process that is killed in the middle of 4 MiB images, in both directions, and nodes of ROS 2 that are.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -23,7 +28,11 @@ fn known_sums() -> Vec<u32> {
 #[test]
 fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_successor_goes_on() {
     let qos = Qos { max_blocking_ms: 20, ..reliable(4) };
-    let mut rig = Rig::new(25, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let mut rig = Rig::new(
+        25,
+        json!([{ "topic": "/sensing/**", "direction": "to_ros" }]),
+        &[(CAMERA, BIG as u64 + 4096, qos.clone())],
+    );
     rig.stop();
     let known = known_sums();
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
@@ -55,7 +64,10 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
         // Whatever it held has come back.
         (0..16).for_each(|_| publish(&mut publisher));
     }
-    assert!(peer.samples().iter().all(|(len, sum, _)| *len == BIG && known.contains(sum)), "whole images only");
+    assert!(
+        peer.samples().iter().all(|(len, sum, _)| *len == BIG && known.contains(sum)),
+        "whole images only"
+    );
     assert!(longest < STALLED, "publishing took {longest:?} while gateways were killed");
 }
 
@@ -77,7 +89,10 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
             };
             let image = ImageView::new(PlainRef::new(sample.payload()).unwrap()).unwrap();
             let first = image.row(0)[0];
-            assert!(image.width() as usize == BIG && image.row(0).iter().all(|b| *b == first), "an image is whole");
+            assert!(
+                image.width() as usize == BIG && image.row(0).iter().all(|b| *b == first),
+                "an image is whole"
+            );
             taken += 1;
         }
     };
@@ -98,7 +113,11 @@ fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
     const LEN: usize = 1 << 20;
     const DEPTH: u32 = 4;
     let qos = reliable(DEPTH);
-    let rig = Rig::new(71, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, LEN as u64 + 4096, qos.clone())]);
+    let rig = Rig::new(
+        71,
+        json!([{ "topic": "/sensing/**", "direction": "to_ros" }]),
+        &[(CAMERA, LEN as u64 + 4096, qos.clone())],
+    );
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), LEN + 4096, &qos);
     let mut stays = rig.peer("sub rt/sensing/camera image rv0");
     let mut dies = rig.peer_that_is_missed("sub rt/sensing/camera image rv0");
@@ -107,7 +126,9 @@ fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
         !stays.samples().is_empty() && !dies.samples().is_empty()
     });
     drop(dies);
-    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == LEN).map(|s| s.1).collect::<Vec<_>>();
+    let big = |peer: &mut rig::Peer| {
+        peer.samples().into_iter().filter(|s| s.0 == LEN).map(|s| s.1).collect::<Vec<_>>()
+    };
     for n in 0..COUNT {
         publish_image(&mut publisher, LEN as u32, b'a' + (n % 26) as u8);
         eventually(&format!("image {n} is there"), || big(&mut stays).len() == n + 1);
@@ -124,7 +145,11 @@ fn a_reliable_reader_that_is_killed_takes_nothing_from_another_one() {
 #[test]
 fn a_node_that_is_killed_does_not_keep_what_others_get() {
     let qos = Qos { max_blocking_ms: 50, ..reliable(4) };
-    let rig = Rig::new(27, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let rig = Rig::new(
+        27,
+        json!([{ "topic": "/sensing/**", "direction": "to_ros" }]),
+        &[(CAMERA, BIG as u64 + 4096, qos.clone())],
+    );
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     let mut stays = rig.peer("sub rt/sensing/camera image rv0");
     let mut dies = rig.peer("sub rt/sensing/camera image rv0");

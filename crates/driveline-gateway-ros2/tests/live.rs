@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics between Driveline and nodes on CycloneDDS 0.10, over the loopback device; each test in a DDS domain of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
 use driveline_msgs::{Image, ImageView};
 use driveline_shm::{
-    Participant, ParticipantConfig, PublisherConfig, PublisherEvent, RefusalCode, SchemaRequest, SubscriptionConfig, SubscriptionEvent,
+    Participant, ParticipantConfig, PublisherConfig, PublisherEvent, RefusalCode, SchemaRequest,
+    SubscriptionConfig, SubscriptionEvent,
 };
 use driveline_types::{Plain, PlainRef, Qos, Remote, SampleHeader};
-use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
+use rig::samples::{
+    BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take,
+};
 use rig::{Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -22,7 +30,11 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     const COUNT: usize = 20;
     // As deep as there are samples: a writer that keeps the last few does not wait for its readers.
     let qos = reliable(COUNT as u32);
-    let rig = Rig::new(10, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let rig = Rig::new(
+        10,
+        json!([{ "topic": "/sensing/**", "direction": "to_ros" }]),
+        &[(CAMERA, BIG as u64 + 4096, qos.clone())],
+    );
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
@@ -34,13 +46,19 @@ fn images_of_4_mib_reach_ros_2_whole_and_none_is_lost() {
     for n in 0..COUNT {
         publish_image(&mut publisher, BIG as u32, b'a' + n as u8);
     }
-    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == BIG).collect::<Vec<_>>();
+    let big = |peer: &mut rig::Peer| {
+        peer.samples().into_iter().filter(|s| s.0 == BIG).collect::<Vec<_>>()
+    };
     eventually("all there", || big(&mut peer).len() == COUNT);
-    let expected: Vec<_> = (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
+    let expected: Vec<_> =
+        (0..COUNT).map(|n| (BIG, sum(&vec![b'a' + n as u8; BIG]), "cam".to_owned())).collect();
     assert_eq!(big(&mut peer), expected);
     let report = rig.report();
     let [of] = report.to_ros[0].publishers.as_slice() else { panic!("{report:?}") };
-    assert_eq!((of.node.as_str(), of.ros_type.as_str(), of.converted), ("front/camera", "sensor_msgs/msg/Image", true));
+    assert_eq!(
+        (of.node.as_str(), of.ros_type.as_str(), of.converted),
+        ("front/camera", "sensor_msgs/msg/Image", true)
+    );
     assert_eq!(report.to_ros[0].readers.len(), 1, "{report:?}");
     assert_eq!(report.to_ros[0].dropped.get("not_written"), None);
 }
@@ -60,7 +78,10 @@ fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
         assert!(image.row(0).iter().all(|b| *b == b'a' + (n % 26) as u8), "sample {n} is whole");
         assert_eq!(&*image.header().frame_id().unwrap(), "cam");
         let remote = header.remote.expect("it came from outside");
-        assert_eq!((remote.lost, header.clock_error_ns, header.origins.as_slice().len()), (0, 0, 1));
+        assert_eq!(
+            (remote.lost, header.clock_error_ns, header.origins.as_slice().len()),
+            (0, 0, 1)
+        );
         n += 1;
     });
     assert_eq!(missed, 0);
@@ -77,7 +98,11 @@ fn images_of_4_mib_come_from_ros_2_whole_and_none_is_lost() {
 fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     const COUNT: usize = 150;
     let qos = reliable(4);
-    let rig = Rig::new(28, json!([{ "topic": "/sensing/**", "direction": "to_ros" }]), &[(CAMERA, BIG as u64 + 4096, qos.clone())]);
+    let rig = Rig::new(
+        28,
+        json!([{ "topic": "/sensing/**", "direction": "to_ros" }]),
+        &[(CAMERA, BIG as u64 + 4096, qos.clone())],
+    );
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched here", || publisher.matched() == 1);
@@ -95,7 +120,8 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
         let mut next = 0;
         let big = peer.samples().into_iter().filter(|s| s.0 == BIG).map(|s| s.1);
         let numbers = big.map(|sum| {
-            next = (next..COUNT).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
+            next =
+                (next..COUNT).find(|n| sums[n % 26] == sum).expect("whole, once and in order") + 1;
             next - 1
         });
         numbers.collect::<Vec<_>>()
@@ -125,7 +151,8 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
     // What is not taken in time is overwritten after 0.1 s, so there is room for what comes in more than half a second.
     let mut subscription = rig.subscription(CAMERA, &reliable(32));
     // Each is kept until it is acknowledged.
-    let _peer = rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} {} rv0", PERIOD.as_micros()));
+    let _peer =
+        rig.peer(&format!("pub rt/sensing/camera image {BIG} {COUNT} {} rv0", PERIOD.as_micros()));
     // Numbers of the first and the last that were taken, and how many are missing between them.
     let (mut first, mut last, mut taken, mut missed, mut next) = (None, 0, 0, 0, 0);
     eventually("each was carried or is counted, and all that was carried is taken", || {
@@ -133,13 +160,18 @@ fn a_camera_of_4_mib_at_50_hz_from_ros_2_adds_up() {
             let image = ImageView::new(PlainRef::new(sample.payload()).unwrap()).unwrap();
             let row = image.row(0);
             assert!(row.len() == BIG && row[1..] == row[..BIG - 1], "whole");
-            next = (next..COUNT).find(|n| b'a' + (n % 26) as u8 == row[0]).expect("each once, in order") + 1;
+            next = (next..COUNT)
+                .find(|n| b'a' + (n % 26) as u8 == row[0])
+                .expect("each once, in order")
+                + 1;
             last = sample.header().sequence;
             (taken, missed) = (taken + 1, missed + sample.missed());
             first.get_or_insert(last);
         }
         let of = rig.report().from_ros;
-        of.first().is_some_and(|of| of.carried + of.dropped.values().sum::<u64>() >= COUNT as u64 && of.carried == last)
+        of.first().is_some_and(|of| {
+            of.carried + of.dropped.values().sum::<u64>() >= COUNT as u64 && of.carried == last
+        })
     });
     let of = rig.report().from_ros.remove(0);
     let dropped = of.dropped.values().sum::<u64>();
@@ -167,7 +199,11 @@ fn strings_pass_both_ways_and_best_effort_is_enough() {
         assert!(header.remote.is_some());
     });
     assert_eq!(rig.dropped("chatter", "gateway"), 0, "its own writer is not one of others");
-    assert!(rig.report().from_ros.iter().all(|t| t.topic == "back" || t.carried == 0), "nothing comes back: {:?}", rig.report());
+    assert!(
+        rig.report().from_ros.iter().all(|t| t.topic == "back" || t.carried == 0),
+        "nothing comes back: {:?}",
+        rig.report()
+    );
 }
 
 #[test]
@@ -181,7 +217,11 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
     let missed = take(&mut subscription, COUNT, |payload, header| {
         sequence += 1;
         let lost = header.remote.expect("it came from outside").lost;
-        assert_eq!((header.sequence, lost, payload[8]), (sequence, 0, b'a' + ((sequence - 1) % 26) as u8), "all of them, in order");
+        assert_eq!(
+            (header.sequence, lost, payload[8]),
+            (sequence, 0, b'a' + ((sequence - 1) % 26) as u8),
+            "all of them, in order"
+        );
     });
     assert_eq!(missed, 0, "reliable on the whole way, and deep enough for it");
     let report = rig.report();
@@ -201,7 +241,11 @@ fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
     take(&mut subscription, COUNT, |payload, header| {
         sequence += 1;
         let lost = header.remote.expect("it came from outside").lost;
-        assert_eq!((header.sequence, lost, payload[8]), (sequence, 0, b'a' + ((sequence - 1) % 26) as u8), "all of them, in order");
+        assert_eq!(
+            (header.sequence, lost, payload[8]),
+            (sequence, 0, b'a' + ((sequence - 1) % 26) as u8),
+            "all of them, in order"
+        );
     });
     let report = rig.report();
     assert!(report.from_ros[0].dropped.is_empty(), "{report:?}");
@@ -211,7 +255,11 @@ fn more_at_once_than_a_reader_keeps_is_not_lost_where_it_is_reliable() {
 fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     const COUNT: usize = 3000;
     let qos = reliable(1024);
-    let rig = Rig::new(22, json!([{ "topic": "/imu", "direction": "to_ros" }]), &[("imu", 4096, Qos::default())]);
+    let rig = Rig::new(
+        22,
+        json!([{ "topic": "/imu", "direction": "to_ros" }]),
+        &[("imu", 4096, Qos::default())],
+    );
     let mut publisher = rig.publisher("imu", "imu", string_schema(), 4096, &qos);
     let mut peer = rig.peer("sub rt/imu string rv0");
     // What is written before DDS has matched is not for that reader.
@@ -225,9 +273,15 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
         publish(&mut publisher, &string(text));
         std::thread::sleep(Duration::from_micros(900));
     }
-    let heard = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == 8).map(|s| s.1).collect::<Vec<_>>();
+    let heard = |peer: &mut rig::Peer| {
+        peer.samples().into_iter().filter(|s| s.0 == 8).map(|s| s.1).collect::<Vec<_>>()
+    };
     eventually("all there", || heard(&mut peer).len() == COUNT);
-    assert_eq!(heard(&mut peer), texts.iter().map(|text| sum(text.as_bytes())).collect::<Vec<_>>(), "each once, in order");
+    assert_eq!(
+        heard(&mut peer),
+        texts.iter().map(|text| sum(text.as_bytes())).collect::<Vec<_>>(),
+        "each once, in order"
+    );
     let to_ros = rig.report().to_ros.remove(0);
     assert!(to_ros.dropped.is_empty(), "{to_ros:?}");
 }
@@ -235,7 +289,11 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
 /// As if it had come by another gateway: what is from outside this host leaves it by none.
 #[test]
 fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
-    let rig = Rig::new(23, json!([{ "topic": "/chatter", "direction": "to_ros" }]), &[("chatter", 4096, reliable(4))]);
+    let rig = Rig::new(
+        23,
+        json!([{ "topic": "/chatter", "direction": "to_ros" }]),
+        &[("chatter", 4096, reliable(4))],
+    );
     let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &reliable(4));
     let mut peer = rig.peer("sub rt/chatter string rv0");
     eventually("heard", || {
@@ -247,8 +305,14 @@ fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
         let payload = string("from afar");
         let mut loan = publisher.loan(payload.len()).unwrap();
         loan.payload_mut().copy_from_slice(&payload);
-        let remote = Remote { host: 7, lost: 0, publisher: 0, transit_ns: 1000, offset_error_ns: 0 };
-        publisher.publish(loan, &mut SampleHeader { remote: Some(remote), ..SampleHeader::stamped_now() }).unwrap();
+        let remote =
+            Remote { host: 7, lost: 0, publisher: 0, transit_ns: 1000, offset_error_ns: 0 };
+        publisher
+            .publish(
+                loan,
+                &mut SampleHeader { remote: Some(remote), ..SampleHeader::stamped_now() },
+            )
+            .unwrap();
         eventually("counted", || rig.dropped("chatter", "remote") == n);
     }
     publish(&mut publisher, &string("last one"));
@@ -265,8 +329,11 @@ fn late_joiners_get_the_last_of_every_publisher() {
         { "topic": "/tf_in", "direction": "from_ros" }
     ]);
     let rig = Rig::new(14, rules, &[("tf_out", 4096, lasting(1))]);
-    let mut publishers: Vec<_> =
-        (1..=3).map(|n| rig.publisher("tf_out", &format!("static_{n}"), string_schema(), 4096, &lasting(1))).collect();
+    let mut publishers: Vec<_> = (1..=3)
+        .map(|n| {
+            rig.publisher("tf_out", &format!("static_{n}"), string_schema(), 4096, &lasting(1))
+        })
+        .collect();
     for (n, publisher) in publishers.iter_mut().enumerate() {
         publish(publisher, &string(&"x".repeat(n + 1)));
     }
@@ -280,7 +347,8 @@ fn late_joiners_get_the_last_of_every_publisher() {
     eventually("complete", || lengths(&mut late).len() == 3);
     assert_eq!(lengths(&mut late), [1, 2, 3]);
 
-    let mut peers: Vec<_> = (1..=3).map(|n| rig.peer(&format!("pub rt/tf_in string {n} 1 0 rt1"))).collect();
+    let mut peers: Vec<_> =
+        (1..=3).map(|n| rig.peer(&format!("pub rt/tf_in string {n} 1 0 rt1"))).collect();
     eventually("written", || peers.iter_mut().all(|p| p.has_printed("written")));
     eventually("here", || rig.report().from_ros.first().is_some_and(|t| t.carried == 3));
     let mut subscription = rig.subscription("tf_in", &lasting(4));
@@ -294,12 +362,24 @@ fn late_joiners_get_the_last_of_every_publisher() {
 #[test]
 fn a_writer_shows_the_depth_of_its_publisher_or_of_its_rule() {
     let rules = json!([{ "topic": "/ruled", "direction": "to_ros", "qos": { "depth": 31 } }, { "topic": "/*", "direction": "to_ros" }]);
-    let qos =
-        [("reliable", reliable(7)), ("best_effort", Qos { depth: 9, ..Qos::default() }), ("lasting", lasting(11)), ("ruled", reliable(3))];
+    let qos = [
+        ("reliable", reliable(7)),
+        ("best_effort", Qos { depth: 9, ..Qos::default() }),
+        ("lasting", lasting(11)),
+        ("ruled", reliable(3)),
+    ];
     let topics: Vec<_> = qos.iter().map(|(topic, qos)| (*topic, 4096, qos.clone())).collect();
     let rig = Rig::new(72, rules, &topics);
-    let _publishers: Vec<_> = qos.iter().map(|(topic, qos)| rig.publisher(topic, "talker", string_schema(), 4096, qos)).collect();
-    for (topic, shown) in [("reliable", "last 7"), ("best_effort", "last 9"), ("lasting", "last 11"), ("ruled", "last 31")] {
+    let _publishers: Vec<_> = qos
+        .iter()
+        .map(|(topic, qos)| rig.publisher(topic, "talker", string_schema(), 4096, qos))
+        .collect();
+    for (topic, shown) in [
+        ("reliable", "last 7"),
+        ("best_effort", "last 9"),
+        ("lasting", "last 11"),
+        ("ruled", "last 31"),
+    ] {
         let mut peer = rig.peer(&format!("history rt/{topic}"));
         eventually("discovered", || !peer.read().is_empty());
         assert_eq!(peer.read(), [shown], "{topic}");
@@ -323,9 +403,13 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
         ("bad/frame", "image_frame", 64, 6, "frame_id"),
         ("small", "string", 100, 4, "too_long"),
     ];
-    let _peers = flawed.map(|(topic, kind, size, count, _)| rig.peer(&format!("pub rt/{topic} {kind} {size} {count} 0 rt8")));
+    let _peers = flawed.map(|(topic, kind, size, count, _)| {
+        rig.peer(&format!("pub rt/{topic} {kind} {size} {count} 0 rt8"))
+    });
     for (topic, _, _, count, reason) in flawed {
-        eventually(&format!("{topic} is counted as {reason}"), || rig.dropped(topic, reason) == count);
+        eventually(&format!("{topic} is counted as {reason}"), || {
+            rig.dropped(topic, reason) == count
+        });
         let all = rig.report().from_ros.into_iter().find(|t| t.topic == topic).unwrap();
         assert_eq!((all.carried, all.dropped.len()), (0, 1), "{all:?}");
     }
@@ -334,23 +418,38 @@ fn what_does_not_fit_and_what_is_broken_is_counted() {
 
 #[test]
 fn a_subscription_that_does_not_match_is_told_with_the_reason() {
-    let rig = Rig::new(16, json!([{ "topic": "/chatter", "direction": "to_ros" }]), &[("chatter", 4096, Qos::default())]);
+    let rig = Rig::new(
+        16,
+        json!([{ "topic": "/chatter", "direction": "to_ros" }]),
+        &[("chatter", 4096, Qos::default())],
+    );
     let mut publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     eventually("matched here", || publisher.matched() == 1);
     let mut peer = rig.peer("sub rt/chatter string rt1");
     eventually("the publisher hears of it", || {
         let refused = |event: PublisherEvent| match event {
-            PublisherEvent::Refused { code: RefusalCode::Qos, text } => text.contains("requests reliable"),
+            PublisherEvent::Refused { code: RefusalCode::Qos, text } => {
+                text.contains("requests reliable")
+            }
             _ => false,
         };
         publisher.poll_event().is_some_and(refused)
     });
     assert_eq!(publisher.matched(), 1, "nobody but the gateway reads");
-    eventually("told", || rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable"));
-    assert!(rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local"));
+    eventually("told", || {
+        rig.told("RELIABILITY: the writer offers best_effort, the reader requests reliable")
+    });
+    assert!(
+        rig.told("DURABILITY: the writer offers volatile, the reader requests transient_local")
+    );
     assert!(peer.samples().is_empty());
     let refused = rig.refused();
-    assert!(refused.iter().any(|r| r.outgoing && r.topic == "chatter" && r.reason.contains("RELIABILITY")), "{refused:?}");
+    assert!(
+        refused
+            .iter()
+            .any(|r| r.outgoing && r.topic == "chatter" && r.reason.contains("RELIABILITY")),
+        "{refused:?}"
+    );
     assert!(rig.report().to_ros[0].readers.is_empty());
     drop(peer);
     eventually("forgotten", || rig.refused().is_empty());
@@ -361,9 +460,16 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_told() {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros", "qos": { "reliability": "reliable", "depth": 64 } }]);
     let rig = Rig::new(73, rules, &[("chatter", 4096, Qos::default())]);
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
-    eventually("told", || rig.told("what node 'talker' publishes is offered as more in ROS 2 than it is here: RELIABILITY"));
+    eventually("told", || {
+        rig.told(
+            "what node 'talker' publishes is offered as more in ROS 2 than it is here: RELIABILITY",
+        )
+    });
     let remarks = rig.report().to_ros.remove(0).remarks;
-    assert!(matches!(remarks.as_slice(), [one] if one.contains("(best_effort here, reliable there)")), "{remarks:?}");
+    assert!(
+        matches!(remarks.as_slice(), [one] if one.contains("(best_effort here, reliable there)")),
+        "{remarks:?}"
+    );
 }
 
 /// Each end is what it is; nothing in between is less, nor more.
@@ -371,13 +477,21 @@ fn a_rule_that_promises_more_than_a_publisher_offers_is_told() {
 fn a_subscription_here_that_a_node_does_not_satisfy_is_told_on_both_sides() {
     let rules = json!([{ "topic": "/weak", "direction": "from_ros" }, { "topic": "/ruled", "direction": "from_ros", "qos": { "reliability": "best_effort" } }]);
     let rig = Rig::new(74, rules, &[]);
-    let (mut of_weak, mut of_ruled) = (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
-    let _peers = [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
-    eventually("the gateway tells", || rig.told("topic '/weak': a subscription here does not match what node"));
-    eventually("and whose fault it is", || rig.told("(the rule's `qos` has the gateway offer less here than the node does)"));
+    let (mut of_weak, mut of_ruled) =
+        (rig.subscription("weak", &reliable(4)), rig.subscription("ruled", &reliable(4)));
+    let _peers =
+        [rig.peer("pub rt/weak string 3 1 0 bv4"), rig.peer("pub rt/ruled string 3 1 0 rv4")];
+    eventually("the gateway tells", || {
+        rig.told("topic '/weak': a subscription here does not match what node")
+    });
+    eventually("and whose fault it is", || {
+        rig.told("(the rule's `qos` has the gateway offer less here than the node does)")
+    });
     for subscription in [&mut of_weak, &mut of_ruled] {
         eventually("the subscription hears of it", || {
-            subscription.poll_event().is_some_and(|e| matches!(e, SubscriptionEvent::Refused { code: RefusalCode::Qos, .. }))
+            subscription.poll_event().is_some_and(|e| {
+                matches!(e, SubscriptionEvent::Refused { code: RefusalCode::Qos, .. })
+            })
         });
     }
 }
@@ -397,7 +511,9 @@ fn a_pattern_alone_takes_everything_both_ways() {
     let _node = rig.peer("pub rt/a__b/there string 7 1 0 rt1");
     take(&mut subscription, 1, |payload, _| assert_eq!(payload[4], 8));
     let _odd = rig.peer("pub rt/1odd string 7 1 0 rt1");
-    eventually("told", || rig.told("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name"));
+    eventually("told", || {
+        rig.told("topic '/1odd' of ROS 2 is not carried: ROS 2 does not permit its name")
+    });
     let named: Vec<_> = rig.report().to_ros.into_iter().map(|t| t.topic).collect();
     assert_eq!(named, ["a__b/here"], "what comes from there does not go back");
 }
@@ -409,28 +525,49 @@ fn nodes_are_seen_in_the_graph_of_ros_2() {
         json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]),
         &[("chatter", 4096, Qos::default())],
     );
-    let publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &Qos::default());
+    let publisher =
+        rig.publisher("chatter", "front/talker", string_schema(), 4096, &Qos::default());
     let _writer = rig.peer("pub rt/in string 1 1 0 rt1");
     let mut peer = rig.peer("graph");
-    eventually("seen", || peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0"));
+    eventually("seen", || {
+        peer.has_printed("/front talker 0 1") && peer.has_printed("/ driveline 1 0")
+    });
     // A subscription here is its node's.
-    let mut config = SubscriptionConfig::new("in".parse().unwrap(), "rear/listener".parse().unwrap(), SchemaRequest::Any);
+    let mut config = SubscriptionConfig::new(
+        "in".parse().unwrap(),
+        "rear/listener".parse().unwrap(),
+        SchemaRequest::Any,
+    );
     config.qos = reliable(4);
     let subscription = rig.participant.create_subscription(config).unwrap();
-    eventually("seen as well", || peer.has_printed("/rear listener 1 0") && peer.has_printed("/ driveline 0 0"));
+    eventually("seen as well", || {
+        peer.has_printed("/rear listener 1 0") && peer.has_printed("/ driveline 0 0")
+    });
     drop((publisher, subscription));
     eventually("gone", || {
         let lines = peer.read();
         let last = lines.iter().rposition(|l| l.starts_with("/ driveline"));
-        last.is_some_and(|last| lines[last] == "/ driveline 1 0" && lines[last + 1..].is_empty() && last > 3)
+        last.is_some_and(|last| {
+            lines[last] == "/ driveline 1 0" && lines[last + 1..].is_empty() && last > 3
+        })
     });
 }
 
 /// Both directions, with the names of nodes on both sides, and what endpoints say about themselves. `domain_id`: of this test alone.
-fn nodes_know_each_other(domain_id: u32, release: &str, vendor: Vendor, other: Vendor, user_data: &str) {
+fn nodes_know_each_other(
+    domain_id: u32,
+    release: &str,
+    vendor: Vendor,
+    other: Vendor,
+    user_data: &str,
+) {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
-    let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "topics": rules }), &[("chatter", 4096, reliable(4))]);
-    let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &reliable(4));
+    let rig = Rig::with(
+        json!({ "domain_id": domain_id, "release": release, "topics": rules }),
+        &[("chatter", 4096, reliable(4))],
+    );
+    let mut publisher =
+        rig.publisher("chatter", "front/talker", string_schema(), 4096, &reliable(4));
     let mut said = rig.node(vendor, "said rt/chatter");
     let mut graph = rig.node(vendor, "graph");
     let mut other_graph = rig.node(other, "graph");
@@ -449,13 +586,20 @@ fn nodes_know_each_other(domain_id: u32, release: &str, vendor: Vendor, other: V
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
     }
     eventually("the node that writes is known here", named);
-    eventually("the one that reads is known here", || rig.report().to_ros[0].readers == ["/rear/listener"]);
-    eventually("the nodes here are known there", || graph.has_printed("/front talker 0 1") && graph.has_printed("/ reader 1 0"));
+    eventually("the one that reads is known here", || {
+        rig.report().to_ros[0].readers == ["/rear/listener"]
+    });
+    eventually("the nodes here are known there", || {
+        graph.has_printed("/front talker 0 1") && graph.has_printed("/ reader 1 0")
+    });
     eventually("what both say is there", || said.read().len() == 2);
     let mut said = said.read().to_vec();
     said.sort();
     assert_eq!(said, ["reader ".to_owned(), format!("writer {user_data}")]);
-    assert!(!other_graph.read().iter().any(|line| line.starts_with("/front talker")), "the other release cannot read that");
+    assert!(
+        !other_graph.read().iter().any(|line| line.starts_with("/front talker")),
+        "the other release cannot read that"
+    );
 }
 
 #[test]
@@ -482,19 +626,33 @@ impl Drop for Other {
 #[test]
 fn two_gateways_and_a_node_make_no_loop() {
     let rules = json!([{ "topic": "/loop", "direction": "both" }]);
-    let rig = Rig::new(18, rules.clone(), &[("loop", 4096, lasting(4)), ("private", 4096, Qos::default())]);
+    let rig = Rig::new(
+        18,
+        rules.clone(),
+        &[("loop", 4096, lasting(4)), ("private", 4096, Qos::default())],
+    );
     let mut private = rig.peer("sub rt/private string bv1");
     let mut hidden = rig.publisher("private", "talker", string_schema(), 4096, &Qos::default());
     let (other, config) = (rig.dir.path().join("other"), rig.dir.path().join("other.json"));
-    let ros2 = json!({ "domain_id": 18, "types": [rig.dir.path().join("std_msgs")], "topics": rules });
+    let ros2 =
+        json!({ "domain_id": 18, "types": [rig.dir.path().join("std_msgs")], "topics": rules });
     let topics = json!([{ "topic": "loop", "max_payload": 4096, "qos": lasting(4) }]);
-    std::fs::write(&config, json!({ "domain_dir": other, "ros2": ros2, "topics": topics }).to_string()).unwrap();
+    std::fs::write(
+        &config,
+        json!({ "domain_dir": other, "ros2": ros2, "topics": topics }).to_string(),
+    )
+    .unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"));
     command.arg(&config).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let _other = Other(command.spawn().unwrap());
     // One sample each, of lengths 3, 5 and 7: both domains and a node of ROS 2 publish the same topic.
     let there = ParticipantConfig { domain_dir: Some(other), name: "there".into() };
-    let mut config = PublisherConfig::new("loop".parse().unwrap(), "there".parse().unwrap(), string_schema(), 4096);
+    let mut config = PublisherConfig::new(
+        "loop".parse().unwrap(),
+        "there".parse().unwrap(),
+        string_schema(),
+        4096,
+    );
     config.qos = lasting(4);
     let mut there = Participant::open(there).unwrap().create_publisher(config).unwrap();
     let mut here = rig.publisher("loop", "here", string_schema(), 4096, &lasting(4));
@@ -504,7 +662,9 @@ fn two_gateways_and_a_node_make_no_loop() {
     let mut listener = rig.peer("sub rt/loop string rt10");
     let mut subscription = rig.subscription("loop", &lasting(4));
     let mut heard = Vec::new();
-    take(&mut subscription, 2, |payload, header| heard.push((payload[4] - 1, header.remote.is_some())));
+    take(&mut subscription, 2, |payload, header| {
+        heard.push((payload[4] - 1, header.remote.is_some()))
+    });
     heard.sort_unstable();
     assert_eq!(heard, [(3, false), (7, true)], "its own, and that of the node");
     let lengths = |peer: &mut rig::Peer| {
@@ -513,9 +673,12 @@ fn two_gateways_and_a_node_make_no_loop() {
         lengths
     };
     eventually("both gateways are heard", || lengths(&mut listener).len() >= 3);
-    eventually("the other gateway's sample came, and was not taken", || rig.dropped("loop", "gateway") == 1);
+    eventually("the other gateway's sample came, and was not taken", || {
+        rig.dropped("loop", "gateway") == 1
+    });
     eventually("what came was not sent back", || {
-        rig.dropped("loop", "remote") == 0 && rig.report().to_ros.first().is_some_and(|t| t.carried == 1)
+        rig.dropped("loop", "remote") == 0
+            && rig.report().to_ros.first().is_some_and(|t| t.carried == 1)
     });
     // An echo would come after its original.
     publish(&mut hidden, &string("never"));
@@ -523,7 +686,12 @@ fn two_gateways_and_a_node_make_no_loop() {
     eventually("the last one", || lengths(&mut listener).contains(&8));
     assert_eq!(lengths(&mut listener), [3, 5, 7, 8]);
     assert!(private.samples().is_empty(), "no rule names it");
-    assert!(subscription.take_next().unwrap().is_some_and(|s| s.payload()[4] == 9 && s.header().remote.is_none()));
+    assert!(
+        subscription
+            .take_next()
+            .unwrap()
+            .is_some_and(|s| s.payload()[4] == 9 && s.header().remote.is_none())
+    );
     assert!(subscription.take_next().unwrap().is_none());
 }
 
@@ -534,7 +702,8 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
     let ros2 = json!({ "domain_id": 19, "use_sim_time": true, "topics": rules });
     let rig = Rig::with(ros2, &[(CAMERA, 4096, Qos::default())]);
     let mut peer = rig.peer("sub rt/sensing/camera image bv1");
-    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
+    let mut publisher =
+        rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
     eventually("heard, without a stamp: nobody has told the time", || {
         publish_image(&mut publisher, 8, 7);
         peer.last_stamp() == Some(0)
@@ -548,13 +717,17 @@ fn stamps_are_of_a_simulation_where_that_is_asked_for() {
         last != 0
     });
     let latest = BEGIN + 1 + began.elapsed().as_secs() as i64;
-    assert!((BEGIN - 1..=latest).contains(&last), "{last} is not in the simulation, which is at {latest} at most");
+    assert!(
+        (BEGIN - 1..=latest).contains(&last),
+        "{last} is not in the simulation, which is at {latest} at most"
+    );
     // Stamped when the simulation began, so its age is what the simulation has run since.
     let mut subscription = rig.subscription("sim", &Qos::default());
     let _images = rig.peer(&format!("pub rt/sim image@{BEGIN} 8 3 10000 bv1"));
     take(&mut subscription, 1, |_, header| {
         let [origin] = header.origins.as_slice() else { panic!("{header:?}") };
-        let age = header.publish_time.0.cast_signed().wrapping_sub(origin.source_oldest.0.cast_signed());
+        let age =
+            header.publish_time.0.cast_signed().wrapping_sub(origin.source_oldest.0.cast_signed());
         assert!((0..=began.elapsed().as_nanos() as i64).contains(&age), "{age} ns");
     });
 }

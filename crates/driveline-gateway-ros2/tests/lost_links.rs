@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links to nodes on rmw_zenoh that fall silent while many topics have samples for them. Nothing else here may use Zenoh: its threads are of a process, and on
 //! the host of whoever was the first.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 #[path = "../../../tools/skipped.rs"]
@@ -46,7 +51,13 @@ struct Hosts([Namespace; 2]);
 impl Hosts {
     fn new() -> Option<Self> {
         let remedy = "run it as root, with iproute2, outside a sandbox";
-        let skipped = |why| skipped::skipped("a link that is cut", &format!("no network namespaces here ({why:#})"), remedy);
+        let skipped = |why| {
+            skipped::skipped(
+                "a link that is cut",
+                &format!("no network namespaces here ({why:#})"),
+                remedy,
+            )
+        };
         let made = Namespace::new().and_then(|here| Ok([here, Namespace::new()?]));
         let [here, there] = made.map_err(skipped).ok()?;
         here.add_veth(CARD, (&there, CARD)).unwrap();
@@ -61,7 +72,8 @@ impl Hosts {
         for (from, to, address) in [(here, there, THERE), (there, here, HERE)] {
             let real = to.hardware_address(CARD).unwrap();
             let at = if dropping { "02:00:00:00:00:01" } else { &real };
-            from.run(&format!("ip neigh replace {address} lladdr {at} nud permanent dev {CARD}")).unwrap();
+            from.run(&format!("ip neigh replace {address} lladdr {at} nud permanent dev {CARD}"))
+                .unwrap();
         }
     }
 }
@@ -83,17 +95,26 @@ fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
     // No sample waits here for one of another topic.
     let qos = Qos { max_blocking_ms: 1, ..reliable(8) };
     let names: Vec<String> = (0..TOPICS).map(|n| format!("wheel/n{n}")).collect();
-    let topics: Vec<_> = names.iter().map(|name| (name.as_str(), LONGEST as u64, qos.clone())).collect();
+    let topics: Vec<_> =
+        names.iter().map(|name| (name.as_str(), LONGEST as u64, qos.clone())).collect();
     let rules = json!([{ "topic": "/wheel/*", "direction": "to_ros" }]);
     let at = format!("tcp/{THERE}:7448");
-    let connect: Vec<_> = [router.endpoint()].into_iter().chain((by == By::Connect).then(|| at.clone())).collect();
+    let connect: Vec<_> =
+        [router.endpoint()].into_iter().chain((by == By::Connect).then(|| at.clone())).collect();
     let zenoh = json!({ "connect": connect });
-    let mut rig = Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &topics);
+    let mut rig = Rig::with(
+        json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }),
+        &topics,
+    );
     rig.stop();
     let _gateway = rig.process_on(&hosts.0[0].command_prefix());
     let node = Node::at(&at, &router, 0, "listener");
-    let subscriptions: Vec<_> = names.iter().map(|name| node.subscription(&format!("/{name}"), STRING, "rv10")).collect();
-    let mut publishers: Vec<_> = names.iter().map(|name| rig.publisher(name, "axle", string_schema(), LONGEST, &qos)).collect();
+    let subscriptions: Vec<_> =
+        names.iter().map(|name| node.subscription(&format!("/{name}"), STRING, "rv10")).collect();
+    let mut publishers: Vec<_> = names
+        .iter()
+        .map(|name| rig.publisher(name, "axle", string_schema(), LONGEST, &qos))
+        .collect();
     let (payload, over) = (string(&"x".repeat(LEN)), AtomicBool::new(false));
     let publishes = || {
         while !over.load(Ordering::Relaxed) {
@@ -110,7 +131,8 @@ fn hears_again(hosts: &Hosts, by: By, silent_ms: &[u64]) {
     let all_heard = || {
         subscriptions.iter().for_each(Subscription::forget);
         let start = Instant::now();
-        let unheard = || subscriptions.iter().filter(|subscription| subscription.count() == 0).count();
+        let unheard =
+            || subscriptions.iter().filter(|subscription| subscription.count() == 0).count();
         while unheard() > 0 && start.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the network does to a gateway: interfaces that change, and packets that are nothing. Each host is a network namespace of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 #[path = "../../../tools/skipped.rs"]
@@ -21,7 +26,9 @@ const THERE: Ipv4Addr = Ipv4Addr::new(10, 98, 9, 2);
 fn namespaces<const N: usize>() -> Option<[Namespace; N]> {
     let made: Result<Vec<_>, _> = (0..N).map(|_| Namespace::new()).collect();
     let remedy = "run it as root, with iproute2, nftables and ethtool, outside a sandbox";
-    let skipped = |why| skipped::skipped("another host", &format!("no network namespaces here ({why:#})"), remedy);
+    let skipped = |why| {
+        skipped::skipped("another host", &format!("no network namespaces here ({why:#})"), remedy)
+    };
     made.map_err(skipped).ok()?.try_into().ok()
 }
 
@@ -121,7 +128,8 @@ fn a_gateway_whose_interface_comes_back_as_it_was_goes_on() {
 
 /// Nothing else here may use Zenoh: its threads are of a process, and on the host of whoever was the first.
 #[test]
-fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends() {
+fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interface_that_is_another_one_ends()
+ {
     let Some(hosts) = namespaces().map(Hosts) else { return };
     hosts.plug();
     on(&hosts.0[1], || {
@@ -130,7 +138,10 @@ fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interfa
         let mut talker = node.publisher("/chatter", STRING, "bv1");
         let start = |zenoh: serde_json::Value| {
             let rules = json!([{ "topic": "/chatter", "direction": "from_ros" }]);
-            let mut rig = Rig::with(json!({ "domain_id": 3, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
+            let mut rig = Rig::with(
+                json!({ "domain_id": 3, "dds": false, "zenoh": zenoh, "topics": rules }),
+                &[],
+            );
             rig.stop();
             let gateway = rig.process_on(&hosts.0[0].command_prefix());
             (rig.subscription("chatter", &Qos::default()), rig, gateway)
@@ -151,7 +162,8 @@ fn over_zenoh_connections_are_made_anew_and_a_gateway_that_listens_on_an_interfa
         anew();
         hears(&mut connects);
         let listen = json!([format!("tcp/[::]:0#iface={CARD}")]);
-        let (mut listens, _rig, mut gateway) = start(json!({ "connect": [router.endpoint()], "listen": listen, "insecure": true }));
+        let (mut listens, _rig, mut gateway) =
+            start(json!({ "connect": [router.endpoint()], "listen": listen, "insecure": true }));
         hears(&mut listens);
         anew();
         eventually("over", || gateway.has_ended());
@@ -163,16 +175,20 @@ fn packets_that_are_nothing_fill_nobodys_disk() {
     const DOMAIN: u32 = 2;
     let Some([host]) = namespaces() else { return };
     on(&host, || {
-        let mut rig = Rig::new(DOMAIN, json!([{ "topic": "/chatter", "direction": "from_ros" }]), &[]);
+        let mut rig =
+            Rig::new(DOMAIN, json!([{ "topic": "/chatter", "direction": "from_ros" }]), &[]);
         rig.stop();
         let said = tempfile::NamedTempFile::new().unwrap();
         let _gateway = rig.process_that_says(said.reopen().unwrap());
         // Of a DATA that ends before it has begun.
-        let nothing = b"RTPS\x02\x01\x01\x10abcdefghijkl\x15\x05\x08\x00\x00\x00\x10\x00\x00\x00\x00\x00";
+        let nothing =
+            b"RTPS\x02\x01\x01\x10abcdefghijkl\x15\x05\x08\x00\x00\x00\x10\x00\x00\x00\x00\x00";
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         // It has the first of these ports unless a program that another test has just started holds for a moment what this process had open.
         let send = || {
-            for port in [10, 12, 14, 16].map(|of_participant| 7400 + 250 * DOMAIN as u16 + of_participant) {
+            for port in
+                [10, 12, 14, 16].map(|of_participant| 7400 + 250 * DOMAIN as u16 + of_participant)
+            {
                 // Where nobody listens, the next one is told.
                 let _ = socket.send_to(nothing, ("127.0.0.1", port));
             }
@@ -183,7 +199,9 @@ fn packets_that_are_nothing_fill_nobodys_disk() {
             lines() > 0
         });
         (0..20_000).for_each(|_| send());
-        eventually("it says that it says no more", || std::fs::read_to_string(said.path()).unwrap().contains("is not shown, and counted"));
+        eventually("it says that it says no more", || {
+            std::fs::read_to_string(said.path()).unwrap().contains("is not shown, and counted")
+        });
         assert!(lines() <= 32, "{} lines", lines());
     });
 }

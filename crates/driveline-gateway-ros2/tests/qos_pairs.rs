@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every pair of offered and requested QoS in the table of `docs/protocols/ros2-dds.md`, section 4, in both directions, with Debian's CycloneDDS: whether samples
 //! pass, what the gateway tells, and what DDS tells the node. Outcomes are spelled out here: nothing is asked of the gateway's own comparison.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -19,7 +24,10 @@ fn qos(reliability: Reliability, durability: Durability) -> Qos {
 
 fn reliabilities() -> Vec<Level> {
     use Reliability::{BestEffort, Reliable};
-    vec![("bv1", Some(qos(BestEffort, Durability::Volatile))), ("rv1", Some(qos(Reliable, Durability::Volatile)))]
+    vec![
+        ("bv1", Some(qos(BestEffort, Durability::Volatile))),
+        ("rv1", Some(qos(Reliable, Durability::Volatile))),
+    ]
 }
 
 /// From least to most; Driveline has the first two.
@@ -36,19 +44,31 @@ fn durabilities() -> Vec<Level> {
 /// From longest to shortest, and longer than any of this takes, so that nobody misses one.
 fn deadlines() -> Vec<Level> {
     let of = |deadline_ms| Some(Qos { deadline_ms, ..Qos::default() });
-    vec![("bv1", of(None)), ("bv1,d1200000", of(Some(1_200_000))), ("bv1,d600000", of(Some(600_000)))]
+    vec![
+        ("bv1", of(None)),
+        ("bv1,d1200000", of(Some(1_200_000))),
+        ("bv1,d600000", of(Some(600_000))),
+    ]
 }
 
 /// As deadlines.
 fn leases() -> Vec<Level> {
     let of = |lease_ms| Some(Qos { lease_ms, ..Qos::default() });
-    vec![("bv1", of(None)), ("bv1,l1200000", of(Some(1_200_000))), ("bv1,l600000", of(Some(600_000)))]
+    vec![
+        ("bv1", of(None)),
+        ("bv1,l1200000", of(Some(1_200_000))),
+        ("bv1,l600000", of(Some(600_000))),
+    ]
 }
 
 /// From least to most; Driveline has no second one.
 fn livelinesses() -> Vec<Level> {
     let of = |liveliness| Some(Qos { liveliness, ..Qos::default() });
-    vec![("bv1", of(Liveliness::Automatic)), ("bv1,p", None), ("bv1,m", of(Liveliness::ManualByTopic))]
+    vec![
+        ("bv1", of(Liveliness::Automatic)),
+        ("bv1,p", None),
+        ("bv1,m", of(Liveliness::ManualByTopic)),
+    ]
 }
 
 /// A policy: how the gateway and how DDS call it, and its values from least to most. A pair matches if what is offered is no less than what is requested.
@@ -92,7 +112,8 @@ fn to_ros() -> Vec<Pair> {
         for (i, (_, offers)) in values.iter().enumerate() {
             for (k, (peer, _)) in values.iter().enumerate() {
                 let Some(offers) = offers.clone() else { continue };
-                let (topic, refused) = (format!("to/pair{}", pairs.len()), (i < k).then_some((reason, policy)));
+                let (topic, refused) =
+                    (format!("to/pair{}", pairs.len()), (i < k).then_some((reason, policy)));
                 pairs.push(Pair { topic, peer, offers, asks: json!({}), refused });
             }
         }
@@ -106,16 +127,35 @@ fn from_ros() -> Vec<Pair> {
     for (reason, policy, values) in table() {
         // What is asked for, and as which of the values.
         let asked = match reason {
-            "RELIABILITY: " => vec![(0, json!({ "reliability": "best_effort" })), (1, json!({ "reliability": "reliable" }))],
-            "DURABILITY: " => vec![(0, json!({ "durability": "volatile" })), (1, json!({ "durability": "transient_local" }))],
-            "DEADLINE: " => vec![(1, json!({ "deadline_ms": 1_200_000 })), (2, json!({ "deadline_ms": 600_000 }))],
-            "LIVELINESS: " => vec![(0, json!({ "liveliness": "automatic" })), (2, json!({ "liveliness": "manual_by_topic" }))],
+            "RELIABILITY: " => vec![
+                (0, json!({ "reliability": "best_effort" })),
+                (1, json!({ "reliability": "reliable" })),
+            ],
+            "DURABILITY: " => vec![
+                (0, json!({ "durability": "volatile" })),
+                (1, json!({ "durability": "transient_local" })),
+            ],
+            "DEADLINE: " => vec![
+                (1, json!({ "deadline_ms": 1_200_000 })),
+                (2, json!({ "deadline_ms": 600_000 })),
+            ],
+            "LIVELINESS: " => vec![
+                (0, json!({ "liveliness": "automatic" })),
+                (2, json!({ "liveliness": "manual_by_topic" })),
+            ],
             _ => vec![(1, json!({ "lease_ms": 1_200_000 })), (2, json!({ "lease_ms": 600_000 }))],
         };
         for (i, (peer, _)) in values.iter().enumerate() {
             for (k, asks) in asked.iter().chain([&(0, json!({}))]) {
-                let (topic, refused) = (format!("from/pair{}", pairs.len()), (i < *k).then_some((reason, policy)));
-                pairs.push(Pair { topic, peer, offers: Qos::default(), asks: asks.clone(), refused });
+                let (topic, refused) =
+                    (format!("from/pair{}", pairs.len()), (i < *k).then_some((reason, policy)));
+                pairs.push(Pair {
+                    topic,
+                    peer,
+                    offers: Qos::default(),
+                    asks: asks.clone(),
+                    refused,
+                });
             }
         }
     }
@@ -128,7 +168,8 @@ fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
     let printed = peer.read();
     for (n, pair) in pairs.iter().enumerate() {
         let begins = format!("{n} ");
-        let mut said: Vec<_> = printed.iter().filter_map(|line| line.strip_prefix(&begins)).collect();
+        let mut said: Vec<_> =
+            printed.iter().filter_map(|line| line.strip_prefix(&begins)).collect();
         said.sort_unstable();
         let expected = match pair.refused {
             Some((_, policy)) => vec![format!("refused {policy}")],
@@ -143,15 +184,39 @@ fn check(peer: &mut Peer, pairs: &[Pair], heard: bool) {
 fn every_pair_matches_or_is_refused_on_both_sides() {
     let (to, from) = (to_ros(), from_ros());
     // Both outcomes of each policy, in each direction.
-    assert_eq!((to.len(), to.iter().filter(|p| p.refused.is_some()).count()), (4 + 8 + 9 + 6 + 9, 1 + 5 + 3 + 2 + 3));
-    assert_eq!((from.len(), from.iter().filter(|p| p.refused.is_some()).count()), (6 + 12 + 9 + 9 + 9, 1 + 1 + 3 + 2 + 3));
-    let rules: Vec<_> = to.iter().map(|p| p.rule("to_ros")).chain(from.iter().map(|p| p.rule("from_ros"))).collect();
-    let of_graph = |p: &Pair| Qos { reliability: p.offers.reliability, durability: p.offers.durability, ..Qos::default() };
+    assert_eq!(
+        (to.len(), to.iter().filter(|p| p.refused.is_some()).count()),
+        (4 + 8 + 9 + 6 + 9, 1 + 5 + 3 + 2 + 3)
+    );
+    assert_eq!(
+        (from.len(), from.iter().filter(|p| p.refused.is_some()).count()),
+        (6 + 12 + 9 + 9 + 9, 1 + 1 + 3 + 2 + 3)
+    );
+    let rules: Vec<_> = to
+        .iter()
+        .map(|p| p.rule("to_ros"))
+        .chain(from.iter().map(|p| p.rule("from_ros")))
+        .collect();
+    let of_graph = |p: &Pair| Qos {
+        reliability: p.offers.reliability,
+        durability: p.offers.durability,
+        ..Qos::default()
+    };
     let topics: Vec<_> = to.iter().map(|p| (p.topic.as_str(), 4096, of_graph(p))).collect();
     let rig = Rig::new(24, json!(rules), &topics);
-    let mut publishers: Vec<_> =
-        to.iter().enumerate().map(|(n, p)| rig.publisher(&p.topic, &format!("talker{n}"), string_schema(), 4096, &p.offers)).collect();
-    let ends = |role: &str, pairs: &[Pair]| rig.peer(&format!("ends {}", pairs.iter().map(|p| p.end(role)).collect::<Vec<_>>().join(" ")));
+    let mut publishers: Vec<_> = to
+        .iter()
+        .enumerate()
+        .map(|(n, p)| {
+            rig.publisher(&p.topic, &format!("talker{n}"), string_schema(), 4096, &p.offers)
+        })
+        .collect();
+    let ends = |role: &str, pairs: &[Pair]| {
+        rig.peer(&format!(
+            "ends {}",
+            pairs.iter().map(|p| p.end(role)).collect::<Vec<_>>().join(" ")
+        ))
+    };
     let (mut listener, mut talker) = (ends("sub", &to), ends("pub", &from));
     let complete = |peer: &mut Peer, pairs: &[Pair], each: usize| {
         let matching = pairs.iter().filter(|p| p.refused.is_none()).count();
@@ -162,8 +227,12 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
         std::thread::sleep(std::time::Duration::from_millis(10));
         complete(&mut listener, &to, 2) && complete(&mut talker, &from, 1)
     });
-    let carried = |topic: &str| rig.report().from_ros.iter().filter(|t| t.topic == topic).map(|t| t.carried).sum::<u64>();
-    eventually("all that matches is carried", || from.iter().all(|p| (carried(&p.topic) > 0) == p.refused.is_none()));
+    let carried = |topic: &str| {
+        rig.report().from_ros.iter().filter(|t| t.topic == topic).map(|t| t.carried).sum::<u64>()
+    };
+    eventually("all that matches is carried", || {
+        from.iter().all(|p| (carried(&p.topic) > 0) == p.refused.is_none())
+    });
     check(&mut listener, &to, true);
     check(&mut talker, &from, false);
     let refused = rig.refused();
@@ -172,8 +241,17 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
         match (pair.refused, told.as_slice()) {
             (None, []) => {}
             (Some((reason, _)), [one]) => {
-                assert!(one.outgoing == outgoing && one.subscription == outgoing && one.reason.starts_with(reason), "{one:?}");
-                assert_eq!(one.reason.matches(": the writer offers ").count(), 1, "one policy alone: {one:?}");
+                assert!(
+                    one.outgoing == outgoing
+                        && one.subscription == outgoing
+                        && one.reason.starts_with(reason),
+                    "{one:?}"
+                );
+                assert_eq!(
+                    one.reason.matches(": the writer offers ").count(),
+                    1,
+                    "one policy alone: {one:?}"
+                );
             }
             _ => panic!("{} {:?} {} {}: {told:?}", pair.topic, pair.offers, pair.peer, pair.asks),
         }

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What goes wrong in calls between Driveline and nodes on rmw_zenoh: deaths, time, and what cannot be read. `docs/protocols/ros2-services.md`, sections 7 and 9.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
 use driveline::CallError;
 use driveline::service::RawClient;
 use rig::calls::{
-    ADD, ADD_DDS, BLOB, BLOB_DDS, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with,
+    ADD, ADD_DDS, BLOB, BLOB_DDS, SERVICE, blob, client_of, hash, here, ints, matched, offered,
+    one, rule, server_here, take, with,
 };
 use rig::rmw::{Node, Router};
 use rig::rmw_services::attachment;
@@ -54,11 +60,15 @@ fn a_slow_server_costs_its_call_the_time_out_and_nothing_else() {
     assert_eq!(rig.ended(SERVICE, "timed_out"), late);
     let there = node.server("/there", (ADD_DDS, &hash));
     let mut client = matched(&here(&rig, "client"), "there", ADD);
-    let Err(CallError::Refused { text, .. }) = client.call_bytes(&ints(&[1, 2]), PATIENCE) else { panic!("it has not answered") };
+    let Err(CallError::Refused { text, .. }) = client.call_bytes(&ints(&[1, 2]), PATIENCE) else {
+        panic!("it has not answered")
+    };
     assert!(text.contains("no response of the server in ROS 2 within 300 ms"), "{text}");
     let late = there.take();
     late.reply(&ints(&[3]));
-    eventually("counted", || rig.strays("there", "late") == 1 && rig.ended("there", "timed_out") == 1);
+    eventually("counted", || {
+        rig.strays("there", "late") == 1 && rig.ended("there", "timed_out") == 1
+    });
     eventually("answered", || {
         std::thread::scope(|scope| {
             scope.spawn(|| there.take().reply(&ints(&[4])));
@@ -113,12 +123,19 @@ fn a_server_that_dies_in_a_call_ends_it_at_once() {
                 }
             });
             let outcome = client.call_bytes(&ints(&[1, 2]), PATIENCE);
-            let Err(CallError::Refused { text, .. }) = outcome else { panic!("{dies}: it has not answered: {:?}", outcome.err()) };
+            let Err(CallError::Refused { text, .. }) = outcome else {
+                panic!("{dies}: it has not answered: {:?}", outcome.err())
+            };
             told = text;
         });
-        assert!(told.contains("went away without a response") && told.contains("may have executed"), "{dies}: {told}");
+        assert!(
+            told.contains("went away without a response") && told.contains("may have executed"),
+            "{dies}: {told}"
+        );
         // The gateway knows it first: a client that has not heard of it would ask what was offered here for the last one.
-        eventually("nobody serves", || rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO));
+        eventually("nobody serves", || {
+            rig.service("there").servers.is_empty() && !client.wait_for_server(Duration::ZERO)
+        });
     }
     assert_eq!(rig.ended("there", "server_gone"), 3);
 }
@@ -141,7 +158,9 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     drop(client);
     eventually("gone", || rig.service(SERVICE).clients.is_empty());
     held.responder.send_bytes(&ints(&[3])).unwrap();
-    eventually("counted", || rig.ended(SERVICE, "client_gone") == 1 && rig.service(SERVICE).under_way == 0);
+    eventually("counted", || {
+        rig.ended(SERVICE, "client_gone") == 1 && rig.service(SERVICE).under_way == 0
+    });
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
     let call = client.call(&ints(&[1, 3]));
     take(&mut server).responder.send_bytes(&ints(&[4])).unwrap();
@@ -150,7 +169,10 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let there = node.server("/there", (ADD_DDS, &hash));
     let new_client = |name: &str| matched(&here(&rig, name), "there", ADD);
     let mut client = new_client("first");
-    assert!(matches!(client.call_bytes(&ints(&[1, 2]), Duration::from_millis(50)), Err(CallError::TimedOut { .. })));
+    assert!(matches!(
+        client.call_bytes(&ints(&[1, 2]), Duration::from_millis(50)),
+        Err(CallError::TimedOut { .. })
+    ));
     let held = there.take();
     drop(client);
     held.reply(&ints(&[3]));
@@ -160,7 +182,10 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let mut client = new_client("second");
     std::thread::scope(|scope| {
         scope.spawn(|| there.take().reply(&ints(&[4])));
-        assert_eq!(client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(), ints(&[4]));
+        assert_eq!(
+            client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(),
+            ints(&[4])
+        );
     });
 }
 
@@ -176,7 +201,10 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
     let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
-    for (n, wrong) in [None, Some(vec![7; 77]), Some(attachment(0, client.gid)), Some(vec![0; 33])].into_iter().enumerate() {
+    for (n, wrong) in [None, Some(vec![7; 77]), Some(attachment(0, client.gid)), Some(vec![0; 33])]
+        .into_iter()
+        .enumerate()
+    {
         let told = client.call_as(wrong, &ints(&[1, 2])).outcome().unwrap_err();
         assert!(told.contains("attachment"), "{told}");
         assert_eq!(rig.ended(SERVICE, "attachment"), n as u64 + 1);
@@ -208,7 +236,11 @@ fn what_cannot_be_read_is_refused_and_counted_and_calls_go_on() {
             request.reply(&ints(&[5]));
             there.take().reply(&[1, 1, 1]);
         });
-        assert_eq!(client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(), &ints(&[4])[..7], "as it came");
+        assert_eq!(
+            client.call_bytes(&ints(&[1, 3]), PATIENCE).unwrap().payload().unwrap(),
+            &ints(&[4])[..7],
+            "as it came"
+        );
         let outcome = client.call_bytes(&ints(&[1, 3]), PATIENCE);
         assert!(
             matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("does not begin as CDR does")),
@@ -231,30 +263,50 @@ fn what_is_too_long_or_too_much_is_refused_and_counted() {
     offered(&rig);
     let mut client = node.client("/math/add", (BLOB_DDS, &hash));
     let told = client.call(&blob(13, 1)).outcome().unwrap_err();
-    assert!(told.contains("a request of 21 bytes is longer than `max_request`, which is 20"), "{told}");
+    assert!(
+        told.contains("a request of 21 bytes is longer than `max_request`, which is 20"),
+        "{told}"
+    );
     let call = client.call(&blob(12, 1));
     let held = take(&mut server);
     let told = client.call(&blob(4, 1)).outcome().unwrap_err();
     assert!(told.contains("`pending` of the rule permits (1)"), "{told}");
     held.responder.send_bytes(&blob(8, 1)).unwrap();
     let told = call.outcome().unwrap_err();
-    assert!(told.contains("a response of 16 bytes is longer than `max_response`, which is 12"), "{told}");
+    assert!(
+        told.contains("a response of 16 bytes is longer than `max_response`, which is 12"),
+        "{told}"
+    );
     let call = client.call(&blob(12, 1));
     take(&mut server).responder.send_bytes(&blob(4, 1)).unwrap();
     assert_eq!(call.outcome(), Ok(blob(4, 1)));
-    eventually("counted", || rig.ended(SERVICE, "too_long") == 2 && rig.ended(SERVICE, "busy") == 1 && rig.service(SERVICE).answered == 1);
+    eventually("counted", || {
+        rig.ended(SERVICE, "too_long") == 2
+            && rig.ended(SERVICE, "busy") == 1
+            && rig.service(SERVICE).answered == 1
+    });
     // The other way round.
     let there = node.server("/there", (BLOB_DDS, &hash));
     let new_client = |name: &str| matched(&here(&rig, name), "there", BLOB);
     let (mut client, mut other) = (new_client("client"), new_client("other"));
     let refused = |client: &mut RawClient, request: &[u8], says: &str| {
         let outcome = client.call_bytes(request, PATIENCE);
-        assert!(matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains(says)), "{:?}", outcome.err());
+        assert!(
+            matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains(says)),
+            "{:?}",
+            outcome.err()
+        );
     };
     refused(&mut client, &blob(13, 1), "a request of 21 bytes is longer than `max_request`");
     assert_eq!(there.waiting(), 0, "nothing of it went there");
     std::thread::scope(|scope| {
-        let asks = scope.spawn(|| refused(&mut client, &blob(4, 1), "a response of 16 bytes is longer than `max_response`"));
+        let asks = scope.spawn(|| {
+            refused(
+                &mut client,
+                &blob(4, 1),
+                "a response of 16 bytes is longer than `max_response`",
+            )
+        });
         let held = there.take();
         refused(&mut other, &blob(4, 1), "`pending` of the rule permits (1)");
         held.reply(&blob(8, 1));
@@ -281,7 +333,9 @@ fn a_gateway_that_is_killed_in_a_call_is_found_by_both_sides_and_the_next_one_se
     eventually("its query ends", || call.has_ended());
     assert!(call.replies().is_empty());
     eventually("it is not offered any more", || !offered());
-    eventually("who serves knows", || held.responder.client_is_gone() || server.take().unwrap().is_some());
+    eventually("who serves knows", || {
+        held.responder.client_is_gone() || server.take().unwrap().is_some()
+    });
     assert!(held.responder.send_bytes(&ints(&[3])).is_err());
     rig.start();
     eventually("offered again", offered);
@@ -311,7 +365,13 @@ fn a_gateway_that_ends_in_calls_is_gone_from_the_graph() {
         let _held = there.take();
         rig.stop();
         let error = asks.join().unwrap();
-        assert!(matches!(error, Some(CallError::ServerGone { was_taken: true, .. } | CallError::Refused { .. })), "{error:?}");
+        assert!(
+            matches!(
+                error,
+                Some(CallError::ServerGone { was_taken: true, .. } | CallError::Refused { .. })
+            ),
+            "{error:?}"
+        );
     });
     eventually("its query ends", || call.has_ended());
     let gone = || !node.graph().iter().any(|t| t.contains("driveline_gateway"));

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services between Driveline and nodes on rmw_zenoh: `docs/protocols/ros2-services.md`. What goes wrong in a call: `rmw_service_ends.rs`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
 use driveline::CallError;
 use driveline::service::RawRequest;
 use rig::calls::{
-    ADD, ADD_DDS, BLOB, BLOB_DDS, SERVICE, blob, client_of, hash, here, ints, matched, offered, one, rule, server_here, take, with,
+    ADD, ADD_DDS, BLOB, BLOB_DDS, SERVICE, blob, client_of, hash, here, ints, matched, offered,
+    one, rule, server_here, take, with,
 };
 use rig::rmw::{Node, Router};
 use rig::samples::BIG;
@@ -22,13 +28,16 @@ fn a_ros_client_calls_a_driveline_server() {
     let rig = one(&router, rule(ADD, "driveline", json!({})));
     let (node, hash) = (Node::new(&router, 0, "asker"), hash(ADD));
     let mut client = node.client("/math/add", (ADD_DDS, &hash));
-    let token = format!("/SS/%driveline_gateway/%math/adder/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
+    let token =
+        format!("/SS/%driveline_gateway/%math/adder/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
     let in_graph = |part: &str| node.graph().iter().any(|t| t.ends_with(part));
     assert_eq!(rig.service(SERVICE).problems, ["nobody on this host offers it at host reach"]);
     assert!(!in_graph(&token), "nobody serves");
     let mut server = server_here(&here(&rig, "math/adder"), ADD);
     offered(&rig);
-    eventually("in the graph", || in_graph(&token) && in_graph("/NN/%driveline_gateway/%math/adder"));
+    eventually("in the graph", || {
+        in_graph(&token) && in_graph("/NN/%driveline_gateway/%math/adder")
+    });
     for n in 1..=3 {
         let call = client.call(&ints(&[n, 40]));
         let request = take(&mut server);
@@ -42,8 +51,14 @@ fn a_ros_client_calls_a_driveline_server() {
     assert!(told.contains("the numbers are too small"), "{told}");
     eventually("counted", || rig.service(SERVICE).answered == 3);
     let report = rig.service(SERVICE);
-    assert_eq!((report.calls, report.under_way, report.ended), (4, 0, [("refused".to_owned(), 1)].into()));
-    assert_eq!((report.clients, report.servers.len(), report.servers[0].node.as_str()), (vec!["/asker".to_owned()], 1, "math/adder"));
+    assert_eq!(
+        (report.calls, report.under_way, report.ended),
+        (4, 0, [("refused".to_owned(), 1)].into())
+    );
+    assert_eq!(
+        (report.clients, report.servers.len(), report.servers[0].node.as_str()),
+        (vec!["/asker".to_owned()], 1, "math/adder")
+    );
     drop(server);
     eventually("gone from the graph", || !in_graph(&token) && !rig.service(SERVICE).callable);
     eventually("nobody is asked any more", || !client.has_server());
@@ -61,10 +76,14 @@ fn a_driveline_client_calls_a_ros_server() {
     let rig = one(&router, rule(ADD, "ros", json!({})));
     let (node, hash) = (Node::new(&router, 0, "adder"), hash(ADD));
     let mut client = client_of(&here(&rig, "asker"), SERVICE, ADD);
-    assert!(matches!(client.call_bytes(&ints(&[1, 2]), PATIENCE), Err(CallError::NoServer { .. })), "nobody serves");
+    assert!(
+        matches!(client.call_bytes(&ints(&[1, 2]), PATIENCE), Err(CallError::NoServer { .. })),
+        "nobody serves"
+    );
     let server = node.server("/math/add", (ADD_DDS, &hash));
     assert!(client.wait_for_server(PATIENCE));
-    let of_client = format!("/SC/%driveline_gateway/%/driveline/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
+    let of_client =
+        format!("/SC/%driveline_gateway/%/driveline/%math%add/{ADD_DDS}/{hash}/::,10:,:,:,,");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for n in 1..=3 {
@@ -76,7 +95,11 @@ fn a_driveline_client_calls_a_ros_server() {
                     token.is_some()
                 });
                 let token = token.unwrap();
-                assert_eq!(request.gid, twox_hash::XxHash3_128::oneshot(token.as_bytes()).to_le_bytes(), "the gid is that of its token");
+                assert_eq!(
+                    request.gid,
+                    twox_hash::XxHash3_128::oneshot(token.as_bytes()).to_le_bytes(),
+                    "the gid is that of its token"
+                );
                 request.reply(&ints(&[n + 40]));
             }
         });
@@ -89,7 +112,10 @@ fn a_driveline_client_calls_a_ros_server() {
     eventually("counted", || rig.service(SERVICE).answered == 3);
     let report = rig.service(SERVICE);
     assert_eq!((report.calls, report.under_way, report.ended.len()), (3, 0, 0));
-    assert_eq!((report.servers[0].node.as_str(), report.servers[0].problem.clone()), ("/adder", None));
+    assert_eq!(
+        (report.servers[0].node.as_str(), report.servers[0].problem.clone()),
+        ("/adder", None)
+    );
     drop(server);
     eventually("not here any more", || {
         matches!(
@@ -139,7 +165,8 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
     let (one, two) = (Node::new(&router, 0, "one"), Node::new(&router, 0, "two"));
     let mut server = server_here(&here(&rig, "server"), ADD);
     offered(&rig);
-    let (mut first, mut second) = (one.client("/math/add", (ADD_DDS, &hash)), two.client("/math/add", (ADD_DDS, &hash)));
+    let (mut first, mut second) =
+        (one.client("/math/add", (ADD_DDS, &hash)), two.client("/math/add", (ADD_DDS, &hash)));
     // The same number of both.
     let calls = [first.call(&ints(&[1, 0])), second.call(&ints(&[2, 0]))];
     let mut requests = [take(&mut server), take(&mut server)];
@@ -155,7 +182,12 @@ fn two_clients_at_once_get_what_each_has_asked_for() {
         requests.iter().rev().for_each(|r| r.reply(&ints(&[i64::from(r.payload[4]) * 10])));
     };
     let ask = |n: i64| {
-        matched(&here(&rig, &format!("client{n}")), "there", ADD).call_bytes(&ints(&[n, 0]), PATIENCE).unwrap().payload().unwrap().to_vec()
+        matched(&here(&rig, &format!("client{n}")), "there", ADD)
+            .call_bytes(&ints(&[n, 0]), PATIENCE)
+            .unwrap()
+            .payload()
+            .unwrap()
+            .to_vec()
     };
     std::thread::scope(|scope| {
         scope.spawn(answer);
@@ -173,7 +205,10 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
     let mut client = matched(&here(&rig, "client"), "there", ADD);
     std::thread::scope(|scope| {
         scope.spawn(|| first.take().reply(&ints(&[3])));
-        assert_eq!(client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(), ints(&[3]));
+        assert_eq!(
+            client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(),
+            ints(&[3])
+        );
     });
     drop(first);
     let second = node.server("/there", (ADD_DDS, &hash));
@@ -188,7 +223,11 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
         });
         let answered = answered;
         // Until it is found.
-        eventually("answered", || client.call_bytes(&ints(&[1, 3]), PATIENCE).is_ok_and(|r| r.payload().unwrap() == ints(&[4])));
+        eventually("answered", || {
+            client
+                .call_bytes(&ints(&[1, 3]), PATIENCE)
+                .is_ok_and(|r| r.payload().unwrap() == ints(&[4]))
+        });
         drop(answered);
     });
 }
@@ -224,7 +263,8 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     let (node, good) = (Node::new(&router, 0, "adder"), hash(ADD));
     assert!(rig.service("nowhere").left_out && !rig.service("there").left_out);
     assert!(
-        rig.told("service '/nowhere' is left out") && rig.service("nowhere").problems[0].contains("nav_msgs"),
+        rig.told("service '/nowhere' is left out")
+            && rig.service("nowhere").problems[0].contains("nav_msgs"),
         "{:?}",
         rig.service("nowhere")
     );
@@ -235,7 +275,10 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     };
     // A server here with another type.
     let server = server_here(&here(&rig, "server"), BLOB);
-    problem(SERVICE, "the schemas of example_interfaces/srv/AddTwoInts_Request and example_interfaces/srv/AddTwoInts_Response");
+    problem(
+        SERVICE,
+        "the schemas of example_interfaces/srv/AddTwoInts_Request and example_interfaces/srv/AddTwoInts_Response",
+    );
     drop(server);
     // Two servers here.
     let servers = [server_here(&here(&rig, "one"), ADD), server_here(&here(&rig, "two"), ADD)];
@@ -249,8 +292,15 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
             assert!(client.wait_for_server(PATIENCE), "who calls is told why");
             client.call_bytes(&ints(&[1, 2]), PATIENCE)
         });
-        let outcome = outcomes.take(3).find(|outcome| !matches!(outcome, Err(CallError::ServerGone { .. }))).unwrap();
-        assert!(matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains(says)), "{says}: {:?}", outcome.err());
+        let outcome = outcomes
+            .take(3)
+            .find(|outcome| !matches!(outcome, Err(CallError::ServerGone { .. })))
+            .unwrap();
+        assert!(
+            matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains(says)),
+            "{says}: {:?}",
+            outcome.err()
+        );
     };
     let old = format!("RIHS01_{}", "0".repeat(64));
     let server = node.server("/there", (ADD_DDS, &old));
@@ -274,12 +324,17 @@ fn what_does_not_fit_is_told_with_the_remedy_and_never_called() {
     eventually("callable again", || rig.service("there").callable);
     std::thread::scope(|scope| {
         scope.spawn(|| first.take().reply(&ints(&[3])));
-        assert_eq!(client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(), ints(&[3]));
+        assert_eq!(
+            client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(),
+            ints(&[3])
+        );
     });
     // A name that is taken there.
     drop(servers);
     let _double = node.server("/math/add", (ADD_DDS, &good));
-    eventually("told", || rig.told("nodes in ROS 2 offer it (/adder): write `server: ros` in its rule"));
+    eventually("told", || {
+        rig.told("nodes in ROS 2 offer it (/adder): write `server: ros` in its rule")
+    });
     let _server = server_here(&here(&rig, "one"), ADD);
     offered(&rig);
     eventually("told", || rig.told("nodes in ROS 2 offer it as well (/adder)"));
@@ -303,7 +358,10 @@ fn nodes_of_humble_have_no_hashes() {
     let mut client = matched(&here(&rig, "client"), "there", ADD);
     std::thread::scope(|scope| {
         scope.spawn(|| there.take().reply(&ints(&[3])));
-        assert_eq!(client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(), ints(&[3]));
+        assert_eq!(
+            client.call_bytes(&ints(&[1, 2]), PATIENCE).unwrap().payload().unwrap(),
+            ints(&[3])
+        );
     });
 }
 
@@ -316,11 +374,17 @@ fn a_second_gateway_does_not_call_what_the_first_one_offers() {
     let (node, hash) = (Node::new(&router, 0, "asker"), hash(ADD));
     let mut server = server_here(&here(&first, "server"), ADD);
     offered(&first);
-    eventually("seen", || second.service(SERVICE).problems.iter().any(|p| p.contains("another gateway of Driveline")));
+    eventually("seen", || {
+        second.service(SERVICE).problems.iter().any(|p| p.contains("another gateway of Driveline"))
+    });
     let mut elsewhere = client_of(&here(&second, "client"), SERVICE, ADD);
     assert!(elsewhere.wait_for_server(PATIENCE));
     let outcome = elsewhere.call_bytes(&ints(&[1, 2]), PATIENCE);
-    assert!(matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("go in circles")), "{:?}", outcome.err());
+    assert!(
+        matches!(&outcome, Err(CallError::Refused { text, .. }) if text.contains("go in circles")),
+        "{:?}",
+        outcome.err()
+    );
     assert!(server.take().unwrap().is_none());
     // A node calls it nonetheless.
     let call = node.client("/math/add", (ADD_DDS, &hash)).call(&ints(&[1, 2]));

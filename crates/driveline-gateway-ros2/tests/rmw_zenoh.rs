@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics between Driveline and nodes as rmw_zenoh has them on the wire, through a router of the test's own; and between such nodes and nodes on DDS.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -9,7 +14,9 @@ use driveline_msgs::{Image, ImageView};
 use driveline_rosidl::{Catalog, parse_msg};
 use driveline_types::{Plain, PlainRef, Qos};
 use rig::rmw::{HUMBLE_STRING, IMAGE, Node, Router, STRING, image, pixels};
-use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
+use rig::samples::{
+    BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take,
+};
 use rig::{PATIENCE, Rig, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -24,8 +31,13 @@ fn rig(router: &Router, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
 fn what_a_pattern_covers_and_nobody_publishes_there_is_told() {
     let router = Router::new();
     let rules = json!([{ "topic": "/detector/*", "direction": "from_ros" }, { "topic": "/named", "direction": "both" }]);
-    let rig = rig(&router, rules, &[("detector/boxes", 4096, Qos::default()), ("other", 4096, Qos::default())]);
-    let topics: Vec<_> = rig.report().from_ros.into_iter().map(|t| (t.topic, t.publishers.len())).collect();
+    let rig = rig(
+        &router,
+        rules,
+        &[("detector/boxes", 4096, Qos::default()), ("other", 4096, Qos::default())],
+    );
+    let topics: Vec<_> =
+        rig.report().from_ros.into_iter().map(|t| (t.topic, t.publishers.len())).collect();
     assert_eq!(topics, [("detector/boxes".to_owned(), 0), ("named".to_owned(), 0)]);
 }
 
@@ -49,18 +61,28 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     let big = || heard.heard().into_iter().filter(|h| h.payload.len() > BIG).collect::<Vec<_>>();
     eventually("all there", || big().len() == COUNT);
     for (n, sample) in big().iter().enumerate() {
-        assert!(pixels(&sample.payload, BIG).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
+        assert!(
+            pixels(&sample.payload, BIG).iter().all(|b| *b == b'a' + n as u8),
+            "sample {n} is whole"
+        );
         assert_eq!(sample.payload.len() % 4, 0);
     }
     let numbers: Vec<_> = heard.heard().iter().map(|h| h.number).collect();
     assert!(numbers.windows(2).all(|w| w[1] == w[0] + 1), "none is missing: {numbers:?}");
     let report = rig.report();
     let [of] = report.to_ros[0].publishers.as_slice() else { panic!("{report:?}") };
-    assert_eq!((of.node.as_str(), of.profile.as_str(), of.converted), ("front/camera", "rmw_zenoh", true));
+    assert_eq!(
+        (of.node.as_str(), of.profile.as_str(), of.converted),
+        ("front/camera", "rmw_zenoh", true)
+    );
 
     let mut subscription = rig.subscription("back", &reliable(COUNT as u32));
     let mut back = node.publisher("/back", IMAGE, "rv0");
-    eventually("asked for", || back.matched() && rig.report().from_ros[0].publishers.len() == 1 && subscription.matched() == 1);
+    eventually("asked for", || {
+        back.matched()
+            && rig.report().from_ros[0].publishers.len() == 1
+            && subscription.matched() == 1
+    });
     (0..COUNT).for_each(|n| back.publish(&image(BIG, b'a' + n as u8)));
     let mut n = 0;
     let missed = take(&mut subscription, COUNT, |payload, header| {
@@ -68,7 +90,11 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
         assert_eq!((view.width() as usize, view.header().frame_index), (BIG, n));
         assert!(view.row(0).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
         let remote = header.remote.expect("it came from outside");
-        assert_eq!((remote.lost, header.clock_error_ns), (0, u64::MAX), "nobody knows that host's clock");
+        assert_eq!(
+            (remote.lost, header.clock_error_ns),
+            (0, u64::MAX),
+            "nobody knows that host's clock"
+        );
         n += 1;
     });
     assert_eq!(missed, 0);
@@ -103,7 +129,8 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
     let node = Node::new(&router, 0, "listener");
     let heard = node.subscription("/chatter", STRING, "bv10");
-    let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &Qos::default());
+    let mut publisher =
+        rig.publisher("chatter", "front/talker", string_schema(), 4096, &Qos::default());
     let mut subscription = rig.subscription("chatter", &Qos { depth: 64, ..Qos::default() });
     eventually("heard", || {
         publish(&mut publisher, &string("hello"));
@@ -121,7 +148,11 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
         std::thread::sleep(Duration::from_millis(5));
         rig.report().from_ros[0].carried > 0 && subscription.matched() == 1
     });
-    assert_eq!(rig.report().from_ros[0].publishers[0].node, "ros2/listener", "named after its node");
+    assert_eq!(
+        rig.report().from_ros[0].publishers[0].node,
+        "ros2/listener",
+        "named after its node"
+    );
     other.publish(&rig::rmw::string("last"));
     said.push("last");
     eventually("the last", || {
@@ -149,7 +180,11 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     });
     assert_eq!(remote, [b"end"]);
     // The node hears itself once, as it would without the gateway. Of the publishers here something may still come after the node's own.
-    let of_node: Vec<_> = heard.strings().into_iter().filter(|text| !["hello", "fence"].contains(&text.as_str())).collect();
+    let of_node: Vec<_> = heard
+        .strings()
+        .into_iter()
+        .filter(|text| !["hello", "fence"].contains(&text.as_str()))
+        .collect();
     assert_eq!(of_node, said);
     let from_ros = &rig.report().from_ros[0];
     assert_eq!((from_ros.across, from_ros.dropped.len()), (0, 0), "{from_ros:?}");
@@ -163,23 +198,31 @@ fn nodes_see_each_other_in_the_graph() {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
     let rig = rig(&router, rules, &[("chatter", 4096, Qos::default())]);
     let node = Node::new(&router, 0, "observer");
-    let publishers: Vec<_> =
-        ["front/talker", "front/talker", "rear/talker"].map(|n| rig.publisher("chatter", n, string_schema(), 4096, &lasting(3))).into();
+    let publishers: Vec<_> = ["front/talker", "front/talker", "rear/talker"]
+        .map(|n| rig.publisher("chatter", n, string_schema(), 4096, &lasting(3)))
+        .into();
     let incoming = node.publisher("/in", STRING, "rt5");
     let (name, hash) = STRING;
-    let fields = |kind: &str, part: &str| node.graph().into_iter().filter(|t| t.contains(kind) && t.contains(part)).count();
+    let fields = |kind: &str, part: &str| {
+        node.graph().into_iter().filter(|t| t.contains(kind) && t.contains(part)).count()
+    };
     let of = |topic: &str, qos: &str| format!("/%{topic}/{name}/{hash}/{qos}");
     eventually("publishers with type, hash and QoS", || {
         fields("/MP/%driveline_gateway/%front/talker/", &of("chatter", ":1:,3:,:,:,,")) == 2
     });
     eventually("one node for both", || {
-        fields("/NN/%driveline_gateway/%front/talker", "") == 1 && fields("/NN/%driveline_gateway/%rear/talker", "") == 1
+        fields("/NN/%driveline_gateway/%front/talker", "") == 1
+            && fields("/NN/%driveline_gateway/%rear/talker", "") == 1
     });
-    eventually("the subscription", || fields("/MS/%driveline_gateway/%/driveline/", &of("in", ":1:2,:,:,:,,")) == 1);
+    eventually("the subscription", || {
+        fields("/MS/%driveline_gateway/%/driveline/", &of("in", ":1:2,:,:,:,,")) == 1
+    });
     eventually("the reverse", || rig.report().nodes == 1);
     // A subscription here is its node's.
     let subscription = rig.subscription("in", &lasting(4));
-    eventually("the node that subscribes", || fields("/MS/%driveline_gateway/%/reader/", &of("in", ":1:2,:,:,:,,")) == 1);
+    eventually("the node that subscribes", || {
+        fields("/MS/%driveline_gateway/%/reader/", &of("in", ":1:2,:,:,:,,")) == 1
+    });
     drop(subscription);
     eventually("which it does no more", || fields("/MS/%driveline_gateway/%/reader/", "") == 0);
     drop(publishers);
@@ -193,13 +236,22 @@ fn late_joiners_get_the_last_of_every_publisher() {
     let router = Router::new();
     let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/fast_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
     let fast = Qos { durability: driveline_types::Durability::TransientLocal, ..Qos::default() };
-    let rig = rig(&router, rules, &[("tf_out", 4096, lasting(1)), ("fast_out", 4096, fast.clone())]);
+    let rig =
+        rig(&router, rules, &[("tf_out", 4096, lasting(1)), ("fast_out", 4096, fast.clone())]);
     let node = Node::new(&router, 0, "tf");
     for (topic, qos, of) in [("tf_out", lasting(1), "rt10"), ("fast_out", fast, "bt10")] {
-        let mut publishers: Vec<_> = (1..=3).map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos)).collect();
+        let mut publishers: Vec<_> = (1..=3)
+            .map(|n| rig.publisher(topic, &format!("static_{n}"), string_schema(), 4096, &qos))
+            .collect();
         // The last publisher first: whoever went by times alone would have one of them, the newest.
-        publishers.iter_mut().enumerate().rev().for_each(|(n, p)| publish(p, &string(&"x".repeat(n + 1))));
-        eventually("carried", || rig.report().to_ros.iter().any(|t| t.topic == topic && t.carried == 3));
+        publishers
+            .iter_mut()
+            .enumerate()
+            .rev()
+            .for_each(|(n, p)| publish(p, &string(&"x".repeat(n + 1))));
+        eventually("carried", || {
+            rig.report().to_ros.iter().any(|t| t.topic == topic && t.carried == 3)
+        });
         let late = node.subscription(&format!("/{topic}"), STRING, of);
         let sorted = || {
             let mut all = late.strings();
@@ -207,7 +259,11 @@ fn late_joiners_get_the_last_of_every_publisher() {
             all
         };
         eventually("complete", || late.heard().len() == 3);
-        assert_eq!(sorted(), ["x", "xx", "xxx"], "{topic}: one of each, although each came after the others");
+        assert_eq!(
+            sorted(),
+            ["x", "xx", "xxx"],
+            "{topic}: one of each, although each came after the others"
+        );
         let shallow = node.subscription(&format!("/{topic}"), STRING, &format!("{}t1", &of[..1]));
         eventually("complete with depth 1", || shallow.heard().len() == 3);
         publish(&mut publishers[0], &string("new"));
@@ -216,12 +272,15 @@ fn late_joiners_get_the_last_of_every_publisher() {
 
     // Two of one session and one of another, before the gateway asks for any.
     let other = Node::new(&router, 0, "other");
-    let mut there: Vec<_> = [&node, &node, &other].map(|n| n.publisher("/tf_in", STRING, "rt1")).into();
+    let mut there: Vec<_> =
+        [&node, &node, &other].map(|n| n.publisher("/tf_in", STRING, "rt1")).into();
     for (n, publisher) in there.iter_mut().enumerate() {
         publisher.publish(&rig::rmw::string("old"));
         publisher.publish(&rig::rmw::string(&"y".repeat(n + 1)));
     }
-    eventually("here", || rig.report().from_ros[0].carried >= 3 && rig.report().from_ros[0].publishers.len() == 3);
+    eventually("here", || {
+        rig.report().from_ros[0].carried >= 3 && rig.report().from_ros[0].publishers.len() == 3
+    });
     let mut subscription = rig.subscription("tf_in", &lasting(4));
     let mut found = Vec::new();
     take(&mut subscription, 3, |payload, _| found.push(payload[4] - 1));
@@ -243,11 +302,19 @@ fn late_joiners_get_the_last_of_every_publisher() {
 fn a_thousand_a_second_arrive_and_none_is_lost() {
     const COUNT: usize = 3000;
     let router = Router::new();
-    let rig = rig(&router, json!([{ "topic": "/imu", "direction": "from_ros", "qos": { "depth": 1024 } }]), &[]);
+    let rig = rig(
+        &router,
+        json!([{ "topic": "/imu", "direction": "from_ros", "qos": { "depth": 1024 } }]),
+        &[],
+    );
     let mut subscription = rig.subscription("imu", &reliable(1024));
     let node = Node::new(&router, 0, "imu");
     let mut publisher = node.publisher("/imu", STRING, "rv0");
-    eventually("asked for", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1 && subscription.matched() == 1);
+    eventually("asked for", || {
+        publisher.matched()
+            && rig.report().from_ros[0].publishers.len() == 1
+            && subscription.matched() == 1
+    });
     let sender = std::thread::spawn(move || {
         for n in 0..COUNT {
             publisher.publish(&rig::rmw::string(&format!("{n:08}")));
@@ -257,7 +324,11 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
     });
     let mut n = 0;
     let missed = take(&mut subscription, COUNT, |payload, header| {
-        assert_eq!((&payload[8..16], header.remote.unwrap().lost), (format!("{n:08}").as_bytes(), 0), "all of them, in order");
+        assert_eq!(
+            (&payload[8..16], header.remote.unwrap().lost),
+            (format!("{n:08}").as_bytes(), 0),
+            "all of them, in order"
+        );
         n += 1;
     });
     assert_eq!(missed, 0, "reliable on the whole way, and deep enough for it");
@@ -269,7 +340,11 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
 fn a_thousand_a_second_reach_nodes_and_none_is_lost() {
     const COUNT: usize = 3000;
     let (router, qos) = (Router::new(), reliable(1024));
-    let rig = rig(&router, json!([{ "topic": "/imu", "direction": "to_ros" }]), &[("imu", 4096, qos.clone())]);
+    let rig = rig(
+        &router,
+        json!([{ "topic": "/imu", "direction": "to_ros" }]),
+        &[("imu", 4096, qos.clone())],
+    );
     let node = Node::new(&router, 0, "listener");
     let heard = node.subscription("/imu", STRING, "rv0");
     let mut publisher = rig.publisher("imu", "imu", string_schema(), 4096, &qos);
@@ -287,10 +362,13 @@ fn a_thousand_a_second_reach_nodes_and_none_is_lost() {
 #[test]
 fn what_is_hostile_or_does_not_fit_is_counted() {
     let router = Router::new();
-    let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros", "max_payload": 64 }]), &[]);
+    let rig =
+        rig(&router, json!([{ "topic": "/in", "direction": "from_ros", "max_payload": 64 }]), &[]);
     let node = Node::new(&router, 0, "attacker");
     let mut publisher = node.publisher("/in", STRING, "rv10");
-    eventually("asked for", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1);
+    eventually("asked for", || {
+        publisher.matched() && rig.report().from_ros[0].publishers.len() == 1
+    });
     let good = rig::rmw::string("good");
     publisher.publish(&good);
     eventually("carried", || rig.report().from_ros[0].carried == 1);
@@ -329,7 +407,9 @@ fn what_is_published_while_a_token_is_away_is_lost_and_counted() {
     let rig = rig(&router, json!([{ "topic": "/in", "direction": "from_ros" }]), &[]);
     let node = Node::new(&router, 0, "far");
     let mut publisher = node.publisher("/in", STRING, "rv10");
-    eventually("asked for", || publisher.matched() && rig.report().from_ros[0].publishers.len() == 1);
+    eventually("asked for", || {
+        publisher.matched() && rig.report().from_ros[0].publishers.len() == 1
+    });
     (0..3).for_each(|_| publisher.publish(&rig::rmw::string("here")));
     eventually("carried", || rig.report().from_ros[0].carried == 3);
     publisher.away();
@@ -383,7 +463,9 @@ fn history_of_a_publisher_that_comes_back_while_others_are_there_is_complete() {
     eventually("back", || rig.report().from_ros[0].carried == 8);
     let mut subscription = rig.subscription("in", &lasting(8));
     let mut kept = Vec::new();
-    take(&mut subscription, 4, |payload, _| kept.push(String::from_utf8_lossy(&payload[8..]).trim_end_matches('\0').to_owned()));
+    take(&mut subscription, 4, |payload, _| {
+        kept.push(String::from_utf8_lossy(&payload[8..]).trim_end_matches('\0').to_owned())
+    });
     kept.sort();
     assert_eq!(kept, ["goes 1", "goes 2", "stays 1", "stays 2"]);
     assert_eq!(rig.dropped("in", "lost"), 0);
@@ -397,7 +479,9 @@ fn other_definitions_are_refused_and_less_than_was_asked_for_is_told() {
     let node = Node::new(&router, 0, "old");
     let hash = format!("RIHS01_{}", "0".repeat(64));
     let _strange = node.publisher("/in", (STRING.0, &hash), "rv10");
-    eventually("refused", || rig.refused().iter().any(|r| !r.outgoing && r.host == "/old" && r.reason.contains(&hash)));
+    eventually("refused", || {
+        rig.refused().iter().any(|r| !r.outgoing && r.host == "/old" && r.reason.contains(&hash))
+    });
     let _publisher = rig.publisher("chatter", "talker", string_schema(), 4096, &Qos::default());
     let deaf = node.subscription("/chatter", (STRING.0, &hash), "bv10");
     eventually("told", || rig.told("gets nothing: TYPE HASH: the writer's is RIHS01_df66"));
@@ -438,8 +522,14 @@ fn where_it_cannot_listen_is_told_with_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let ros2 = json!({ "dds": false, "zenoh": { "connect": [], "listen": [&endpoint] } });
     let config = serde_json::from_value(json!({ "domain_dir": dir.path(), "ros2": ros2 })).unwrap();
-    let told = driveline_gateway_ros2::engine::Gateway::start(config).err().expect("somebody else has the port").to_string();
-    assert!(told.contains(&endpoint) && told.contains("ss -lntp") && told.contains("ros2.zenoh.listen"), "{told}");
+    let told = driveline_gateway_ros2::engine::Gateway::start(config)
+        .err()
+        .expect("somebody else has the port")
+        .to_string();
+    assert!(
+        told.contains(&endpoint) && told.contains("ss -lntp") && told.contains("ros2.zenoh.listen"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -448,13 +538,16 @@ fn the_gateway_finds_a_router_that_comes_later() {
     let endpoint = port.endpoint();
     let zenoh = json!({ "connect": [endpoint], "listen": ["tcp/127.0.0.1:0"] });
     let rules = json!([{ "topic": "/in", "direction": "from_ros" }]);
-    let rig = Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
+    let rig =
+        Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "topics": rules }), &[]);
     assert_eq!(rig.neighbours(), (0, 0));
     eventually("missed", || rig.told(&format!("no Zenoh router answers at {endpoint}")));
     let router = Router::at(&endpoint);
     let node = Node::new(&router, 0, "late");
     let _publisher = node.publisher("/in", STRING, "rv10");
-    eventually("found", || rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1);
+    eventually("found", || {
+        rig.neighbours() == (1, 1) && rig.report().from_ros[0].publishers.len() == 1
+    });
     eventually("told", || rig.told("a Zenoh router or node is reached"));
 }
 
@@ -462,9 +555,10 @@ fn the_gateway_finds_a_router_that_comes_later() {
 fn a_simulation_s_clock_is_heard_over_zenoh() {
     let name = "rosgraph_msgs/msg/Clock".parse().unwrap();
     let mut catalog = Catalog::new();
-    for (name, text) in
-        [("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"), ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n")]
-    {
+    for (name, text) in [
+        ("builtin_interfaces/msg/Time", "int32 sec\nuint32 nanosec\n"),
+        ("rosgraph_msgs/msg/Clock", "builtin_interfaces/Time clock\n"),
+    ] {
         catalog.add_message(parse_msg(&name.parse().unwrap(), "test", text).unwrap()).unwrap();
     }
     let hash = catalog.type_hash(&name).unwrap().to_string();
@@ -478,7 +572,8 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
     let node = Node::new(&router, 0, "simulator");
     let heard = node.subscription("/sensing/camera", IMAGE, "bv1");
     let mut clock = node.publisher("/clock", ("rosgraph_msgs::msg::dds_::Clock_", &hash), "rv1");
-    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
+    let mut publisher =
+        rig.publisher(CAMERA, "front/camera", Image::schema(), 4096, &Qos::default());
     // 77 s and 5 ns, little endian, behind the encapsulation.
     let time = [&[0, 1, 0, 0][..], &77_i32.to_le_bytes(), &5_u32.to_le_bytes()].concat();
     eventually("stamped by the simulation", || {
@@ -486,10 +581,10 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
         publish_image(&mut publisher, 8, 7);
         std::thread::sleep(Duration::from_millis(5));
         // A little before what was told last, or after it, as long as nothing more is told.
-        heard
-            .heard()
-            .last()
-            .is_some_and(|h| (76..=77 + PATIENCE.as_secs() as i32).contains(&i32::from_le_bytes(h.payload[4..8].try_into().unwrap())))
+        heard.heard().last().is_some_and(|h| {
+            (76..=77 + PATIENCE.as_secs() as i32)
+                .contains(&i32::from_le_bytes(h.payload[4..8].try_into().unwrap()))
+        })
     });
 }
 
@@ -505,7 +600,10 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     let file = dir.path().join("config.json");
     std::fs::write(&file, config.to_string()).unwrap();
     // Nothing here ends it: it has to do that itself.
-    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2")).arg(&file).output().unwrap();
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_driveline-gateway-ros2"))
+        .arg(&file)
+        .output()
+        .unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
     for says in [
@@ -516,5 +614,8 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     ] {
         assert!(said.contains(says), "{says:?} is not in\n{said}");
     }
-    assert!(!said.chars().any(|c| c.is_control() && c != '\n') && !dir.path().join("domain").exists(), "{said:?}");
+    assert!(
+        !said.chars().any(|c| c.is_control() && c != '\n') && !dir.path().join("domain").exists(),
+        "{said:?}"
+    );
 }

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes on the crate ros2-client: over Zenoh, where it has written rmw_zenoh anew, and of Humble over DDS. What it does over DDS beside the others is in
 //! `vendors.rs`; its services, over both: `ros2_client_services.rs`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
 use driveline_msgs::Image;
 use driveline_types::{Plain, Qos};
 use rig::rmw::{Node, Router, STRING};
-use rig::samples::{BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
+use rig::samples::{
+    BIG, CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take,
+};
 use rig::{Rig, Vendor, eventually, sum};
 use serde_json::{Value, json};
 
 /// A gateway over Zenoh alone.
 fn zenoh(router: &Router, domain_id: u32, rules: Value, topics: &[(&str, u64, Qos)]) -> Rig {
-    Rig::with(json!({ "domain_id": domain_id, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }), topics)
+    Rig::with(
+        json!({ "domain_id": domain_id, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "topics": rules }),
+        topics,
+    )
 }
 
 /// Text of this length both ways, and the nodes of both sides known. Nothing of ours is lost; what the node drops of its own by itself is counted, to
@@ -27,17 +37,26 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
         { "topic": "/back", "direction": "from_ros", "max_payload": size + 4096, "qos": { "depth": COUNT } }
     ]);
     let rig = zenoh(&router, domain_id, rules, &[("chatter", size as u64 + 4096, reliable(4))]);
-    let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), size + 4096, &reliable(4));
+    let mut publisher =
+        rig.publisher("chatter", "front/talker", string_schema(), size + 4096, &reliable(4));
     let mut listener = rig.over_zenoh(&router, "listener", &format!("sub /chatter string {qos}"));
     rig.is_read_by("/listener");
-    let texts: Vec<String> = (0..COUNT).map(|n| char::from(b'a' + n as u8).to_string().repeat(size)).collect();
+    let texts: Vec<String> =
+        (0..COUNT).map(|n| char::from(b'a' + n as u8).to_string().repeat(size)).collect();
     texts.iter().for_each(|text| publish(&mut publisher, &string(text)));
     eventually("all there", || listener.samples().len() >= COUNT);
-    assert_eq!(listener.samples(), texts.iter().map(|text| (size, sum(text.as_bytes()), "-".into())).collect::<Vec<_>>());
+    assert_eq!(
+        listener.samples(),
+        texts.iter().map(|text| (size, sum(text.as_bytes()), "-".into())).collect::<Vec<_>>()
+    );
 
     let mut subscription = rig.subscription("back", &Qos { depth: COUNT as u32, ..Qos::default() });
     // It publishes once it has seen the gateway's token, which may be before Zenoh has the way: the first ones may be for nobody.
-    let _talker = rig.over_zenoh(&router, "talker", &format!("pub /back string {size} {} 30000 {qos}", 3 * COUNT));
+    let _talker = rig.over_zenoh(
+        &router,
+        "talker",
+        &format!("pub /back string {size} {} 30000 {qos}", 3 * COUNT),
+    );
     let mut next = None;
     // And what does not find room within 50 ms it drops, reliable or not: how much is the machine's. It shows in the numbers, and no more than two of three
     // may go, or there are too few.
@@ -45,7 +64,11 @@ fn strings_pass_both_ways(qos: &str, size: usize, domain_id: u32) {
         let text = &payload[8..8 + size];
         let lost = header.remote.unwrap().lost as u8;
         let letter = text[0] - lost;
-        assert!(text.iter().all(|b| *b == text[0]) && letter == next.unwrap_or(letter), "'{}' is whole, {lost} lost", char::from(text[0]));
+        assert!(
+            text.iter().all(|b| *b == text[0]) && letter == next.unwrap_or(letter),
+            "'{}' is whole, {lost} lost",
+            char::from(text[0])
+        );
         next = Some(letter + 1);
     });
     assert_eq!(missed, 0);
@@ -82,7 +105,8 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_told() {
     let router = Router::new();
     let rules = json!([{ "topic": "/sensing/camera", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
     let rig = zenoh(&router, 96, rules, &[(CAMERA, BIG as u64 + 4096, reliable(4))]);
-    let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &reliable(4));
+    let mut publisher =
+        rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &reliable(4));
     let mut viewer = rig.over_zenoh(&router, "viewer", "sub /sensing/camera image rv4");
     // Else as `is_read_by`.
     eventually("its subscription is known, and claims another type", || rig.told(ZEROS));
@@ -90,14 +114,23 @@ fn images_pass_one_way_and_a_hash_of_zeros_is_told() {
     let whole = (BIG, sum(&vec![b'a'; BIG]), "cam".to_owned());
     eventually("4 MiB there", || viewer.samples().last() == Some(&whole));
     let _camera = rig.over_zenoh(&router, "camera", "pub /back image 8 3 1000 rt4");
-    eventually("refused", || rig.refused().iter().any(|r| r.topic == "back" && r.host == "/camera" && r.reason.contains(ZEROS)));
+    eventually("refused", || {
+        rig.refused()
+            .iter()
+            .any(|r| r.topic == "back" && r.host == "/camera" && r.reason.contains(ZEROS))
+    });
 }
 
 /// It neither keeps samples nor asks for those that were kept, whatever it says in its token.
 #[test]
 fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
     let router = Router::new();
-    let rig = zenoh(&router, 97, json!([{ "topic": "/tf_out", "direction": "to_ros" }]), &[("tf_out", 4096, lasting(4))]);
+    let rig = zenoh(
+        &router,
+        97,
+        json!([{ "topic": "/tf_out", "direction": "to_ros" }]),
+        &[("tf_out", 4096, lasting(4))],
+    );
     let mut publisher = rig.publisher("tf_out", "static", string_schema(), 4096, &lasting(4));
     publish(&mut publisher, &string("kept"));
     // One that was written from the facts about rmw_zenoh gets it, so it is there.
@@ -110,14 +143,21 @@ fn nothing_that_was_kept_comes_to_it_and_what_comes_later_does() {
         publish(&mut publisher, &string("later"));
         !late.samples().is_empty()
     });
-    assert!(late.samples().iter().all(|s| s.1 == sum(b"later")), "in order: what was kept would be first");
+    assert!(
+        late.samples().iter().all(|s| s.1 == sum(b"later")),
+        "in order: what was kept would be first"
+    );
 }
 
 /// Humble as somebody else has understood it: `nodes_of_humble_…` in `live.rs` is our own reading of the definitions.
 fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
     let rules = json!([{ "topic": "/chatter", "direction": "to_ros" }, { "topic": "/in", "direction": "from_ros" }]);
-    let rig = Rig::with(json!({ "domain_id": domain_id, "release": release, "topics": rules }), &[("chatter", 4096, reliable(4))]);
-    let mut publisher = rig.publisher("chatter", "front/talker", string_schema(), 4096, &reliable(4));
+    let rig = Rig::with(
+        json!({ "domain_id": domain_id, "release": release, "topics": rules }),
+        &[("chatter", 4096, reliable(4))],
+    );
+    let mut publisher =
+        rig.publisher("chatter", "front/talker", string_schema(), 4096, &reliable(4));
     let mut graph = rig.named(vendor, "observer", "graph");
     let mut listener = rig.named(vendor, "listener", "sub rt/chatter string rv4");
     eventually("heard there", || {
@@ -133,8 +173,12 @@ fn nodes_know_each_other(vendor: Vendor, release: &str, domain_id: u32) {
         assert_eq!(take(&mut subscription, 4, |payload, _| assert_eq!(payload.len(), 12)), 0);
     }
     assert!(named(), "{:?}", rig.report());
-    eventually("the subscription there is known by its node", || rig.report().to_ros[0].readers == ["/listener"]);
-    eventually("the nodes here are known there", || graph.has_printed("/front talker") && graph.has_printed("/ driveline"));
+    eventually("the subscription there is known by its node", || {
+        rig.report().to_ros[0].readers == ["/listener"]
+    });
+    eventually("the nodes here are known there", || {
+        graph.has_printed("/front talker") && graph.has_printed("/ driveline")
+    });
 }
 
 #[test]

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Services of nodes on the crate ros2-client: by rmw_zenoh as somebody else has understood it, and over DDS, where the gateway has to keep away from them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
 use driveline::CallError;
 use driveline_rosidl::cdr::Decoder;
-use rig::calls::{ADD, TYPES, add, asked, call, cdr, client, domain, ended, report, respond, rig_of, serve, sum_of, two};
+use rig::calls::{
+    ADD, TYPES, add, asked, call, cdr, client, domain, ended, report, respond, rig_of, serve,
+    sum_of, two,
+};
 use rig::rmw::Router;
 use rig::samples::BIG;
 use rig::{PATIENCE, Peer, Rig, Vendor, eventually, sum};
@@ -19,7 +27,10 @@ const UNANSWERED: &str = "no answer";
 
 /// A gateway over Zenoh alone, of Jazzy: ros2-client has no Zenoh for Humble.
 fn zenoh(router: &Router, services: Value) -> Rig {
-    Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "services": services }), &[])
+    Rig::with(
+        json!({ "domain_id": 0, "dds": false, "zenoh": { "connect": [router.endpoint()] }, "services": services }),
+        &[],
+    )
 }
 
 /// Waits until servers are known: then calls get there, as samples do where [`Rig::is_read_by`] has waited.
@@ -35,13 +46,15 @@ fn answers(peer: &mut Peer) -> Vec<String> {
 #[test]
 fn a_client_there_calls_a_server_here_by_zenoh() {
     let router = Router::new();
-    let rig = zenoh(&router, json!([{ "service": "/math/add", "type": ADD, "server": "driveline" }]));
+    let rig =
+        zenoh(&router, json!([{ "service": "/math/add", "type": ADD, "server": "driveline" }]));
     let _server = serve(&rig, "math/add", ADD, "front/adder", add);
     let mut one = rig.over_zenoh(&router, "one", "call /math/add add 2 3 20 -");
     let mut other = rig.over_zenoh(&router, "other", "call /math/add add 1000 0 20 -");
     eventually("all answered", || one.has_printed("done") && other.has_printed("done"));
     for (peer, first) in [(&mut one, 5), (&mut other, 1000)] {
-        let expected: Vec<_> = (0..20).map(|n| format!("answer {}: {}", n + 1, first + n)).collect();
+        let expected: Vec<_> =
+            (0..20).map(|n| format!("answer {}: {}", n + 1, first + n)).collect();
         assert_eq!(answers(peer), expected, "each once, and none of the other's");
     }
     eventually("counted", || report(&rig).answered >= 40);
@@ -65,7 +78,10 @@ fn a_server_there_is_called_from_here_by_zenoh() {
     eventually("asked in order", || peer.has_printed("asked 20: 20 19"));
     eventually("counted", || report(&rig).answered == 20);
     let report = report(&rig);
-    assert_eq!((report.servers[0].node.as_str(), report.servers[0].profile.as_str()), ("/adder", "rmw_zenoh"));
+    assert_eq!(
+        (report.servers[0].node.as_str(), report.servers[0].profile.as_str()),
+        ("/adder", "rmw_zenoh")
+    );
     assert!(report.callable && report.ended.is_empty() && report.strays.is_empty(), "{report:?}");
 }
 
@@ -85,7 +101,10 @@ fn responses_of_4_mib_pass_both_ways_by_zenoh() {
     let mut asking = rig.over_zenoh(&router, "asking", "call /here types 0 0 3 -");
     eventually("answered", || asking.has_printed("done"));
     let expected = format!("{BIG} {}", sum(&vec![b'y'; BIG]));
-    assert_eq!(answers(&mut asking), (1..=3).map(|n| format!("answer {n}: {expected}")).collect::<Vec<_>>());
+    assert_eq!(
+        answers(&mut asking),
+        (1..=3).map(|n| format!("answer {n}: {expected}")).collect::<Vec<_>>()
+    );
 
     let mut serving = rig.over_zenoh(&router, "serving", &format!("serve /there types {BIG} -"));
     callable(&rig);
@@ -112,7 +131,11 @@ fn a_refusal_by_zenoh_ends_the_call_there() {
     let refused = AtomicBool::new(false);
     let _server = serve(&rig, "add", ADD, "adder", move |request| {
         let is_second = request.sample.payload().unwrap()[12] == 4;
-        if is_second && !refused.swap(true, Ordering::Relaxed) { request.responder.refuse("not at once") } else { add(request) }
+        if is_second && !refused.swap(true, Ordering::Relaxed) {
+            request.responder.refuse("not at once")
+        } else {
+            add(request)
+        }
     });
     let mut peer = rig.over_zenoh(&router, "asker", "call /add add 2 3 2 -");
     eventually("answered", || peer.has_printed("done"));
@@ -124,14 +147,20 @@ fn a_refusal_by_zenoh_ends_the_call_there() {
 #[test]
 fn a_server_there_that_is_killed_in_a_call_ends_it() {
     let router = Router::new();
-    let rig = zenoh(&router, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]));
+    let rig = zenoh(
+        &router,
+        json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 600_000 }]),
+    );
     let mut peer = rig.over_zenoh(&router, "adder", "serve /add add 500000 -");
     callable(&rig);
     let outcome = asked(client(&domain(&rig), "add", ADD), two(1, 2));
     eventually("it has the request", || peer.has_printed("asked 1: 1 2"));
     drop(peer);
     let refused = outcome.recv_timeout(PATIENCE).unwrap().unwrap_err();
-    assert!(matches!(&refused, CallError::Refused { text, .. } if text.contains("executed")), "{refused}");
+    assert!(
+        matches!(&refused, CallError::Refused { text, .. } if text.contains("executed")),
+        "{refused}"
+    );
     eventually("counted", || ended(&rig, "server_gone") == 1);
     eventually("it is offered no more", || report(&rig).servers.is_empty());
 }
@@ -139,14 +168,20 @@ fn a_server_there_that_is_killed_in_a_call_ends_it() {
 #[test]
 fn a_server_there_that_stands_still_ends_calls_by_their_time_out() {
     let router = Router::new();
-    let rig = zenoh(&router, json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 500 }]));
+    let rig = zenoh(
+        &router,
+        json!([{ "service": "/add", "type": ADD, "server": "ros", "timeout_ms": 500 }]),
+    );
     let peer = rig.over_zenoh(&router, "adder", "serve /add add 0 -");
     let mut client = client(&domain(&rig), "add", ADD);
     eventually("answered", || call(&mut client, &two(1, 3)).is_ok_and(|r| sum_of(&r) == 4));
     peer.stand_still();
     let before = ended(&rig, "timed_out");
     let refused = call(&mut client, &two(1, 4)).unwrap_err();
-    assert!(matches!(&refused, CallError::Refused { text, .. } if text.contains("executed")), "{refused}");
+    assert!(
+        matches!(&refused, CallError::Refused { text, .. } if text.contains("executed")),
+        "{refused}"
+    );
     eventually("counted", || ended(&rig, "timed_out") == before + 1);
 }
 
@@ -172,7 +207,10 @@ fn speaks_as_cyclone(vendor: Vendor, domain_id: u32) {
     eventually("asked", || theirs.has_printed(&format!("asked {}: 20 22", 20_u64 << 32)));
     let mut last = None;
     eventually("asked by theirs", || {
-        last = serving.read().iter().find_map(|l| l.strip_prefix("asked ")?.strip_suffix(": 20 22")?.parse::<u64>().ok());
+        last = serving
+            .read()
+            .iter()
+            .find_map(|l| l.strip_prefix("asked ")?.strip_suffix(": 20 22")?.parse::<u64>().ok());
         last.is_some()
     });
     let last = last.unwrap();
@@ -196,8 +234,12 @@ fn a_server_on_rust_dds_is_refused_with_the_reason_and_gets_no_request() {
     for (mapping, domain_id) in [("cyclone", 4), ("enhanced", 5)] {
         let rig = rig_of(domain_id, json!([{ "service": "/add", "type": ADD, "server": "ros" }]));
         let other = rig.node(Vendor::Ros2Client, &format!("serve /add add 0 {mapping}"));
-        let refused = call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap_err().to_string();
-        assert!(refused.contains("RustDDS") && refused.contains("only services of CycloneDDS pass"), "{mapping}: {refused}");
+        let refused =
+            call(&mut client(&domain(&rig), "add", ADD), &two(1, 2)).unwrap_err().to_string();
+        assert!(
+            refused.contains("RustDDS") && refused.contains("only services of CycloneDDS pass"),
+            "{mapping}: {refused}"
+        );
         let printed = other.end();
         assert!(!printed.iter().any(|l| l.starts_with("asked")), "{mapping}: {printed:?}");
     }
@@ -206,7 +248,8 @@ fn a_server_on_rust_dds_is_refused_with_the_reason_and_gets_no_request() {
 #[test]
 fn a_client_on_rust_dds_is_refused_with_the_reason_and_not_read() {
     for (mapping, domain_id) in [("cyclone", 6), ("enhanced", 9)] {
-        let rig = rig_of(domain_id, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
+        let rig =
+            rig_of(domain_id, json!([{ "service": "/add", "type": ADD, "server": "driveline" }]));
         let _server = serve(&rig, "add", ADD, "adder", |_| panic!("it reaches the server"));
         let other = rig.node(Vendor::Ros2Client, &format!("call /add add 2 3 1 {mapping}"));
         eventually("counted", || ended(&rig, "other_vendor") >= 1);

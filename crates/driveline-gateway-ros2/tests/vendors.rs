@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Nodes on other middleware than the gateway's and on other versions of it: the same must hold for all.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
 use driveline_gateway_ros2::types::Kind;
 use driveline_msgs::proto::{self, BoundingBox2D, Detection2D, Detections2D};
-use driveline_msgs::{Header, Image, ImageView, Imu, PointCloud, PointField, RadarReturn, RadarScan};
+use driveline_msgs::{
+    Header, Image, ImageView, Imu, PointCloud, PointField, RadarReturn, RadarScan,
+};
 use driveline_shm::Publisher;
 use driveline_types::plain::payload_len;
 use driveline_types::{Plain, PlainMut, PlainRef, Qos, SampleHeader, Schema};
 use prost::Message;
 use rig::calls::{ADD, add, call, client, domain, ended, report, rig_of, serve, sum_of, two};
-use rig::samples::{CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take};
+use rig::samples::{
+    CAMERA, lasting, publish, publish_image, reliable, string, string_schema, take,
+};
 use rig::{Rig, Vendor, eventually, sum};
 use serde_json::json;
 use std::sync::Mutex;
@@ -50,7 +59,12 @@ fn strings_pass_both_ways(vendor: Vendor, domain_id: u32) {
     let _third = rig.node(vendor, "pub rt/quick string 3 100000 10000 bv16");
     let mut last = None;
     take(&mut quick, 20, |payload, header| {
-        assert!(payload.len() == 12 && payload[4] == 4 && payload[8..11].iter().all(|b| *b == payload[8]), "whole: {payload:?}");
+        assert!(
+            payload.len() == 12
+                && payload[4] == 4
+                && payload[8..11].iter().all(|b| *b == payload[8]),
+            "whole: {payload:?}"
+        );
         let written = header.origins.as_slice()[0].source_oldest;
         assert!(last.is_none_or(|last| last < written), "each once, in order");
         last = Some(written);
@@ -72,16 +86,22 @@ fn images_pass_both_ways(vendor: Vendor, domain_id: u32, size: usize) {
         !peer.samples().is_empty()
     });
     (0..COUNT).for_each(|n| publish_image(&mut publisher, size as u32, b'a' + n as u8));
-    let big = |peer: &mut rig::Peer| peer.samples().into_iter().filter(|s| s.0 == size).collect::<Vec<_>>();
+    let big = |peer: &mut rig::Peer| {
+        peer.samples().into_iter().filter(|s| s.0 == size).collect::<Vec<_>>()
+    };
     eventually("all there", || big(&mut peer).len() == COUNT);
-    let expected: Vec<_> = (0..COUNT).map(|n| (size, sum(&vec![b'a' + n as u8; size]), "cam".to_owned())).collect();
+    let expected: Vec<_> =
+        (0..COUNT).map(|n| (size, sum(&vec![b'a' + n as u8; size]), "cam".to_owned())).collect();
     assert_eq!(big(&mut peer), expected);
     let mut subscription = rig.subscription("back", &lasting(COUNT as u32));
     let _writer = rig.node(vendor, &format!("pub rt/back image {size} {COUNT} 20000 rt{COUNT}"));
     let mut n = 0;
     let missed = take(&mut subscription, COUNT, |payload, _| {
         let image = ImageView::new(PlainRef::new(payload).unwrap()).unwrap();
-        assert!(image.width() as usize == size && image.row(0).iter().all(|b| *b == b'a' + n as u8), "sample {n} is whole");
+        assert!(
+            image.width() as usize == size && image.row(0).iter().all(|b| *b == b'a' + n as u8),
+            "sample {n} is whole"
+        );
         n += 1;
     });
     assert_eq!(missed, 0);
@@ -121,29 +141,42 @@ fn images_pass_both_ways_with_best_effort(vendor: Vendor, domain_id: u32, size: 
     take(&mut subscription, ENOUGH, |payload, header| {
         let image = ImageView::new(PlainRef::new(payload).unwrap()).unwrap();
         let letter = image.row(0)[0];
-        assert!(image.width() as usize == size && image.row(0).iter().all(|b| *b == letter), "whole");
+        assert!(
+            image.width() as usize == size && image.row(0).iter().all(|b| *b == letter),
+            "whole"
+        );
         // Its stamp is 0, so this is when it was written.
         let written = header.origins.as_slice()[0].source_oldest;
         assert!(last.is_none_or(|last| last < written), "each once, in order");
         last = Some(written);
     });
     let of = rig.report().from_ros.remove(0);
-    assert!(of.dropped.keys().all(|reason| ["lost", "rejected"].contains(&reason.as_str())), "{of:?}");
+    assert!(
+        of.dropped.keys().all(|reason| ["lost", "rejected"].contains(&reason.as_str())),
+        "{of:?}"
+    );
 }
 
 fn late_joiners_get_what_was_kept(vendor: Vendor, domain_id: u32) {
     let rules = json!([{ "topic": "/tf_out", "direction": "to_ros" }, { "topic": "/tf_in", "direction": "from_ros" }]);
     let rig = Rig::new(domain_id, rules, &[("tf_out", 4096, lasting(1))]);
-    let mut publishers: Vec<_> =
-        (1..=3).map(|n| rig.publisher("tf_out", &format!("static_{n}"), string_schema(), 4096, &lasting(1))).collect();
-    publishers.iter_mut().enumerate().for_each(|(n, publisher)| publish(publisher, &string(&"x".repeat(n + 1))));
+    let mut publishers: Vec<_> = (1..=3)
+        .map(|n| {
+            rig.publisher("tf_out", &format!("static_{n}"), string_schema(), 4096, &lasting(1))
+        })
+        .collect();
+    publishers
+        .iter_mut()
+        .enumerate()
+        .for_each(|(n, publisher)| publish(publisher, &string(&"x".repeat(n + 1))));
     eventually("carried", || rig.report().to_ros.first().is_some_and(|t| t.carried == 3));
     let mut late = rig.node(vendor, "sub rt/tf_out string rt10");
     eventually("complete", || late.samples().len() == 3);
     let mut lengths: Vec<_> = late.samples().into_iter().map(|s| s.0).collect();
     lengths.sort_unstable();
     assert_eq!(lengths, [1, 2, 3]);
-    let mut nodes: Vec<_> = (1..=2).map(|n| rig.node(vendor, &format!("pub rt/tf_in string {n} 1 0 rt1"))).collect();
+    let mut nodes: Vec<_> =
+        (1..=2).map(|n| rig.node(vendor, &format!("pub rt/tf_in string {n} 1 0 rt1"))).collect();
     eventually("written", || nodes.iter_mut().all(|p| p.has_printed("written")));
     eventually("here", || rig.report().from_ros.first().is_some_and(|t| t.carried == 2));
     let mut subscription = rig.subscription("tf_in", &lasting(4));
@@ -227,7 +260,9 @@ fn the_other_byte_order_is_read() {
     let mut subscription = rig.subscription("back", &lasting(1));
     let _node = rig.node(Vendor::FastDds, "pub rt/back string_be 3 1 0 rt1");
     // As it came: the first word says which order the rest has.
-    take(&mut subscription, 1, |payload, _| assert_eq!(&payload[..11], &[0, 0, 0, 0, 0, 0, 0, 4, b'a', b'a', b'a'][..11]));
+    take(&mut subscription, 1, |payload, _| {
+        assert_eq!(&payload[..11], &[0, 0, 0, 0, 0, 0, 0, 4, b'a', b'a', b'a'][..11])
+    });
 }
 
 /// The payload of a plain message.
@@ -246,7 +281,13 @@ where
 }
 
 /// Goes to ROS 2, is decoded there by definitions that somebody else wrote, encoded again, and comes back as it went.
-fn comes_back(domain_id: u32, kind: &str, schema: Schema, payload: &[u8], same: impl Fn(&[u8], &[u8])) {
+fn comes_back(
+    domain_id: u32,
+    kind: &str,
+    schema: Schema,
+    payload: &[u8],
+    same: impl Fn(&[u8], &[u8]),
+) {
     let rules = json!([{ "topic": "/there", "direction": "to_ros" }, { "topic": "/back", "direction": "from_ros" }]);
     let rig = Rig::new(domain_id, rules, &[("there", 65536, lasting(1))]);
     let mut publisher: Publisher = rig.publisher("there", "sensor", schema, 65536, &lasting(1));
@@ -258,7 +299,9 @@ fn comes_back(domain_id: u32, kind: &str, schema: Schema, payload: &[u8], same: 
     let mut subscription = rig.subscription("back", &lasting(1));
     take(&mut subscription, 1, |back, _| same(payload, back));
     let report = rig.report();
-    let converted = |topics: &[driveline_runtime::gateway::Ros2TopicReport]| topics[0].publishers.iter().all(|p| p.converted);
+    let converted = |topics: &[driveline_runtime::gateway::Ros2TopicReport]| {
+        topics[0].publishers.iter().all(|p| p.converted)
+    };
     assert!(converted(&report.to_ros) && converted(&report.from_ros), "{report:?}");
 }
 
@@ -299,8 +342,12 @@ fn a_point_cloud_comes_back_from_ros_2() {
         ..PointCloud::default()
     };
     for (n, (field, name)) in head.fields.iter_mut().zip(["x", "y", "z"]).enumerate() {
-        *field =
-            PointField { name: driveline_msgs::header::to_fixed_text("name", name).unwrap(), offset: 4 * n as u32, datatype: 7, count: 1 };
+        *field = PointField {
+            name: driveline_msgs::header::to_fixed_text("name", name).unwrap(),
+            offset: 4 * n as u32,
+            datatype: 7,
+            count: 1,
+        };
     }
     let data: Vec<u8> = (0..120).collect();
     comes_back(83, "cloud", PointCloud::schema(), &plain(head, &data), equal);
@@ -317,7 +364,13 @@ fn a_radar_scan_comes_back_from_ros_2() {
             amplitude: 60.0,
         })
         .collect();
-    comes_back(84, "radar", RadarScan::schema(), &plain(RadarScan { header: header() }, &returns), equal);
+    comes_back(
+        84,
+        "radar",
+        RadarScan::schema(),
+        &plain(RadarScan { header: header() }, &returns),
+        equal,
+    );
 }
 
 #[test]
@@ -328,11 +381,22 @@ fn detections_come_back_from_ros_2() {
         class_label: label.into(),
         score: 0.75,
     };
-    let header = proto::Header { source_time_ns: driveline_types::MonotonicNs::now().0, frame_id: "sensor_frame".into(), frame_index: 0 };
-    let message = Detections2D { header: Some(header), detections: vec![of(1.0, "car"), of(2.0, "truck")], ..Detections2D::default() };
+    let header = proto::Header {
+        source_time_ns: driveline_types::MonotonicNs::now().0,
+        frame_id: "sensor_frame".into(),
+        frame_index: 0,
+    };
+    let message = Detections2D {
+        header: Some(header),
+        detections: vec![of(1.0, "car"), of(2.0, "truck")],
+        ..Detections2D::default()
+    };
     let same = |_: &[u8], back: &[u8]| {
         let back = Detections2D::decode(back).unwrap();
-        assert_eq!((back.header.unwrap().frame_id.as_str(), &back.detections), ("sensor_frame", &message.detections));
+        assert_eq!(
+            (back.header.unwrap().frame_id.as_str(), &back.detections),
+            ("sensor_frame", &message.detections)
+        );
     };
     comes_back(85, "detections", Kind::Detections2D.schema(), &message.encode_to_vec(), same);
 }
@@ -365,7 +429,12 @@ fn a_server_on_fast_dds_alone_is_refused_with_the_reason() {
     let mut asking = client(&domain(&rig), "add", ADD);
     let refused = call(&mut asking, &two(1, 2)).unwrap_err().to_string();
     assert!(refused.contains("Fast DDS") && refused.contains("rmw_cyclonedds_cpp"), "{refused}");
-    assert!(rig.told("Fast DDS") && report(&rig).servers[0].problem.as_ref().is_some_and(|p| p.contains("Fast DDS")), "{:?}", report(&rig));
+    assert!(
+        rig.told("Fast DDS")
+            && report(&rig).servers[0].problem.as_ref().is_some_and(|p| p.contains("Fast DDS")),
+        "{:?}",
+        report(&rig)
+    );
     let printed = other.end();
     assert!(!printed.iter().any(|l| l.starts_with("got")), "{printed:?}");
 }
@@ -383,7 +452,10 @@ fn a_client_on_fast_dds_is_refused_and_others_are_served() {
     eventually("its requests are counted", || ended(&rig, "other_vendor") >= 3);
     assert!(rig.told("Fast DDS") && other.has_printed("matched"));
     let problems = report(&rig).problems;
-    assert!(problems.len() == 1 && problems[0].contains("is not served: it is on Fast DDS"), "{problems:?}");
+    assert!(
+        problems.len() == 1 && problems[0].contains("is not served: it is on Fast DDS"),
+        "{problems:?}"
+    );
     let mut good = rig.peer("call add add 100 3");
     eventually("answered", || good.has_printed("answer 3: 105"));
     assert!(asked.try_iter().all(|a| a == 100), "those of the other asked for 2 + 3");

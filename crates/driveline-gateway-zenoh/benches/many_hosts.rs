@@ -3,7 +3,12 @@
 //! and how long a gateway is missed that was killed. For a quiet machine, as root:
 //! `cargo bench -p driveline-gateway-zenoh --features engine --bench many_hosts`; HOSTS= and TOPICS= change how many (8 and 1000).
 //! docs/scaling.md says what came out.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark may stop at a surprise"
+)]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;
@@ -83,13 +88,15 @@ fn main() -> ExitCode {
     let mut publishers: Vec<_> = (0..topics)
         .map(|t| {
             let node = &all[from(t)].node;
-            node.bytes_publisher(&format!("topic{t}"), "raw", publisher_options(&qos, PAYLOAD)).unwrap()
+            node.bytes_publisher(&format!("topic{t}"), "raw", publisher_options(&qos, PAYLOAD))
+                .unwrap()
         })
         .collect();
     let mut subscriptions: Vec<_> = (0..topics)
         .map(|t| {
             let node = &all[to(t)].node;
-            node.bytes_subscription(&format!("topic{t}"), "raw", subscription_options(&qos)).unwrap()
+            node.bytes_subscription(&format!("topic{t}"), "raw", subscription_options(&qos))
+                .unwrap()
         })
         .collect();
     let began = Instant::now();
@@ -109,7 +116,9 @@ fn main() -> ExitCode {
     let at_rest = (cpu_of(&all) - rest.1) / rest.0.elapsed().as_secs_f64() / hosts as f64 * 100.0;
     let memory = all.iter().map(Host::private_memory).max().unwrap() as f64 / (1 << 20) as f64;
     let threads = all.iter().map(|h| used(h.pid()).1).max().unwrap();
-    println!("at rest: {at_rest:.2} % of a CPU each; {memory:.0} MiB of private memory and {threads} threads in the greatest gateway");
+    println!(
+        "at rest: {at_rest:.2} % of a CPU each; {memory:.0} MiB of private memory and {threads} threads in the greatest gateway"
+    );
 
     let before = (Instant::now(), cpu_of(&all));
     let (transits, sent) = work(&mut publishers, &mut subscriptions);

@@ -3,14 +3,22 @@
 //! command take meanwhile. For a quiet machine, as root: `cargo bench -p driveline-gateway-zenoh --features engine --bench slow_link`.
 //! SECONDS= changes 20, in which some 55 frames arrive: below 300 the greatest age is judged instead of the 99th percentile.
 //! Exit status 1: a limit was missed.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark may stop at a surprise"
+)]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;
 
 use driveline::WaitMode;
 use driveline::types::{MonotonicNs, Qos};
-use rig::{ADDRESSES, Carried, Rig, Transit, eventually, publisher_options, signed_ms, subscription_options};
+use rig::{
+    ADDRESSES, Carried, Rig, Transit, eventually, publisher_options, signed_ms,
+    subscription_options,
+};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
@@ -73,19 +81,26 @@ fn judged(ages: &Transit) -> f64 {
 }
 
 fn main() -> ExitCode {
-    let measured = Duration::from_secs(std::env::var("SECONDS").ok().map_or(20, |text| text.parse().expect("SECONDS")));
+    let measured = Duration::from_secs(
+        std::env::var("SECONDS").ok().map_or(20, |text| text.parse().expect("SECONDS")),
+    );
     let qos = Qos::default();
-    let rig = Rig::new(&[Carried::from_a("camera", FRAME as u64), Carried::from_a("command", COMMAND as u64)], &qos);
+    let rig = Rig::new(
+        &[Carried::from_a("camera", FRAME as u64), Carried::from_a("command", COMMAND as u64)],
+        &qos,
+    );
     if !rig.cable.limit(MBIT) {
         println!("not measured: no network namespaces here, or no traffic control (`tc`) in them");
         return ExitCode::FAILURE;
     }
-    let congestion_control = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    let congestion_control =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
     let bandwidth = raw_tcp(&rig);
     let node = |host: &rig::Host| host.node.clone();
     let (a, b) = (node(&rig.a), node(&rig.b));
     let mut camera = a.bytes_publisher("camera", "raw", publisher_options(&qos, FRAME)).unwrap();
-    let mut command = a.bytes_publisher("command", "raw", publisher_options(&qos, COMMAND)).unwrap();
+    let mut command =
+        a.bytes_publisher("command", "raw", publisher_options(&qos, COMMAND)).unwrap();
     let mut frames = b.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     let mut commands = b.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || camera.matched() == 2 && command.matched() == 2);

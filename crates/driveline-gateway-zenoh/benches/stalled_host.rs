@@ -3,7 +3,12 @@
 //! stopped (SIGSTOP of its gateway) in every other phase, before anybody can know it and after it was given up. For a quiet machine, as root:
 //! `cargo bench -p driveline-gateway-zenoh --features engine --bench stalled_host`; ROUNDS= changes 8.
 //! Exit status 1: the 99th percentile of the host that runs grew by more than a tenth.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a benchmark may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark may stop at a surprise"
+)]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;
@@ -43,7 +48,11 @@ fn read(subscriptions: &mut [RawSubscription], transits: &mut Transits) {
 }
 
 /// Publishes for a phase, and reads what comes to the host that runs.
-fn phase(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription], transits: &mut Transits) {
+fn phase(
+    publishers: &mut [RawPublisher],
+    subscriptions: &mut [RawSubscription],
+    transits: &mut Transits,
+) {
     let began = Instant::now();
     let mut sent = [0; LOADS.len()];
     while began.elapsed() < PHASE {
@@ -60,22 +69,39 @@ fn phase(publishers: &mut [RawPublisher], subscriptions: &mut [RawSubscription],
 }
 
 fn main() -> ExitCode {
-    let rounds: usize = std::env::var("ROUNDS").ok().map_or(8, |text| text.parse().expect("ROUNDS"));
+    let rounds: usize =
+        std::env::var("ROUNDS").ok().map_or(8, |text| text.parse().expect("ROUNDS"));
     let Some(mut net) = Net::new(4) else { return ExitCode::FAILURE };
     let addresses = net.switch(3);
     let dir = tempfile::tempdir().unwrap();
     let qos = Qos::default();
     let mut hosts: Vec<Host> = (0..3)
         .map(|h| {
-            let topics: Vec<_> = LOADS.iter().map(|l| carried(l.topic, h == 0, h != 0, l.bytes as u64, &qos)).collect();
-            let network = json!({ "host": NAMES[h], "listen": [addresses[h]], "connect": &addresses[..h] });
+            let topics: Vec<_> = LOADS
+                .iter()
+                .map(|l| carried(l.topic, h == 0, h != 0, l.bytes as u64, &qos))
+                .collect();
+            let network =
+                json!({ "host": NAMES[h], "listen": [addresses[h]], "connect": &addresses[..h] });
             Host::new(dir.path(), NAMES[h], net.on(h), &network, &topics)
         })
         .collect();
-    let mut publishers: Vec<_> =
-        LOADS.iter().map(|l| hosts[0].node.bytes_publisher(l.topic, "raw", publisher_options(&qos, l.bytes)).unwrap()).collect();
+    let mut publishers: Vec<_> = LOADS
+        .iter()
+        .map(|l| {
+            hosts[0].node.bytes_publisher(l.topic, "raw", publisher_options(&qos, l.bytes)).unwrap()
+        })
+        .collect();
     let of = |host: usize| -> Vec<RawSubscription> {
-        LOADS.iter().map(|l| hosts[host].node.bytes_subscription(l.topic, "raw", subscription_options(&qos)).unwrap()).collect()
+        LOADS
+            .iter()
+            .map(|l| {
+                hosts[host]
+                    .node
+                    .bytes_subscription(l.topic, "raw", subscription_options(&qos))
+                    .unwrap()
+            })
+            .collect()
     };
     let (mut running, mut stopped) = (of(1), of(2));
     hosts.iter_mut().for_each(Host::start);
@@ -84,7 +110,8 @@ fn main() -> ExitCode {
     eventually("all matched", || all(&mut publishers));
     std::thread::sleep(Duration::from_secs(2));
 
-    let (mut with, mut without, mut unused) = (Transits::default(), Transits::default(), Transits::default());
+    let (mut with, mut without, mut unused) =
+        (Transits::default(), Transits::default(), Transits::default());
     for round in 0..2 * rounds {
         // Both orders, so that a machine that grows slower or faster is in both.
         let still = round % 4 == 1 || round % 4 == 2;

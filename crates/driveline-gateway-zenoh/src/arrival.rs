@@ -54,11 +54,15 @@ impl Arrivals {
         match (fate, before) {
             (Fate::There, _) => count(before, missing, AfarState::There),
             (Fate::Unknown(why), _) => count(before, missing, AfarState::Unknown(why)),
-            (Fate::Ended { last, .. }, Some(_)) => {
-                count(before, missing.saturating_add(last.saturating_sub(self.newest)), AfarState::Ended)
-            }
+            (Fate::Ended { last, .. }, Some(_)) => count(
+                before,
+                missing.saturating_add(last.saturating_sub(self.newest)),
+                AfarState::Ended,
+            ),
             // Of it nothing came.
-            (Fate::Ended { last, first: Some(first) }, None) => count(Some(first.saturating_sub(1).min(last)), last, AfarState::Ended),
+            (Fate::Ended { last, first: Some(first) }, None) => {
+                count(Some(first.saturating_sub(1).min(last)), last, AfarState::Ended)
+            }
             (Fate::Ended { last: 0, first: None }, None) => count(Some(0), 0, AfarState::Ended),
             (Fate::Ended { last, first: None }, None) => count(None, last, AfarState::Ended),
         }
@@ -91,7 +95,13 @@ pub fn least_age_ns(head: &SampleHead, offset: Offset, now: MonotonicNs) -> u64 
 
 /// The header under which a sample is published on this host at `now`. The sums of its origins' ages stay exact.
 #[must_use]
-pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: MonotonicNs) -> SampleHeader {
+pub fn localized(
+    head: &SampleHead,
+    host: u64,
+    offset: Offset,
+    lost: u64,
+    now: MonotonicNs,
+) -> SampleHeader {
     let transit_ns = now.signed_since(offset.to_local(head.header.publish_time));
     // Half of an id of random bits tells publishers apart as well.
     let publisher = head.publisher as u64;
@@ -99,7 +109,13 @@ pub fn localized(head: &SampleHead, host: u64, offset: Offset, lost: u64, now: M
         publish_time: now,
         wall_offset_ns: wall_offset_ns(),
         clock_error_ns: head.header.clock_error_ns.saturating_add(offset.error_ns),
-        remote: Some(Remote { host, lost, publisher, transit_ns, offset_error_ns: offset.error_ns }),
+        remote: Some(Remote {
+            host,
+            lost,
+            publisher,
+            transit_ns,
+            offset_error_ns: offset.error_ns,
+        }),
         ..head.header
     };
     for origin in header.origins.as_mut_slice() {
@@ -126,36 +142,82 @@ mod tests {
         assert_eq!((a.lost(), a.not_here()), (3, 9));
         let mut a = Arrivals::default();
         assert!(a.is_new(7, 2));
-        assert_eq!((a.lost(), a.not_here(), a.count(EndpointId(1), Fate::There).before), (2, 6, Some(4)), "5 and 6 were to come");
+        assert_eq!(
+            (a.lost(), a.not_here(), a.count(EndpointId(1), Fate::There).before),
+            (2, 6, Some(4)),
+            "5 and 6 were to come"
+        );
         assert!(Arrivals::default().is_new(3, u32::MAX), "more than it has written cannot be");
     }
 
     #[test]
     fn the_last_number_tells_what_was_lost_after_the_newest_sample() {
         let count = |a: &Arrivals, fate| {
-            let AfarCount { publisher, before, missing, state } = a.count(EndpointId(1 << 64 | 6), fate);
+            let AfarCount { publisher, before, missing, state } =
+                a.count(EndpointId(1 << 64 | 6), fate);
             assert_eq!(publisher, 6);
             (before, missing, state)
         };
         let mut a = Arrivals::default();
         assert_eq!(count(&a, Fate::There), (None, 0, AfarState::There));
-        assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(4) }), (Some(3), 9, AfarState::Ended), "six are lost");
-        assert_eq!(count(&a, Fate::Ended { last: 9, first: Some(10) }), (Some(9), 9, AfarState::Ended), "none was to come");
-        assert_eq!(count(&a, Fate::Ended { last: 0, first: None }), (Some(0), 0, AfarState::Ended), "it has published nothing");
-        assert_eq!(count(&a, Fate::Ended { last: 9, first: None }), (None, 9, AfarState::Ended), "readers may know what was to come");
+        assert_eq!(
+            count(&a, Fate::Ended { last: 9, first: Some(4) }),
+            (Some(3), 9, AfarState::Ended),
+            "six are lost"
+        );
+        assert_eq!(
+            count(&a, Fate::Ended { last: 9, first: Some(10) }),
+            (Some(9), 9, AfarState::Ended),
+            "none was to come"
+        );
+        assert_eq!(
+            count(&a, Fate::Ended { last: 0, first: None }),
+            (Some(0), 0, AfarState::Ended),
+            "it has published nothing"
+        );
+        assert_eq!(
+            count(&a, Fate::Ended { last: 9, first: None }),
+            (None, 9, AfarState::Ended),
+            "readers may know what was to come"
+        );
         [7, 8, 11].into_iter().for_each(|n| assert!(a.is_new(n, 0)));
         assert_eq!(count(&a, Fate::There), (Some(6), 8, AfarState::There));
-        assert_eq!(count(&a, Fate::Unknown(Uncounted::OutOfReach)), (Some(6), 8, AfarState::Unknown(Uncounted::OutOfReach)));
-        assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 10, AfarState::Ended));
-        assert_eq!(count(&a, Fate::Ended { last: 11, first: None }), (Some(6), 8, AfarState::Ended));
-        assert_eq!(count(&a, Fate::Ended { last: 3, first: None }), (Some(6), 8, AfarState::Ended), "that cannot be");
+        assert_eq!(
+            count(&a, Fate::Unknown(Uncounted::OutOfReach)),
+            (Some(6), 8, AfarState::Unknown(Uncounted::OutOfReach))
+        );
+        assert_eq!(
+            count(&a, Fate::Ended { last: 13, first: None }),
+            (Some(6), 10, AfarState::Ended)
+        );
+        assert_eq!(
+            count(&a, Fate::Ended { last: 11, first: None }),
+            (Some(6), 8, AfarState::Ended)
+        );
+        assert_eq!(
+            count(&a, Fate::Ended { last: 3, first: None }),
+            (Some(6), 8, AfarState::Ended),
+            "that cannot be"
+        );
         a.dropped();
-        assert_eq!(count(&a, Fate::Ended { last: 13, first: None }), (Some(6), 11, AfarState::Ended));
+        assert_eq!(
+            count(&a, Fate::Ended { last: 13, first: None }),
+            (Some(6), 11, AfarState::Ended)
+        );
     }
 
     fn head(source: u64, publish: u64) -> SampleHead {
-        let mut header = SampleHeader { publish_time: MonotonicNs(publish), sequence: 4, ..SampleHeader::default() };
-        Lineage::start(MonotonicNs(source)).stamp(&mut header, TopicId(1), Some(MonotonicNs(source)), 9);
+        let mut header = SampleHeader {
+            publish_time: MonotonicNs(publish),
+            sequence: 4,
+            ..SampleHeader::default()
+        };
+        Lineage::start(MonotonicNs(source)).stamp(
+            &mut header,
+            TopicId(1),
+            Some(MonotonicNs(source)),
+            9,
+        );
         SampleHead { header, publisher: 1 << 64 | 6, ..SampleHead::default() }
     }
 
@@ -163,7 +225,10 @@ mod tests {
     fn a_negative_transit_time_is_said_and_not_clamped() {
         let offset = Offset { ns: 1_000, error_ns: 40 };
         let h = localized(&head(2_000, 2_050), 3, offset, 5, MonotonicNs(1_040));
-        assert_eq!(h.remote, Some(Remote { host: 3, lost: 5, publisher: 6, transit_ns: -10, offset_error_ns: 40 }));
+        assert_eq!(
+            h.remote,
+            Some(Remote { host: 3, lost: 5, publisher: 6, transit_ns: -10, offset_error_ns: 40 })
+        );
         assert_eq!((h.publish_time.0, h.sequence, h.trace_id, h.clock_error_ns), (1_040, 4, 9, 40));
         let o = h.origins.as_slice()[0];
         assert_eq!((o.source_oldest.0, o.communication_ns, o.computation_ns), (1_000, -10, 50));

@@ -78,7 +78,8 @@ impl ClockEstimate {
         let ns = |t: MonotonicNs| i128::from(t.0);
         // While it lasted the clocks have drifted, too.
         let drift = (ns(e.returned) - ns(e.sent)) * DRIFT_PER_MILLION / 1_000_000 + 1;
-        let (low, high) = (ns(e.answered) - ns(e.returned) - drift, ns(e.received) - ns(e.sent) + drift);
+        let (low, high) =
+            (ns(e.answered) - ns(e.returned) - drift, ns(e.received) - ns(e.sent) + drift);
         if low > high {
             // The other host claims to have taken longer than the whole exchange took.
             self.nonsense += 1;

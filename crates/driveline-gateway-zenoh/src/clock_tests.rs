@@ -18,7 +18,9 @@ struct Other {
 
 impl Other {
     fn offset(&self, t: i64) -> i64 {
-        self.offset_ns + (i128::from(t) * i128::from(self.drift_ppm) / 1_000_000) as i64 + if t >= self.step_at { self.step_ns } else { 0 }
+        self.offset_ns
+            + (i128::from(t) * i128::from(self.drift_ppm) / 1_000_000) as i64
+            + if t >= self.step_at { self.step_ns } else { 0 }
     }
 
     fn show(&self, t: i64) -> MonotonicNs {
@@ -35,14 +37,18 @@ struct Draw(u64);
 
 impl Draw {
     fn below(&mut self, n: i64) -> i64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as i64) % n.max(1)
     }
 }
 
 /// Ten minutes with an exchange as often as a host is asked, looked at each 50 ms. Gives the share of looks at which the truth lay in the bound, in
 /// tenths of a per cent, the greatest bound from the tenth second on, and the estimate.
-fn simulate(other: Other, mut delays: impl FnMut(&mut Draw) -> (i64, i64)) -> (u64, u64, ClockEstimate) {
+fn simulate(
+    other: Other,
+    mut delays: impl FnMut(&mut Draw) -> (i64, i64),
+) -> (u64, u64, ClockEstimate) {
     let mut draw = Draw(7);
     let mut clock = ClockEstimate::default();
     let (mut within, mut looks, mut worst) = (0, 0, 0);
@@ -89,9 +95,13 @@ const NEVER: i64 = i64::MAX;
 fn the_truth_lies_within_the_bound_whatever_the_offset_and_the_drift() {
     for offset_ns in [0, 3 * S, -3 * S] {
         for drift_ppm in [0, 50, -50] {
-            let (within, worst, clock) = simulate(Other { offset_ns, drift_ppm, step_at: NEVER, step_ns: 0 }, lan);
+            let (within, worst, clock) =
+                simulate(Other { offset_ns, drift_ppm, step_at: NEVER, step_ns: 0 }, lan);
             assert_eq!(within, 1000, "{offset_ns} {drift_ppm}");
-            assert!(worst < 500_000, "a bound of {worst} ns says little where a round trip takes 0.3 ms");
+            assert!(
+                worst < 500_000,
+                "a bound of {worst} ns says little where a round trip takes 0.3 ms"
+            );
             assert_eq!((clock.steps(), clock.nonsense()), (0, 0));
         }
     }
@@ -99,7 +109,10 @@ fn the_truth_lies_within_the_bound_whatever_the_offset_and_the_drift() {
 
 #[test]
 fn a_lopsided_way_is_in_the_bound_and_no_more_than_half_of_it() {
-    let (within, worst, _) = simulate(Other { offset_ns: 3 * S, drift_ppm: 50, step_at: NEVER, step_ns: 0 }, |_| (40 * MS, 100_000));
+    let (within, worst, _) =
+        simulate(Other { offset_ns: 3 * S, drift_ppm: 50, step_at: NEVER, step_ns: 0 }, |_| {
+            (40 * MS, 100_000)
+        });
     assert_eq!(within, 1000);
     // Half the round trip, and what drift makes of the time between two exchanges.
     assert!((20 * MS as u64..21 * MS as u64).contains(&worst), "{worst}");
@@ -110,7 +123,8 @@ fn a_step_is_noticed_at_the_next_exchange() {
     for step_ns in [3 * S, -3 * S, 10 * MS, -10 * MS] {
         // Just before an exchange, just after one, and in the middle of one.
         for after in [S - MS, S / 2 - MS, 10 * MS, 100_000] {
-            let other = Other { offset_ns: 3 * S, drift_ppm: -50, step_at: 400 * S + after, step_ns };
+            let other =
+                Other { offset_ns: 3 * S, drift_ppm: -50, step_at: 400 * S + after, step_ns };
             let (within, _, clock) = simulate(other, lan);
             // Half a second of ten minutes, at worst.
             assert!(within >= 999, "{step_ns} {after}: {within}");
@@ -144,7 +158,10 @@ fn nothing_is_known_before_the_first_exchange_and_impossible_ones_change_nothing
     let e = Exchange { sent: here(10), received: here(20), answered: here(30), returned: here(60) };
     assert!(!clock.exchange(&Exchange { returned: here(9), ..e }));
     assert!(!clock.exchange(&Exchange { answered: here(19), ..e }));
-    assert!(!clock.exchange(&Exchange { answered: here(20 * S as u64 as i64), ..e }), "thought longer than the exchange took");
+    assert!(
+        !clock.exchange(&Exchange { answered: here(20 * S as u64 as i64), ..e }),
+        "thought longer than the exchange took"
+    );
     assert_eq!((clock.offset(here(S)), clock.nonsense()), (None, 3));
     assert!(clock.exchange(&e));
     assert!(clock.offset(here(60)).is_some());

@@ -198,7 +198,14 @@ impl<I> Directory<I> {
     /// Of these topics, for this host.
     pub fn new(topics: impl IntoIterator<Item = TopicName>, me: HostId) -> Self {
         let topics = topics.into_iter().collect();
-        Self { me, topics, hosts: BTreeMap::new(), publishers: BTreeMap::new(), questions: 0, room: false }
+        Self {
+            me,
+            topics,
+            hosts: BTreeMap::new(),
+            publishers: BTreeMap::new(),
+            questions: 0,
+            room: false,
+        }
     }
 
     /// Hosts that are there, or may come back.
@@ -240,7 +247,12 @@ impl<I> Directory<I> {
     ///
     /// # Errors
     /// There are too many hosts.
-    pub fn host_is(&mut self, id: &HostId, alive: bool, now: MonotonicNs) -> Result<bool, TooManyHosts> {
+    pub fn host_is(
+        &mut self,
+        id: &HostId,
+        alive: bool,
+        now: MonotonicNs,
+    ) -> Result<bool, TooManyHosts> {
         let host = self.host(id, now)?;
         if host.alive == alive {
             return Ok(false);
@@ -269,7 +281,13 @@ impl<I> Directory<I> {
     ///
     /// # Errors
     /// There are too many hosts.
-    pub fn topic_is(&mut self, id: &HostId, topic: &TopicName, announced: bool, now: MonotonicNs) -> Result<(), TooManyHosts> {
+    pub fn topic_is(
+        &mut self,
+        id: &HostId,
+        topic: &TopicName,
+        announced: bool,
+        now: MonotonicNs,
+    ) -> Result<(), TooManyHosts> {
         if !announced && !self.hosts.contains_key(id) {
             return Ok(());
         }
@@ -306,10 +324,18 @@ impl<I> Directory<I> {
     /// the two is misspelt. Takes time that grows with the product of both, and is bounded.
     pub fn similar(&self, carried: &BTreeSet<TopicName>) -> BTreeMap<TopicName, TopicName> {
         let short = |t: &&TopicName| t.as_str().len() <= LONGEST_COMPARED;
-        let others = self.hosts.values().filter(|h| h.alive).flat_map(|h| &h.others).filter(|t| !carried.contains(*t));
+        let others = self
+            .hosts
+            .values()
+            .filter(|h| h.alive)
+            .flat_map(|h| &h.others)
+            .filter(|t| !carried.contains(*t));
         let others: Vec<&TopicName> = others.filter(short).take(MAX_COMPARED[0]).collect();
-        let silent = self.topics.iter().filter(|t| !self.is_sent(t)).filter(short).take(MAX_COMPARED[1]);
-        let like = |t: &TopicName| others.iter().find(|o| much_the_same(t.as_str(), o.as_str())).map(|o| (*o).clone());
+        let silent =
+            self.topics.iter().filter(|t| !self.is_sent(t)).filter(short).take(MAX_COMPARED[1]);
+        let like = |t: &TopicName| {
+            others.iter().find(|o| much_the_same(t.as_str(), o.as_str())).map(|o| (*o).clone())
+        };
         silent.filter_map(|t| Some((t.clone(), like(t)?))).collect()
     }
 
@@ -361,7 +387,9 @@ impl<I> Directory<I> {
     pub fn questions(&mut self, now: MonotonicNs) -> (Vec<Question>, Option<MonotonicNs>) {
         if std::mem::take(&mut self.room) {
             for host in self.hosts.values_mut() {
-                for listing in host.listings.values_mut().filter(|l| l.announced && !l.refused.is_empty()) {
+                for listing in
+                    host.listings.values_mut().filter(|l| l.announced && !l.refused.is_empty())
+                {
                     Host::schedule(&mut host.next, listing, now);
                 }
             }
@@ -370,15 +398,24 @@ impl<I> Directory<I> {
         let mut next: Option<MonotonicNs> = None;
         for (id, host) in self.hosts.iter_mut().filter(|(_, h)| h.alive && h.change.is_some()) {
             if host.next.is_some_and(|n| now >= n) {
-                for (topic, listing) in host.listings.iter_mut().filter(|(_, l)| l.announced && l.due.is_some_and(|d| now >= d)) {
+                for (topic, listing) in host
+                    .listings
+                    .iter_mut()
+                    .filter(|(_, l)| l.announced && l.due.is_some_and(|d| now >= d))
+                {
                     self.questions += 1;
-                    questions.push(Question { host: id.clone(), topic: topic.clone(), number: self.questions });
+                    questions.push(Question {
+                        host: id.clone(),
+                        topic: topic.clone(),
+                        number: self.questions,
+                    });
                     listing.asked = Some((now, self.questions));
                     (listing.waiting, listing.stale) = (true, false);
                     listing.due = Some(now + pause(UNANSWERED, listing.in_vain));
                     listing.in_vain = listing.in_vain.saturating_add(1);
                 }
-                host.next = host.listings.values().filter(|l| l.announced).filter_map(|l| l.due).min();
+                host.next =
+                    host.listings.values().filter(|l| l.announced).filter_map(|l| l.due).min();
             }
             next = [next, host.next].into_iter().flatten().min();
         }
@@ -386,26 +423,52 @@ impl<I> Directory<I> {
     }
 
     /// A question was answered with something that is no list.
-    pub fn unusable(&mut self, question: &Question, reason: String, inlets: &mut impl Inlets<Inlet = I>) {
-        let listing = self.hosts.get_mut(&question.host).and_then(|h| h.listings.get_mut(&question.topic));
-        let Some(listing) = listing.filter(|l| l.asked.is_some_and(|(_, n)| n == question.number)) else { return };
+    pub fn unusable(
+        &mut self,
+        question: &Question,
+        reason: String,
+        inlets: &mut impl Inlets<Inlet = I>,
+    ) {
+        let listing =
+            self.hosts.get_mut(&question.host).and_then(|h| h.listings.get_mut(&question.topic));
+        let Some(listing) = listing.filter(|l| l.asked.is_some_and(|(_, n)| n == question.number))
+        else {
+            return;
+        };
         // It is asked for again as if it had not been answered.
         if listing.unusable.as_ref() != Some(&reason) {
-            inlets.tell(format!("topic '{}': nothing is received from host '{}': {reason}", question.topic, question.host.name()));
+            inlets.tell(format!(
+                "topic '{}': nothing is received from host '{}': {reason}",
+                question.topic,
+                question.host.name()
+            ));
         }
         listing.unusable = Some(reason);
     }
 
     /// A question was answered.
-    pub fn listed(&mut self, question: &Question, list: &List, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) {
+    pub fn listed(
+        &mut self,
+        question: &Question,
+        list: &List,
+        now: MonotonicNs,
+        inlets: &mut impl Inlets<Inlet = I>,
+    ) {
         let Question { host: id, topic, number } = question;
         if list.topic != *topic {
-            return self.unusable(question, format!("it lists topic '{}' instead", list.topic), inlets);
+            return self.unusable(
+                question,
+                format!("it lists topic '{}' instead", list.topic),
+                inlets,
+            );
         }
         // What comes from a host that is gone again is asked for when it is back.
         let Some(host) = self.hosts.get(id).filter(|h| h.alive) else { return };
         let clock = host.clock.clone();
-        let Some(listing) = host.listings.get(topic).filter(|l| l.announced && l.asked.is_some()) else { return };
+        let Some(listing) = host.listings.get(topic).filter(|l| l.announced && l.asked.is_some())
+        else {
+            return;
+        };
         if listing.applied.is_some_and(|a| list.change < a) {
             return;
         }
@@ -414,19 +477,29 @@ impl<I> Directory<I> {
         for (publisher, offer) in &list.publishers {
             if let Err(reason) = self.take(id, &clock, *publisher, list, offer, now, inlets) {
                 if before.get(publisher) != Some(&reason) {
-                    inlets.tell(format!("topic '{topic}': a publisher of host '{}' is not received: {reason}", id.name()));
+                    inlets.tell(format!(
+                        "topic '{topic}': a publisher of host '{}' is not received: {reason}",
+                        id.name()
+                    ));
                 }
                 refused.insert(*publisher, reason);
             }
         }
         let listed = |id: EndpointId| list.publishers.iter().any(|(l, _)| *l == id);
-        for (publisher, p) in self.publishers.iter_mut().filter(|(_, p)| p.host == *id && p.topic == *topic) {
+        for (publisher, p) in
+            self.publishers.iter_mut().filter(|(_, p)| p.host == *id && p.topic == *topic)
+        {
             if listed(*publisher) {
                 continue;
             }
-            let gone = p.gone.filter(|g| g.end.is_some()).unwrap_or(Gone { since: now, end: Some(Fate::Unknown(Uncounted::NotAnnounced)) });
+            let gone = p
+                .gone
+                .filter(|g| g.end.is_some())
+                .unwrap_or(Gone { since: now, end: Some(Fate::Unknown(Uncounted::NotAnnounced)) });
             let ended = list.ended.iter().find(|e| e.id == *publisher);
-            let end = ended.and_then(|e| Some(Fate::Ended { last: e.last?, first: e.first.get(&self.me).copied() }));
+            let end = ended.and_then(|e| {
+                Some(Fate::Ended { last: e.last?, first: e.first.get(&self.me).copied() })
+            });
             p.gone = Some(Gone { end: end.or(gone.end), ..gone });
         }
         let Some(host) = self.hosts.get_mut(id) else { return };
@@ -458,7 +531,12 @@ impl<I> Directory<I> {
 
     /// Publishers that are listed and will not be received as things are.
     pub fn refused(&self) -> BTreeSet<EndpointId> {
-        self.hosts.values().filter(|h| h.alive).flat_map(|h| h.listings.values()).flat_map(|l| l.refused.keys().copied()).collect()
+        self.hosts
+            .values()
+            .filter(|h| h.alive)
+            .flat_map(|h| h.listings.values())
+            .flat_map(|l| l.refused.keys().copied())
+            .collect()
     }
 
     /// What is not received, and why.
@@ -466,10 +544,19 @@ impl<I> Directory<I> {
         let mut all = Vec::new();
         for (host, state) in self.hosts.iter().filter(|(_, h)| h.alive) {
             for (topic, listing) in state.listings.iter().filter(|(_, l)| l.announced) {
-                let mut not = |reason: &str| all.push(NotReceived { host, topic, reason: reason.to_owned(), again: listing.due });
+                let mut not = |reason: &str| {
+                    all.push(NotReceived {
+                        host,
+                        topic,
+                        reason: reason.to_owned(),
+                        again: listing.due,
+                    })
+                };
                 match &listing.unusable {
                     Some(reason) => not(reason),
-                    None if listing.applied.is_none() && listing.waiting => not("it was asked for its publishers and has not answered yet"),
+                    None if listing.applied.is_none() && listing.waiting => {
+                        not("it was asked for its publishers and has not answered yet")
+                    }
                     None => {}
                 }
                 listing.refused.values().for_each(|reason| not(reason));
@@ -490,7 +577,12 @@ fn much_the_same(a: &str, b: &str) -> bool {
     if a.eq_ignore_ascii_case(b) {
         return true;
     }
-    let letters = |name: &str| name.bytes().filter(|c| !c.is_ascii_digit()).map(|c| c.to_ascii_lowercase()).collect::<Vec<_>>();
+    let letters = |name: &str| {
+        name.bytes()
+            .filter(|c| !c.is_ascii_digit())
+            .map(|c| c.to_ascii_lowercase())
+            .collect::<Vec<_>>()
+    };
     let (a, b) = (letters(a), letters(b));
     let before = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     let (a, b) = (&a[before..], &b[before..]);

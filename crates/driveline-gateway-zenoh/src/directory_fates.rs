@@ -98,7 +98,10 @@ fn a_host_out_of_reach_leaves_counts_unknown_until_it_is_back() {
 fn a_host_that_does_not_come_back_leaves_counts_unknown() {
     let mut there = There::new();
     there.host_is(false);
-    assert_eq!((there.fate_after(59_999), there.side.inlets()), (UNKNOWN(Uncounted::OutOfReach), vec![7]));
+    assert_eq!(
+        (there.fate_after(59_999), there.side.inlets()),
+        (UNKNOWN(Uncounted::OutOfReach), vec![7])
+    );
     assert_eq!((there.fate_after(1), there.side.inlets()), (UNKNOWN(Uncounted::HostGone), vec![]));
 }
 

@@ -22,7 +22,12 @@ fn topic(name: &str) -> TopicName {
 }
 
 fn offer(qos: Qos) -> Offer {
-    Offer { node: "n".parse().unwrap(), schema: Arc::new(Schema::bytes("b", "raw", "")), qos, max_payload: 8 }
+    Offer {
+        node: "n".parse().unwrap(),
+        schema: Arc::new(Schema::bytes("b", "raw", "")),
+        qos,
+        max_payload: 8,
+    }
 }
 
 fn list(name: &str, change: u64, publishers: &[u128]) -> List {
@@ -62,7 +67,10 @@ impl Inlets for Open {
 
     fn goes_on(&mut self, (id, _): &Self::Inlet, from: &HostId, _: &Arc<Mutex<ClockEstimate>>) {
         let before = self.inlets.insert(*id, from.clone());
-        assert!(before.is_some_and(|b| b.name() == from.name() && b != *from), "{id} goes on at another host");
+        assert!(
+            before.is_some_and(|b| b.name() == from.name() && b != *from),
+            "{id} goes on at another host"
+        );
     }
 
     fn fate(&mut self, (id, _): &Self::Inlet, fate: Fate) -> bool {
@@ -88,7 +96,10 @@ struct Side {
 
 impl Side {
     fn new() -> Self {
-        Self { directory: Directory::new([topic("t"), topic("u")], host("me", 1)), open: Open::default() }
+        Self {
+            directory: Directory::new([topic("t"), topic("u")], host("me", 1)),
+            open: Open::default(),
+        }
     }
 
     /// A host has come, with its topics, and was asked for the time.
@@ -123,7 +134,8 @@ impl Side {
     #[track_caller]
     fn lists(&mut self, host: &HostId, list: &List, now: MonotonicNs) {
         let asked = self.directory.questions(now).0;
-        let question = asked.iter().find(|q| q.host == *host && q.topic == list.topic).expect("a question");
+        let question =
+            asked.iter().find(|q| q.host == *host && q.topic == list.topic).expect("a question");
         self.answers(question, list, now);
     }
 
@@ -136,30 +148,51 @@ impl Side {
     }
 
     fn there(&self) -> Vec<u128> {
-        self.directory.publishers().iter().filter(|(_, p)| p.is_there()).map(|(id, _)| id.0).collect()
+        self.directory
+            .publishers()
+            .iter()
+            .filter(|(_, p)| p.is_there())
+            .map(|(id, _)| id.0)
+            .collect()
     }
 
     fn reasons(&self) -> Vec<String> {
-        self.directory.not_received().into_iter().filter(|n| *n.topic == topic("t")).map(|n| n.reason).collect()
+        self.directory
+            .not_received()
+            .into_iter()
+            .filter(|n| *n.topic == topic("t"))
+            .map(|n| n.reason)
+            .collect()
     }
 }
 
 #[test]
 fn how_often_and_how_long_a_host_was_gone_is_known() {
     let (mut side, a) = (Side::new(), host("a", 1));
-    for (alive, ms, outages, outage_ms) in
-        [(true, 50, 0, 0), (false, 100, 0, 0), (true, 350, 1, 250), (true, 360, 1, 250), (false, 400, 1, 250), (true, 1000, 2, 850)]
-    {
+    for (alive, ms, outages, outage_ms) in [
+        (true, 50, 0, 0),
+        (false, 100, 0, 0),
+        (true, 350, 1, 250),
+        (true, 360, 1, 250),
+        (false, 400, 1, 250),
+        (true, 1000, 2, 850),
+    ] {
         side.directory.host_is(&a, alive, at(ms)).unwrap();
         let known = &side.directory.hosts()[&a];
-        assert_eq!((known.outages, known.outage), (outages, Duration::from_millis(outage_ms)), "at {ms} ms");
+        assert_eq!(
+            (known.outages, known.outage),
+            (outages, Duration::from_millis(outage_ms)),
+            "at {ms} ms"
+        );
     }
 }
 
 #[test]
 fn a_host_is_gone_since_it_last_answered() {
     let (mut side, a) = (Side::new(), host("a", 1));
-    let gone = |side: &Side| (side.directory.hosts()[&a].since(), side.directory.hosts()[&a].outage.as_millis());
+    let gone = |side: &Side| {
+        (side.directory.hosts()[&a].since(), side.directory.hosts()[&a].outage.as_millis())
+    };
     side.directory.host_is(&a, true, at(0)).unwrap();
     for (asked, answered) in [(500, 501), (1_500, 1_502), (1_000, 1_503)] {
         side.directory.counted(&a, 0, at(asked), at(answered));
@@ -190,13 +223,20 @@ fn a_host_is_asked_for_its_lists_once_it_has_answered_for_the_time() {
     side.directory.host_is(&a, true, at(0)).unwrap();
     side.directory.topic_is(&a, &topic("t"), true, at(0)).unwrap();
     side.directory.topic_is(&a, &topic("elsewhere"), true, at(0)).unwrap();
-    assert_eq!(side.directory.questions(at(0)), (Vec::new(), None), "what it changes before would be missed");
+    assert_eq!(
+        side.directory.questions(at(0)),
+        (Vec::new(), None),
+        "what it changes before would be missed"
+    );
     side.directory.counted(&a, 3, at(1), at(1));
     let (questions, next) = side.directory.questions(at(1));
     assert_eq!((questions.len(), next), (1, Some(at(501))));
     assert!(side.reasons()[0].contains("has not answered"), "{:?}", side.reasons());
     side.answers(&questions[0], &list("t", 3, &[7]), at(2));
-    assert_eq!((side.inlets(), side.directory.questions(at(60_000))), (vec![7], (Vec::new(), None)));
+    assert_eq!(
+        (side.inlets(), side.directory.questions(at(60_000))),
+        (vec![7], (Vec::new(), None))
+    );
     assert!(side.reasons().is_empty());
 }
 
@@ -247,7 +287,11 @@ fn what_one_change_told_of_and_what_was_missed_before_it_is_asked_for() {
     for q in asked {
         let same = List {
             topic: q.topic.clone(),
-            publishers: if q.topic == topic("t") { list("t", 2, &[7, 8]).publishers } else { Vec::new() },
+            publishers: if q.topic == topic("t") {
+                list("t", 2, &[7, 8]).publishers
+            } else {
+                Vec::new()
+            },
             ..list("t", 2, &[])
         };
         side.answers(&q, &same, at(10_001));
@@ -289,7 +333,12 @@ fn who_tells_of_changes_that_its_lists_never_have_is_asked_less_and_less_often()
             let same = List { topic: q.topic.clone(), ..list("t", 1, &[]) };
             side.answers(&q, &same, now);
         }
-        now = side.directory.questions(now).1.unwrap_or(at(600_000)).max(now + Duration::from_millis(1));
+        now = side
+            .directory
+            .questions(now)
+            .1
+            .unwrap_or(at(600_000))
+            .max(now + Duration::from_millis(1));
     }
     assert!((5..40).contains(&asked), "asked {asked} times in ten minutes");
 }
@@ -334,7 +383,9 @@ fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
     let names = ["camera/imag", "lidar_1/points", "map", "t", "scan/all"].map(topic);
     let mut directory = Directory::<()>::new(names, host("me", 1));
     let similar = |directory: &Directory<()>| {
-        let carried = ["camera/imag", "camera/imae", "lidar_1/points", "map", "t", "scan/all"].map(topic).into();
+        let carried = ["camera/imag", "camera/imae", "lidar_1/points", "map", "t", "scan/all"]
+            .map(topic)
+            .into();
         directory.similar(&carried).into_iter().map(|(a, b)| format!("{a} {b}")).collect::<Vec<_>>()
     };
     // What it sends may be heard of before the host itself. The rest is another sensor, carried here, too different, or too short for that.
@@ -354,7 +405,8 @@ fn a_topic_that_nobody_sends_is_like_one_that_is_sent_and_not_carried_here() {
     directory.host_is(&a, false, now).unwrap();
     assert!(!directory.is_sent(&topic("camera/imag")) && similar(&directory).is_empty());
     // Whoever names many is not heard in all of them.
-    (0..MAX_OTHERS * 2).for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
+    (0..MAX_OTHERS * 2)
+        .for_each(|n| directory.topic_is(&a, &topic(&format!("x{n}")), true, now).unwrap());
     assert_eq!(directory.hosts()[&a].others.len(), MAX_OTHERS);
 }
 
@@ -369,9 +421,13 @@ fn a_misspelling_is_in_one_place_and_short() {
     ] {
         assert!(much_the_same(a, b) && much_the_same(b, a), "{a} {b}");
     }
-    for (a, b) in
-        [("camera/front", "camera/rear"), ("cam1/image", "cam2/image"), ("cam/image", "cam12/image"), ("tf", "to"), ("map", "mapping")]
-    {
+    for (a, b) in [
+        ("camera/front", "camera/rear"),
+        ("cam1/image", "cam2/image"),
+        ("cam/image", "cam12/image"),
+        ("tf", "to"),
+        ("map", "mapping"),
+    ] {
         assert!(!much_the_same(a, b) && !much_the_same(b, a), "{a} {b}");
     }
 }
@@ -385,7 +441,11 @@ fn after_an_outage_an_inlet_stays_until_its_host_has_answered_or_a_minute_is_ove
         side.goes(&a, at(1_000));
         side.comes(&a, at(31_000));
         side.forgets(at(60_000));
-        assert_eq!((side.inlets(), side.there()), (vec![7, 8], vec![]), "asked for and not answered");
+        assert_eq!(
+            (side.inlets(), side.there()),
+            (vec![7, 8], vec![]),
+            "asked for and not answered"
+        );
         if answers {
             side.lists(&a, &list("t", 2, &[8]), at(60_000));
             assert_eq!(side.there(), [8]);
@@ -426,7 +486,11 @@ fn a_restarted_gateway_goes_on_with_what_is_the_same_and_with_nothing_else() {
     }
     // 7 has gone on at one of both that are there, which is the one that is called so.
     assert_eq!((whose(&side, 7), whose(&side, 8)), (next, a));
-    assert!(side.reasons().iter().any(|r| r.contains("another topic, type, QoS or length")), "{:?}", side.reasons());
+    assert!(
+        side.reasons().iter().any(|r| r.contains("another topic, type, QoS or length")),
+        "{:?}",
+        side.reasons()
+    );
     side.forgets(at(60_200));
     assert_eq!(side.inlets(), [7], "what was left of the one that is not the same");
 }
@@ -438,7 +502,11 @@ fn what_a_host_has_left_is_taken_by_no_host_of_another_name_before_it_is_forgott
     side.lists(&a, &list("t", 1, &[7]), at(0));
     side.goes(&a, at(1_000));
     side.lists(&b, &list("t", 1, &[7]), at(1_000));
-    assert!(side.reasons().iter().any(|r| r.contains("was one of host 'a.")), "{:?}", side.reasons());
+    assert!(
+        side.reasons().iter().any(|r| r.contains("was one of host 'a.")),
+        "{:?}",
+        side.reasons()
+    );
     assert_eq!((side.inlets(), side.there()), (vec![7], vec![]));
     side.forgets(at(61_000));
     side.lists(&b, &list("t", 1, &[7]), at(61_000));
@@ -474,7 +542,11 @@ fn places_are_counted_once_and_what_is_gone_gives_way_first_what_promises_least(
     assert!(side.open.told.iter().any(|l| l.contains("gave way")), "{:?}", side.open.told);
     side.comes(&a, at(3_000));
     side.lists(&a, &full, at(3_000));
-    assert_eq!((side.there().len(), side.directory.refused().len()), (64, 63), "nobody who is there gives way");
+    assert_eq!(
+        (side.there().len(), side.directory.refused().len()),
+        (64, 63),
+        "nobody who is there gives way"
+    );
 }
 
 #[test]
@@ -487,7 +559,11 @@ fn what_was_refused_is_tried_again_and_at_once_when_somebody_has_gone() {
     assert_eq!((side.reasons(), side.asks(at(5_499))), (vec!["no memory".to_owned()], None));
     let again = side.asks(at(5_500)).unwrap();
     side.answers(&again, &list("t", 1, &[7]), at(5_500));
-    assert_eq!((side.open.told.len(), side.asks(at(15_499))), (1, None), "told once, and with longer pauses");
+    assert_eq!(
+        (side.open.told.len(), side.asks(at(15_499))),
+        (1, None),
+        "told once, and with longer pauses"
+    );
     side.open.full = false;
     side.directory.changed(&b, &topic("t"), 2, at(6_000));
     side.lists(&b, &list("t", 2, &[]), at(6_000));
@@ -511,7 +587,11 @@ fn answers_that_cannot_be_used_are_told_and_asked_for_again() {
     side.directory.changed(&a, &topic("t"), 3, at(200));
     let q = side.asks(at(200)).unwrap();
     side.answers(&q, &list("u", 3, &[]), at(200));
-    assert!(side.reasons().iter().any(|r| r.contains("lists topic 'u' instead")), "{:?}", side.reasons());
+    assert!(
+        side.reasons().iter().any(|r| r.contains("lists topic 'u' instead")),
+        "{:?}",
+        side.reasons()
+    );
     assert_eq!(side.there(), [7]);
     assert!(side.asks(at(700)).is_some());
 }
@@ -543,7 +623,11 @@ fn a_host_that_was_started_again_gets_the_place_that_it_had_and_what_it_had_publ
     }
     side.goes(&before, at(200));
     side.goes(&host("h6", 1), at(150));
-    assert_eq!(side.directory.host_is(&host("late", 1), true, at(300)), Err(TooManyHosts), "what these have published waits for them");
+    assert_eq!(
+        side.directory.host_is(&host("late", 1), true, at(300)),
+        Err(TooManyHosts),
+        "what these have published waits for them"
+    );
     assert!(!side.directory.has_place_of_its_own(&host("late", 1)));
     assert_eq!((side.directory.places(), side.directory.has_place_of_its_own(&after)), (0, true));
     side.comes(&after, at(300));

@@ -50,8 +50,10 @@ const TOPICS: [&str; 2] = ["t", "u"];
 
 impl World {
     fn new() -> Self {
-        let (gateways, flight, told, publishers) = (Vec::new(), Vec::new(), BTreeSet::new(), BTreeMap::new());
-        let mut world = Self { side: Side::new(), now: at(0), gateways, flight, told, publishers, starts: 0 };
+        let (gateways, flight, told, publishers) =
+            (Vec::new(), Vec::new(), BTreeSet::new(), BTreeMap::new());
+        let mut world =
+            Self { side: Side::new(), now: at(0), gateways, flight, told, publishers, starts: 0 };
         for n in 0..NAMES.len() {
             let first = world.gateway(n);
             world.gateways.push(first);
@@ -61,13 +63,23 @@ impl World {
 
     fn gateway(&mut self, n: usize) -> Gateway {
         self.starts += 1;
-        Gateway { id: host(NAMES[n], self.starts), connected: true, changes: 0, lists: TOPICS.map(|t| list(t, 0, &[])) }
+        Gateway {
+            id: host(NAMES[n], self.starts),
+            connected: true,
+            changes: 0,
+            lists: TOPICS.map(|t| list(t, 0, &[])),
+        }
     }
 
     /// The gateway looks at its publishers, and says so if there is a change.
     fn look(&mut self, n: usize) {
         for (t, name) in TOPICS.iter().enumerate() {
-            let living: Vec<u128> = self.publishers.iter().filter(|(_, p)| **p == (n, t, true)).map(|(id, _)| *id).collect();
+            let living: Vec<u128> = self
+                .publishers
+                .iter()
+                .filter(|(_, p)| **p == (n, t, true))
+                .map(|(id, _)| *id)
+                .collect();
             let gateway = &mut self.gateways[n];
             if gateway.lists[t].publishers.iter().map(|(id, _)| id.0).ne(living.iter().copied()) {
                 gateway.changes += 1;
@@ -83,7 +95,8 @@ impl World {
     fn tokens(&mut self, n: usize, topics_first: bool) {
         let gateway = &self.gateways[n];
         let (id, there) = (gateway.id.clone(), gateway.connected);
-        let of_name = self.told.iter().filter(|h| h.name() == NAMES[n] && (**h != id || !there)).cloned();
+        let of_name =
+            self.told.iter().filter(|h| h.name() == NAMES[n] && (**h != id || !there)).cloned();
         let mut news: Vec<_> = of_name.map(|h| (h, false)).collect();
         if there && !self.told.contains(&id) {
             news.push((id, true));
@@ -118,7 +131,9 @@ impl World {
     fn ask(&mut self) {
         self.side.directory.forget(self.now, &mut self.side.open);
         for q in self.side.directory.questions(self.now).0 {
-            let Some(gateway) = self.gateways.iter().find(|g| g.id == q.host && g.connected) else { continue };
+            let Some(gateway) = self.gateways.iter().find(|g| g.id == q.host && g.connected) else {
+                continue;
+            };
             let t = TOPICS.iter().position(|t| *t == q.topic.as_str()).unwrap();
             self.flight.push(Flight::Answer(q, gateway.lists[t].clone()));
         }
@@ -127,7 +142,9 @@ impl World {
     fn deliver(&mut self, flight: Flight) {
         let (side, now) = (&mut self.side, self.now);
         match flight {
-            Flight::Changed(host, t, change) => side.directory.changed(&host, &topic(TOPICS[t]), change, now),
+            Flight::Changed(host, t, change) => {
+                side.directory.changed(&host, &topic(TOPICS[t]), change, now)
+            }
             Flight::Counted(host, changes) => side.directory.counted(&host, changes, now, now),
             Flight::Answer(q, list) => side.answers(&q, &list, now),
         }
@@ -180,10 +197,16 @@ impl World {
     fn check(&self) {
         let publishers = self.side.directory.publishers();
         let of_known = publishers.iter().map(|(id, p)| (*id, p.host.clone()));
-        assert!(of_known.eq(self.side.open.inlets.clone()), "what is known has an inlet, and nothing else");
+        assert!(
+            of_known.eq(self.side.open.inlets.clone()),
+            "what is known has an inlet, and nothing else"
+        );
         for (id, p) in publishers {
             let (n, t, _) = self.publishers[&id.0];
-            assert_eq!((p.host.name(), p.topic.as_str(), p.inlet.1.as_str()), (NAMES[n], TOPICS[t], TOPICS[t]));
+            assert_eq!(
+                (p.host.name(), p.topic.as_str(), p.inlet.1.as_str()),
+                (NAMES[n], TOPICS[t], TOPICS[t])
+            );
         }
     }
 

@@ -60,7 +60,14 @@ impl<T> Default for Intake<T> {
 
 impl<T> Intake<T> {
     /// A sample has come. Place 1 is the oldest that is in flight: all before that have ended, as its sender knows.
-    pub fn enter(&mut self, number: u64, place: u16, len: usize, fate: Option<Outcome>, what: T) -> Entry<T> {
+    pub fn enter(
+        &mut self,
+        number: u64,
+        place: u16,
+        len: usize,
+        fate: Option<Outcome>,
+        what: T,
+    ) -> Entry<T> {
         if place != 0 {
             let oldest = number.saturating_sub(u64::from(place - 1));
             if oldest > self.next {

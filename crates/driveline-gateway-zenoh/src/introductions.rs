@@ -79,15 +79,33 @@ impl Introductions {
     /// `listens`: the addresses where this host listens. `connects`: the endpoints that it is told to connect to.
     #[must_use]
     pub fn new(me: HostId, listens: &[String], connects: &[String]) -> Self {
-        let protocols = listens.iter().chain(connects).filter_map(|endpoint| Some(endpoint.split_once('/')?.0.to_owned())).collect();
+        let protocols = listens
+            .iter()
+            .chain(connects)
+            .filter_map(|endpoint| Some(endpoint.split_once('/')?.0.to_owned()))
+            .collect();
         let listens = listens.iter().filter_map(|endpoint| place(endpoint)).collect();
         let every = ASK_EVERY + ASK_EVERY / 5_000 * (me.incarnation() % 1_000) as u32;
         let (known, unreached, news) = (BTreeMap::new(), BTreeMap::new(), VecDeque::new());
-        Self { me, listens, protocols, known, unreached, every, turn: None, next_attempt: MonotonicNs(0), news }
+        Self {
+            me,
+            listens,
+            protocols,
+            known,
+            unreached,
+            every,
+            turn: None,
+            next_attempt: MonotonicNs(0),
+            news,
+        }
     }
 
     /// Whom to ask now, of the hosts that are here, and when to look again. Forgets all others.
-    pub fn due<'a>(&mut self, here: impl Iterator<Item = &'a HostId>, now: MonotonicNs) -> (Vec<HostId>, Option<MonotonicNs>) {
+    pub fn due<'a>(
+        &mut self,
+        here: impl Iterator<Item = &'a HostId>,
+        now: MonotonicNs,
+    ) -> (Vec<HostId>, Option<MonotonicNs>) {
         let mut before = std::mem::take(&mut self.known);
         let (mut due, mut next) = (Vec::new(), None::<MonotonicNs>);
         for host in here {
@@ -113,7 +131,10 @@ impl Introductions {
     #[must_use]
     pub fn answer(&self) -> Introduction {
         let hears = self.known.iter().filter(|(_, known)| !known.listens.is_empty());
-        Introduction { listens: self.listens.clone(), hears: hears.map(|(host, known)| (host.clone(), known.listens.clone())).collect() }
+        Introduction {
+            listens: self.listens.clone(),
+            hears: hears.map(|(host, known)| (host.clone(), known.listens.clone())).collect(),
+        }
     }
 
     /// A host has answered: those whom it hears and this host does not are to be tried, in place of those of its answer before.
@@ -123,20 +144,32 @@ impl Introductions {
             if host == self.me || self.known.contains_key(&host) {
                 continue;
             }
-            let of_mine = |endpoint: &str| endpoint.split_once('/').is_some_and(|(protocol, _)| self.protocols.contains(protocol));
-            told.extend(listens.into_iter().filter(|endpoint| of_mine(endpoint)).map(|at| (host.clone(), at)));
+            let of_mine = |endpoint: &str| {
+                endpoint
+                    .split_once('/')
+                    .is_some_and(|(protocol, _)| self.protocols.contains(protocol))
+            };
+            told.extend(
+                listens
+                    .into_iter()
+                    .filter(|endpoint| of_mine(endpoint))
+                    .map(|at| (host.clone(), at)),
+            );
         }
         let Some(known) = self.known.get_mut(by) else { return };
         known.listens = answer.listens;
         for (host, _) in &told {
             if self.unreached.len() < MAX_UNREACHED || self.unreached.contains_key(host) {
-                let new = || Unreached { since: now, last: now, tried: BTreeSet::new(), is_told: false };
+                let new =
+                    || Unreached { since: now, last: now, tried: BTreeSet::new(), is_told: false };
                 self.unreached.entry(host.clone()).or_insert_with(new).last = now;
             }
         }
         let others_turn = |host: &HostId| {
             let told_for = self.unreached.get(host).map(|unreached| now.since(unreached.since));
-            !self.listens.is_empty() && host.incarnation() < self.me.incarnation() && !told_for.is_some_and(is_own_turn)
+            !self.listens.is_empty()
+                && host.incarnation() < self.me.incarnation()
+                && !told_for.is_some_and(is_own_turn)
         };
         told.retain(|(host, _)| !others_turn(host));
         if let Some(at) = told.iter().position(|entry| Some(entry) == known.tried.as_ref()) {
@@ -146,19 +179,29 @@ impl Introductions {
     }
 
     /// What to try now, of those whom `is_free` permits, and when to look again: nothing is left to be tried where that is `None`.
-    pub fn attempt(&mut self, now: MonotonicNs, is_free: impl Fn(&HostId) -> bool) -> (Option<Attempt>, Option<MonotonicNs>) {
+    pub fn attempt(
+        &mut self,
+        now: MonotonicNs,
+        is_free: impl Fn(&HostId) -> bool,
+    ) -> (Option<Attempt>, Option<MonotonicNs>) {
         if now < self.next_attempt {
             let waits = self.known.values().any(|known| !known.untried.is_empty());
             return (None, waits.then_some(self.next_attempt));
         }
         let here: BTreeSet<HostId> = self.known.keys().cloned().collect();
-        let after = here.iter().skip_while(|host| self.turn.as_ref().is_some_and(|turn| *host <= turn));
+        let after =
+            here.iter().skip_while(|host| self.turn.as_ref().is_some_and(|turn| *host <= turn));
         let turns: Vec<&HostId> = after.chain(&here).take(here.len()).collect();
         let mut found = None;
         for by in turns {
             let Some(known) = self.known.get_mut(by) else { continue };
             known.untried.retain(|(host, _)| !here.contains(host));
-            if let Some(entry) = known.untried.iter().position(|(host, _)| is_free(host)).and_then(|at| known.untried.remove(at)) {
+            if let Some(entry) = known
+                .untried
+                .iter()
+                .position(|(host, _)| is_free(host))
+                .and_then(|at| known.untried.remove(at))
+            {
                 known.tried = Some(entry.clone());
                 found = Some((by.clone(), entry));
                 break;
@@ -177,7 +220,13 @@ impl Introductions {
     }
 
     /// What people are to know of a host that is tried at a place now.
-    fn news_of(&mut self, by: &HostId, host: &HostId, at: &str, now: MonotonicNs) -> Option<(HostId, Vec<String>)> {
+    fn news_of(
+        &mut self,
+        by: &HostId,
+        host: &HostId,
+        at: &str,
+        now: MonotonicNs,
+    ) -> Option<(HostId, Vec<String>)> {
         let unreached = self.unreached.get_mut(host)?;
         let again = unreached.tried.contains(at);
         if !again && unreached.tried.len() < MAX_TRIED {
@@ -186,7 +235,11 @@ impl Introductions {
         while self.news.front().is_some_and(|told| now >= *told + NEWS_EVERY) {
             self.news.pop_front();
         }
-        if unreached.is_told || !again || now < unreached.since + TOLD_AFTER || self.news.len() >= MAX_NEWS {
+        if unreached.is_told
+            || !again
+            || now < unreached.since + TOLD_AFTER
+            || self.news.len() >= MAX_NEWS
+        {
             return None;
         }
         unreached.is_told = true;
@@ -197,7 +250,8 @@ impl Introductions {
 
 /// Whether the one of two that yields tries now. It has answers from each host meanwhile.
 fn is_own_turn(told_for: Duration) -> bool {
-    told_for >= YIELDS_FOR && told_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()
+    told_for >= YIELDS_FOR
+        && told_for.as_nanos() % YIELDS_FOR.as_nanos() < (ASK_EVERY + ASK_EVERY / 5).as_nanos()
 }
 
 #[cfg(test)]

@@ -38,7 +38,10 @@ fn tries(of: &mut Introductions, s: u64) -> Vec<Attempt> {
 }
 
 fn hears(hosts: impl IntoIterator<Item = (u64, Vec<String>)>) -> Introduction {
-    Introduction { listens: vec![], hears: hosts.into_iter().map(|(n, listens)| (host(n), listens)).collect() }
+    Introduction {
+        listens: vec![],
+        hears: hosts.into_iter().map(|(n, listens)| (host(n), listens)).collect(),
+    }
 }
 
 #[test]
@@ -50,7 +53,11 @@ fn each_host_that_is_here_is_asked_at_once_and_then_again_and_again() {
     assert_eq!(me.due([&two, &three].into_iter(), at(3)), (vec![three.clone()], Some(at(5))));
     assert_eq!(me.due([&two, &three].into_iter(), at(5)), (vec![two.clone()], Some(at(8))));
     assert_eq!(me.due([&three].into_iter(), at(6)), (vec![], Some(at(8))));
-    assert_eq!(me.due([&two, &three].into_iter(), at(7)), (vec![two], Some(at(8))), "it is here anew");
+    assert_eq!(
+        me.due([&two, &three].into_iter(), at(7)),
+        (vec![two], Some(at(8))),
+        "it is here anew"
+    );
     let (_, next) = new(999).due([&three].into_iter(), at(0));
     assert_eq!(next, Some(at(5) + Duration::from_millis(999)), "each has a pause of its own");
 }
@@ -61,13 +68,21 @@ fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_h
     a.due([&host(2), &host(3)].into_iter(), at(0));
     assert_eq!(asks(&mut a, &b, 0), [0; 0]);
     b.due([&host(1)].into_iter(), at(0));
-    assert_eq!(a.answer().hears, [(host(2), place_of(2))], "where the one listens is known, as it has been asked");
+    assert_eq!(
+        a.answer().hears,
+        [(host(2), place_of(2))],
+        "where the one listens is known, as it has been asked"
+    );
     assert_eq!(asks(&mut b, &a, 0), [0; 0], "and where the other does is not");
     asks(&mut a, &c, 0);
     for (s, is_news) in [(1, false), (6, false), (11, true), (16, false)] {
         b.answered(&host(1), a.answer(), at(s));
         let news = is_news.then(|| (host(1), place_of(3)));
-        assert_eq!(tries(&mut b, s), [Attempt { host: host(3), at: place_of(3)[0].clone(), news }], "after {s} s");
+        assert_eq!(
+            tries(&mut b, s),
+            [Attempt { host: host(3), at: place_of(3)[0].clone(), news }],
+            "after {s} s"
+        );
     }
     b.due([&host(1), &host(3)].into_iter(), at(17));
     assert_eq!(asks(&mut b, &a, 17), [0; 0]);
@@ -88,11 +103,18 @@ fn two_that_a_third_hears_learn_of_each_other_with_every_answer_until_they_are_h
 fn nobody_is_to_connect_otherwise_or_to_themselves() {
     let mut over_tls = Introductions::new(host(1), &["tls/10.0.0.1:7450".into()], &[]);
     over_tls.due([&host(2)].into_iter(), at(0));
-    let told = hears([(3, place_of(3)), (1, place_of(1)), (4, vec!["tcp/10.0.0.4:7450".into(), "tls/10.0.0.4:7450".into()])]);
+    let told = hears([
+        (3, place_of(3)),
+        (1, place_of(1)),
+        (4, vec!["tcp/10.0.0.4:7450".into(), "tls/10.0.0.4:7450".into()]),
+    ]);
     over_tls.answered(&host(9), told.clone(), at(0));
     assert_eq!(tries(&mut over_tls, 0), [], "nobody has asked");
     over_tls.answered(&host(2), told, at(0));
-    assert_eq!(tries(&mut over_tls, 0), [Attempt { host: host(4), at: "tls/10.0.0.4:7450".into(), news: None }]);
+    assert_eq!(
+        tries(&mut over_tls, 0),
+        [Attempt { host: host(4), at: "tls/10.0.0.4:7450".into(), news: None }]
+    );
     let listens = |at: &str| Introductions::new(host(1), &[at.into()], &[]).answer().listens;
     assert_eq!(listens("tcp/127.0.0.1:7450"), [""; 0]);
     assert_eq!(listens("tls/10.0.0.1:7450?rel=1#so_sndbuf=9"), ["tls/10.0.0.1:7450"]);
@@ -106,7 +128,11 @@ fn who_tells_of_many_leaves_others_theirs() {
     me.due(tellers.iter(), at(0));
     for (n, teller) in tellers.iter().enumerate() {
         let lies = (0..100).map(|m| (1_000 + 100 * n as u64 + m, place_of(m)));
-        me.answered(teller, if n + 1 == tellers.len() { hears([(70, place_of(70))]) } else { hears(lies) }, at(0));
+        me.answered(
+            teller,
+            if n + 1 == tellers.len() { hears([(70, place_of(70))]) } else { hears(lies) },
+            at(0),
+        );
     }
     let (mut now, mut count) = (at(0), 0);
     loop {
@@ -117,7 +143,11 @@ fn who_tells_of_many_leaves_others_theirs() {
         }
         now = next.unwrap();
     }
-    assert_eq!((count, now), (63, at(0) + ATTEMPT_EVERY * 62), "each has one turn before any has two");
+    assert_eq!(
+        (count, now),
+        (63, at(0) + ATTEMPT_EVERY * 62),
+        "each has one turn before any has two"
+    );
 }
 
 #[test]

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loss is never silent, over a modelled network: what was published after the match = received + missed + superseded + expired + corrupt + refused
 //! + lost on the way + not read, or the count says that it is unknown. Whatever the network, publishers and gateways do.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 use crate::arrival::{Arrivals, localized};
 use crate::clock::{ClockEstimate, Offset};
 use crate::directory::{Directory, Fate, Inlets, Question};
 use crate::offering::Offering;
 use crate::wire::{HostId, List, Offer, SampleHead};
-use driveline::{Context, ContextOptions, RawSubscription, Reach, SubscriptionOptions, SubscriptionStats};
+use driveline::{
+    Context, ContextOptions, RawSubscription, Reach, SubscriptionOptions, SubscriptionStats,
+};
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig};
-use driveline_types::{EndpointId, MonotonicNs, Qos, SampleHeader, Schema, TopicName, VirtualClock};
+use driveline_types::{
+    EndpointId, MonotonicNs, Qos, SampleHeader, Schema, TopicName, VirtualClock,
+};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -123,7 +132,8 @@ impl Inlets for Here {
         topic: &TopicName,
         o: &Offer,
     ) -> Result<EndpointId, String> {
-        let mut config = PublisherConfig::new(topic.clone(), o.node.clone(), Schema::clone(&o.schema), 8);
+        let mut config =
+            PublisherConfig::new(topic.clone(), o.node.clone(), Schema::clone(&o.schema), 8);
         config.qos = o.qos.clone();
         let publisher = self.participant.create_publisher(config).map_err(|e| e.to_string())?;
         publisher.count_afar(&Arrivals::default().count(id, Fate::There));
@@ -177,7 +187,14 @@ fn host(name: &str, start: u64) -> HostId {
 }
 
 fn total(s: &SubscriptionStats) -> u64 {
-    s.received + s.missed + s.superseded + s.expired + s.corrupt + s.refused + s.lost_on_the_way + s.not_read
+    s.received
+        + s.missed
+        + s.superseded
+        + s.expired
+        + s.corrupt
+        + s.refused
+        + s.lost_on_the_way
+        + s.not_read
 }
 
 impl Sender {
@@ -187,7 +204,13 @@ impl Sender {
     }
 
     fn list(&self) -> Vec<u8> {
-        let first = |id| self.firsts.iter().filter(|((p, _), _)| *p == id).map(|((_, to), first)| (to.clone(), *first)).collect();
+        let first = |id| {
+            self.firsts
+                .iter()
+                .filter(|((p, _), _)| *p == id)
+                .map(|((_, to), first)| (to.clone(), *first))
+                .collect()
+        };
         self.offering.encoded(self.changes, first).unwrap()
     }
 }
@@ -195,7 +218,8 @@ impl Sender {
 impl Receiver {
     fn new(start: u64, dir: &tempfile::TempDir) -> Self {
         let domain_dir = Some(dir.path().join("domain"));
-        let participant = Participant::open(ParticipantConfig { domain_dir, name: "gateway".into() }).unwrap();
+        let participant =
+            Participant::open(ParticipantConfig { domain_dir, name: "gateway".into() }).unwrap();
         let me = host("b", start);
         let here = Here { participant, inlets: BTreeMap::new() };
         Self { directory: Directory::new([topic()], me.clone()), me, here }
@@ -205,14 +229,29 @@ impl Receiver {
 impl World {
     fn new(clock: VirtualClock) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let options = ContextOptions { name: "reader".into(), domain_dir: Some(dir.path().join("domain")) };
+        let options =
+            ContextOptions { name: "reader".into(), domain_dir: Some(dir.path().join("domain")) };
         let node = Context::new(options).unwrap().node("reader").unwrap();
-        let options = SubscriptionOptions { reach: Reach::Network, qos: qos(), ..Default::default() };
+        let options =
+            SubscriptionOptions { reach: Reach::Network, qos: qos(), ..Default::default() };
         let subscription = node.raw_subscription("t", schema(), options).unwrap();
         let (sender, receiver) = (Sender::new(1), Receiver::new(2, &dir));
         let (sources, known, ended, flight, down_since) =
             (BTreeMap::new(), BTreeMap::new(), BTreeSet::new(), Vec::new(), MonotonicNs::now());
-        let mut world = Self { clock, starts: 2, sources, known, ended, sender, receiver, flight, up: true, down_since, subscription, dir };
+        let mut world = Self {
+            clock,
+            starts: 2,
+            sources,
+            known,
+            ended,
+            sender,
+            receiver,
+            flight,
+            up: true,
+            down_since,
+            subscription,
+            dir,
+        };
         world.tokens(true);
         world
     }
@@ -240,8 +279,14 @@ impl World {
     /// Both gateways do what is due.
     fn look(&mut self) {
         let now = MonotonicNs::now();
-        let offer = || Offer { node: "n".parse().unwrap(), schema: Arc::new(schema()), qos: qos(), max_payload: 8 };
-        let there = self.sources.iter().filter(|(_, s)| s.alive).map(|(id, _)| (*id, offer())).collect();
+        let offer = || Offer {
+            node: "n".parse().unwrap(),
+            schema: Arc::new(schema()),
+            qos: qos(),
+            max_payload: 8,
+        };
+        let there =
+            self.sources.iter().filter(|(_, s)| s.alive).map(|(id, _)| (*id, offer())).collect();
         let (sources, edges) = (&self.sources, &self.sender.edges);
         let owed = |id| edges.get(&id).is_some_and(|(_, next)| *next <= sources[&id].written);
         if self.sender.offering.compare(there, now, owed).changed {
@@ -277,7 +322,12 @@ impl World {
 
     /// What has an inlet is wanted, and an edge matches its publisher.
     fn want(&mut self) {
-        let wanted = self.receiver.directory.publishers().iter().filter(|(_, p)| p.is_there() && p.host == self.sender.me);
+        let wanted = self
+            .receiver
+            .directory
+            .publishers()
+            .iter()
+            .filter(|(_, p)| p.is_there() && p.host == self.sender.me);
         for (id, _) in wanted.filter(|_| self.up) {
             let source = &self.sources[id];
             if source.alive && !self.sender.edges.contains_key(id) {
@@ -314,15 +364,28 @@ impl World {
         let written = source.written;
         let Some((first, next)) = self.sender.edges.get_mut(&id).filter(|_| up) else { return };
         // What its depth does not keep was replaced.
-        let number = if newest { written } else { (*next).max((written + 1).saturating_sub(u64::from(DEPTH))) };
+        let number = if newest {
+            written
+        } else {
+            (*next).max((written + 1).saturating_sub(u64::from(DEPTH)))
+        };
         if number < *next || number > written {
             return;
         }
         *next = number + 1;
-        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+        let header = SampleHeader {
+            sequence: number,
+            publish_time: MonotonicNs::now(),
+            ..SampleHeader::default()
+        };
         let owed = u32::try_from(number - *first).unwrap();
-        let head = SampleHead { publisher: id.0, written: number, owed, header, ..SampleHead::default() };
-        self.flight.push(Flight::Sample { from: self.sender.me.clone(), to: self.receiver.me.clone(), head: head.encode() });
+        let head =
+            SampleHead { publisher: id.0, written: number, owed, header, ..SampleHead::default() };
+        self.flight.push(Flight::Sample {
+            from: self.sender.me.clone(),
+            to: self.receiver.me.clone(),
+            head: head.encode(),
+        });
     }
 
     fn deliver(&mut self, flight: Flight) {
@@ -343,14 +406,17 @@ impl World {
                 source.base.get_or_insert(head.written - u64::from(head.owed) - 1);
                 publisher.count_afar(&arrivals.count(id, *fate));
                 let offset = Offset { ns: 0, error_ns: 0 };
-                let mut header = localized(&head, from.incarnation(), offset, arrivals.not_here(), now);
+                let mut header =
+                    localized(&head, from.incarnation(), offset, arrivals.not_here(), now);
                 let loan = publisher.loan(8).unwrap();
                 publisher.publish_numbered(loan, &mut header).unwrap();
                 let known = self.known.entry(id).or_default();
                 *known = (*known).max(head.written);
             }
             Flight::Changed(host, change) => directory.changed(&host, &topic(), change, now),
-            Flight::Answer(question, bytes) => directory.listed(&question, &List::decode(&bytes).unwrap(), now, here),
+            Flight::Answer(question, bytes) => {
+                directory.listed(&question, &List::decode(&bytes).unwrap(), now, here)
+            }
         }
         self.all_matched();
     }
@@ -407,7 +473,9 @@ impl World {
                 let flight = if again { self.flight[i].clone() } else { self.flight.remove(i) };
                 self.deliver(flight);
             }
-            Step::Lose(i) if !self.flight.is_empty() => drop(self.flight.remove(i % self.flight.len())),
+            Step::Lose(i) if !self.flight.is_empty() => {
+                drop(self.flight.remove(i % self.flight.len()))
+            }
             Step::Deliver(..) | Step::Lose(_) => {}
             Step::End(n, heard) => {
                 if let Some((id, source)) = self.source(n).filter(|(_, s)| s.alive) {
@@ -431,13 +499,26 @@ impl World {
 
     fn check(&self, after: &Step) {
         let stats = self.subscription.stats();
-        let known: u64 = self.sources.iter().filter_map(|(id, s)| Some(self.known.get(id)? - s.base?)).sum();
-        assert_eq!(total(&stats), known, "after {after:?}: {stats:?}\n{:?} {:?}", self.sources, self.known);
+        let known: u64 =
+            self.sources.iter().filter_map(|(id, s)| Some(self.known.get(id)? - s.base?)).sum();
+        assert_eq!(
+            total(&stats),
+            known,
+            "after {after:?}: {stats:?}\n{:?} {:?}",
+            self.sources,
+            self.known
+        );
         let inlets = &self.receiver.here.inlets;
-        let out_of_reach = inlets.values().filter(|(_, _, fate)| matches!(fate, Fate::Unknown(_))).count();
+        let out_of_reach =
+            inlets.values().filter(|(_, _, fate)| matches!(fate, Fate::Unknown(_))).count();
         let left = |id| !inlets.contains_key(id) && !self.ended.contains(id);
         let left = self.sources.iter().filter(|(id, s)| s.base.is_some() && left(id)).count();
-        assert!(stats.uncounted >= (out_of_reach + left) as u64, "after {after:?}: {stats:?}\n{:?} {:?}", self.sources, self.known);
+        assert!(
+            stats.uncounted >= (out_of_reach + left) as u64,
+            "after {after:?}: {stats:?}\n{:?} {:?}",
+            self.sources,
+            self.known
+        );
     }
 
     /// All that is on its way arrives, and what is asked for then.
@@ -459,7 +540,8 @@ impl World {
         const A_WHILE: (usize, Duration) = (160, Duration::from_millis(500));
         self.link(true);
         self.arrive(A_WHILE.0, A_WHILE.1);
-        let living: Vec<_> = self.sources.iter().filter(|(_, s)| s.alive).map(|(id, _)| *id).collect();
+        let living: Vec<_> =
+            self.sources.iter().filter(|(_, s)| s.alive).map(|(id, _)| *id).collect();
         for id in living {
             let n = id.0 as usize - 1;
             self.step(&Step::Publish(n));
@@ -488,7 +570,11 @@ fn run(steps: &[Step], begun: bool) {
     let stats = w.subscription.stats();
     assert_eq!((stats.not_read, w.receiver.here.inlets.len()), (0, 0), "all have ended: {stats:?}");
     // Each that was to come is accounted for, or is one of those of which that is unknown.
-    let silent = w.sources.iter().filter(|(id, s)| s.base.is_some() && w.known.get(id) != Some(&s.written)).count();
+    let silent = w
+        .sources
+        .iter()
+        .filter(|(id, s)| s.base.is_some() && w.known.get(id) != Some(&s.written))
+        .count();
     assert!(stats.uncounted >= silent as u64, "{stats:?}, {:?} {:?}", w.sources, w.known);
 }
 
@@ -526,5 +612,9 @@ fn without_a_death_of_a_gateway_or_of_the_link_every_count_is_known() {
         w.step(&step);
     }
     let stats = w.subscription.stats();
-    assert_eq!((stats.received, stats.lost_on_the_way, total(&stats), stats.uncounted), (1, 4, 5, 0), "{stats:?}");
+    assert_eq!(
+        (stats.received, stats.lost_on_the_way, total(&stats), stats.uncounted),
+        (1, 4, 5, 0),
+        "{stats:?}"
+    );
 }

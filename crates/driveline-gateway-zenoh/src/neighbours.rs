@@ -81,7 +81,10 @@ impl Neighbours {
 
     /// Whether it was lost so recently that one of the two is to find the other where that was, rather than where others say.
     pub fn is_sought(&self, start: u64, now: MonotonicNs) -> bool {
-        self.all.get(&start).and_then(|n| n.lost.or(n.awaited)).is_some_and(|since| now.since(since) < SOUGHT_FOR)
+        self.all
+            .get(&start)
+            .and_then(|n| n.lost.or(n.awaited))
+            .is_some_and(|since| now.since(since) < SOUGHT_FOR)
     }
 
     /// There is a connection, whoever made it.
@@ -102,8 +105,12 @@ impl Neighbours {
     pub fn lost(&mut self, start: u64, now: MonotonicNs) {
         match self.all.get_mut(&start) {
             // Of two that know where the other is, the one with the lower number.
-            Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => n.lost = Some(now),
-            Some(n) if n.calls.is_some() => *n = Neighbour { awaited: Some(now), ..Neighbour::default() },
+            Some(n) if n.at.is_some() && (n.calls.is_none() || self.me < start) => {
+                n.lost = Some(now)
+            }
+            Some(n) if n.calls.is_some() => {
+                *n = Neighbour { awaited: Some(now), ..Neighbour::default() }
+            }
             _ => drop(self.all.remove(&start)),
         }
         self.forget_longest(|n| n.lost);
@@ -121,7 +128,11 @@ impl Neighbours {
     }
 
     /// Whom to connect to now, and where; and when to look again. Who was replaced is forgotten.
-    pub fn due(&mut self, now: MonotonicNs, standing: impl Fn(u64) -> Standing) -> (Vec<(u64, String)>, Option<MonotonicNs>) {
+    pub fn due(
+        &mut self,
+        now: MonotonicNs,
+        standing: impl Fn(u64) -> Standing,
+    ) -> (Vec<(u64, String)>, Option<MonotonicNs>) {
         self.all.retain(|start, neighbour| {
             if let Some(since) = neighbour.awaited {
                 return now.since(since) < SOUGHT_FOR;
@@ -171,7 +182,10 @@ mod tests {
         neighbours.connected(2, Made::There, at(0));
         assert_eq!(neighbours.due(at(0), |_| Standing::Host), (vec![], None));
         [1, 2, 3].into_iter().for_each(|start| neighbours.lost(start, at(100)));
-        assert_eq!(neighbours.due(at(100), |_| Standing::Host), (vec![(1, "tcp/10.0.0.2:7450".to_owned())], Some(at(300))));
+        assert_eq!(
+            neighbours.due(at(100), |_| Standing::Host),
+            (vec![(1, "tcp/10.0.0.2:7450".to_owned())], Some(at(300)))
+        );
         assert_eq!(due(&mut neighbours, 299, Standing::Host), [0; 0]);
         assert_eq!(due(&mut neighbours, 3_600_000, Standing::Host), [1], "however long it is gone");
         neighbours.is_connected(1);
@@ -181,7 +195,10 @@ mod tests {
         // That made one, which has ended.
         neighbours.connected(1, here(), at(3_800_010));
         neighbours.lost(1, at(3_800_020));
-        assert_eq!(neighbours.due(at(3_800_020), |_| Standing::Host), (vec![], Some(at(3_800_200))));
+        assert_eq!(
+            neighbours.due(at(3_800_020), |_| Standing::Host),
+            (vec![], Some(at(3_800_200)))
+        );
         assert_eq!(due(&mut neighbours, 3_800_200, Standing::Host), [1]);
     }
 
@@ -190,7 +207,9 @@ mod tests {
         let mut neighbours = Neighbours::new(ME);
         neighbours.connected(1, here(), at(0));
         neighbours.connected(2, Made::There, at(0));
-        let sought = |neighbours: &Neighbours, ms| [1, 2, 3].map(|start| neighbours.is_sought(start, at(ms)));
+        let sought = |neighbours: &Neighbours, ms| {
+            [1, 2, 3].map(|start| neighbours.is_sought(start, at(ms)))
+        };
         assert_eq!(sought(&neighbours, 0), [false; 3], "none is lost");
         [1, 2, 3].into_iter().for_each(|start| neighbours.lost(start, at(1_000)));
         assert_eq!(
@@ -248,12 +267,18 @@ mod tests {
         for n in (0..=MAX_LOST as u64).rev() {
             neighbours.lost(n, at(1_000 - n));
         }
-        assert_eq!(due(&mut neighbours, 2_000, Standing::Host), (0..MAX_LOST as u64).collect::<Vec<_>>());
+        assert_eq!(
+            due(&mut neighbours, 2_000, Standing::Host),
+            (0..MAX_LOST as u64).collect::<Vec<_>>()
+        );
         for n in 1_000..=1_000 + MAX_LOST as u64 {
             neighbours.connected(n, Made::There, at(2_000));
             neighbours.lost(n, at(2_000 + n));
         }
         assert_eq!(neighbours.all.len(), 2 * MAX_LOST);
-        assert!(neighbours.is_sought(1_000 + MAX_LOST as u64, at(4_000)) && !neighbours.is_sought(1_000, at(4_000)));
+        assert!(
+            neighbours.is_sought(1_000 + MAX_LOST as u64, at(4_000))
+                && !neighbours.is_sought(1_000, at(4_000))
+        );
     }
 }

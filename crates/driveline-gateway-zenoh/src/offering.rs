@@ -2,7 +2,9 @@
 //! Publishers of one topic that a host offers to others, and the last numbers of those that have ended: `docs/protocols/network.md`, sections 3 and 8. No
 //! thread, no network, no clock: events and the time are given.
 
-use crate::wire::{Ended, HostId, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer};
+use crate::wire::{
+    Ended, HostId, List, ListError, MAX_ENDED_LISTED, MAX_LIST_LEN, MAX_LISTED, Offer,
+};
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -44,7 +46,12 @@ impl Offering {
     /// Of a topic.
     #[must_use]
     pub fn new(topic: TopicName) -> Self {
-        Self { topic, publishers: BTreeMap::new(), left_out: BTreeMap::new(), ended: VecDeque::new() }
+        Self {
+            topic,
+            publishers: BTreeMap::new(),
+            left_out: BTreeMap::new(),
+            ended: VecDeque::new(),
+        }
     }
 
     /// Whether publishers are on offer that are gone.
@@ -78,7 +85,12 @@ impl Offering {
     }
 
     /// Compares the list with the publishers that are there now, and those that are gone while edges owe their last samples.
-    pub fn compare(&mut self, there: Vec<(EndpointId, Offer)>, now: MonotonicNs, owed: impl Fn(EndpointId) -> bool) -> Compared {
+    pub fn compare(
+        &mut self,
+        there: Vec<(EndpointId, Offer)>,
+        now: MonotonicNs,
+        owed: impl Fn(EndpointId) -> bool,
+    ) -> Compared {
         let is_there = |id: &EndpointId| there.iter().any(|(t, _)| t == id);
         let mut compared = Compared::default();
         let ended = &mut self.ended;
@@ -128,7 +140,9 @@ impl Offering {
         self.publishers.remove(&id);
         Err(match e {
             ListError::TooLong { .. } => {
-                format!("no room for '{node}': what other hosts are told of a topic's types has at most {MAX_LIST_LEN} bytes; use one type")
+                format!(
+                    "no room for '{node}': what other hosts are told of a topic's types has at most {MAX_LIST_LEN} bytes; use one type"
+                )
             }
             e => format!("'{node}': {e}"),
         })
@@ -144,12 +158,22 @@ impl Offering {
     ///
     /// # Errors
     /// [`ListError`] if it is too long.
-    pub fn encoded(&self, change: u64, first: impl Fn(EndpointId) -> BTreeMap<HostId, u64>) -> Result<Vec<u8>, ListError> {
+    pub fn encoded(
+        &self,
+        change: u64,
+        first: impl Fn(EndpointId) -> BTreeMap<HostId, u64>,
+    ) -> Result<Vec<u8>, ListError> {
         let mut list = self.list(change);
-        list.ended = self.ended.iter().map(|(_, id, last)| Ended { id: *id, last: *last, first: first(*id) }).collect();
+        list.ended = self
+            .ended
+            .iter()
+            .map(|(_, id, last)| Ended { id: *id, last: *last, first: first(*id) })
+            .collect();
         loop {
             match list.encode() {
-                Err(ListError::TooLong { .. }) if !list.ended.is_empty() => drop(list.ended.drain(..list.ended.len().div_ceil(2))),
+                Err(ListError::TooLong { .. }) if !list.ended.is_empty() => {
+                    drop(list.ended.drain(..list.ended.len().div_ceil(2)))
+                }
                 encoded => return encoded,
             }
         }
@@ -163,7 +187,12 @@ mod tests {
     use std::sync::Arc;
 
     fn offer(definition: String) -> Offer {
-        Offer { node: "n".parse().unwrap(), schema: Arc::new(Schema::bytes("b", "raw", definition)), qos: Qos::default(), max_payload: 8 }
+        Offer {
+            node: "n".parse().unwrap(),
+            schema: Arc::new(Schema::bytes("b", "raw", definition)),
+            qos: Qos::default(),
+            max_payload: 8,
+        }
     }
 
     fn there(ids: &[u128]) -> Vec<(EndpointId, Offer)> {
@@ -176,7 +205,10 @@ mod tests {
 
     fn listed(offering: &Offering) -> (Vec<u128>, Vec<(u128, Option<u64>)>) {
         let list = List::decode(&offering.encoded(1, |_| BTreeMap::new()).unwrap()).unwrap();
-        (list.publishers.iter().map(|(id, _)| id.0).collect(), list.ended.iter().map(|e| (e.id.0, e.last)).collect())
+        (
+            list.publishers.iter().map(|(id, _)| id.0).collect(),
+            list.ended.iter().map(|e| (e.id.0, e.last)).collect(),
+        )
     }
 
     #[test]
@@ -185,13 +217,20 @@ mod tests {
         assert!(offering.compare(there(&[1, 2]), at(0), |_| false).changed);
         offering.ended(EndpointId(1), 7);
         assert!(!offering.compare(there(&[2]), at(1), |_| true).changed);
-        assert!(!offering.compare(there(&[2]), at(5_000), |_| true).changed, "some are on their way");
+        assert!(
+            !offering.compare(there(&[2]), at(5_000), |_| true).changed,
+            "some are on their way"
+        );
         assert_eq!(listed(&offering), (vec![1, 2], vec![]));
         assert!(offering.compare(there(&[2]), at(5_001), |_| false).changed);
         assert_eq!(listed(&offering), (vec![2], vec![(1, Some(7))]));
         assert!(offering.compare(there(&[]), at(5_002), |_| false) == Compared::default());
         assert!(offering.compare(there(&[]), at(6_000), |_| false).changed);
-        assert_eq!(listed(&offering), (vec![], vec![(1, Some(7)), (2, None)]), "whose end was not heard of has no number");
+        assert_eq!(
+            listed(&offering),
+            (vec![], vec![(1, Some(7)), (2, None)]),
+            "whose end was not heard of has no number"
+        );
         assert!(offering.compare(there(&[1]), at(7_000), |_| false).changed);
         assert_eq!(listed(&offering), (vec![1], vec![(2, None)]), "it lives");
         offering.compare(there(&[1]), at(6_000 + 120_000), |_| false);
@@ -212,10 +251,15 @@ mod tests {
         let large = |n: u128| offer(format!("{n:030000}"));
         let all: Vec<_> = (1_000..1_008).map(|n| (EndpointId(n), large(n))).collect();
         assert_eq!(offering.compare(all, at(1_001), |_| false).left_out, Vec::<String>::new());
-        let hosts: BTreeMap<_, _> = (0..64).map(|n| (HostId::new(&"h".repeat(60), n).unwrap(), 1)).collect();
+        let hosts: BTreeMap<_, _> =
+            (0..64).map(|n| (HostId::new(&"h".repeat(60), n).unwrap(), 1)).collect();
         let list = List::decode(&offering.encoded(1, |_| hosts.clone()).unwrap()).unwrap();
         assert_eq!(list.publishers.len(), 8);
         assert!(!list.ended.is_empty() && list.ended.len() < MAX_ENDED_LISTED);
-        assert_eq!(list.ended.last().map(|e| e.id.0), Some(2 * MAX_ENDED_LISTED as u128 - 1), "the newest stay");
+        assert_eq!(
+            list.ended.last().map(|e| e.id.0),
+            Some(2 * MAX_ENDED_LISTED as u128 - 1),
+            "the newest stay"
+        );
     }
 }

@@ -64,7 +64,14 @@ impl Probing {
         let (mut due, mut soonest) = (Vec::new(), None::<MonotonicNs>);
         for (id, since, every) in there {
             let known = before.get(id).copied().filter(|h| h.since == since);
-            let mut host = known.unwrap_or(Host { since, every, asked: 0, next: now, unanswered: 0, unanswered_since: now });
+            let mut host = known.unwrap_or(Host {
+                since,
+                every,
+                asked: 0,
+                next: now,
+                unanswered: 0,
+                unanswered_since: now,
+            });
             if every < host.every {
                 // It has something to send now.
                 host.next = now;
@@ -98,12 +105,19 @@ impl Probing {
     #[must_use]
     pub fn silent(&self, now: MonotonicNs) -> Option<&HostId> {
         // Whoever makes up names has the gateway start anew so often, and no more.
-        self.all_silent(now).find(|id| !self.tried.contains(id.name())).filter(|_| self.tried.len() < MAX_HOSTS)
+        self.all_silent(now)
+            .find(|id| !self.tried.contains(id.name()))
+            .filter(|_| self.tried.len() < MAX_HOSTS)
     }
 
     fn all_silent(&self, now: MonotonicNs) -> impl Iterator<Item = &HostId> {
-        let all_starts = move |name: &str| self.hosts.iter().filter(|(id, _)| id.name() == name).all(|(_, h)| h.is_silent(now));
-        self.hosts.iter().filter(move |(id, h)| h.is_silent(now) && all_starts(id.name())).map(|(id, _)| id)
+        let all_starts = move |name: &str| {
+            self.hosts.iter().filter(|(id, _)| id.name() == name).all(|(_, h)| h.is_silent(now))
+        };
+        self.hosts
+            .iter()
+            .filter(move |(id, h)| h.is_silent(now) && all_starts(id.name()))
+            .map(|(id, _)| id)
     }
 
     /// What the next [`Probing`] begins with, when the gateway is started anew now: that is for all who are silent, and not once more for each of them.

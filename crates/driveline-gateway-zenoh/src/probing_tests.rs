@@ -23,10 +23,17 @@ impl Time {
     }
 
     /// Asks hosts that came at `since` for so long; these answer.
-    fn passes(&mut self, there: &[&HostId], since: MonotonicNs, time: Duration, answer: &[&HostId]) {
+    fn passes(
+        &mut self,
+        there: &[&HostId],
+        since: MonotonicNs,
+        time: Duration,
+        answer: &[&HostId],
+    ) {
         let end = self.now + time;
         while self.now < end {
-            let (due, next) = self.probing.due(there.iter().map(|id| (*id, since, ASK_EVERY)), self.now);
+            let (due, next) =
+                self.probing.due(there.iter().map(|id| (*id, since, ASK_EVERY)), self.now);
             due.iter().filter(|id| answer.contains(id)).for_each(|id| self.probing.answered(id));
             self.now = next.unwrap().min(end);
         }
@@ -50,8 +57,13 @@ fn the_first_questions_come_fast_and_again_when_a_host_has_come_back() {
         at.extend(due.iter().map(|_| now));
     }
     assert_eq!(at, [0, 50, 100, 150, 200, 700, 1_200, 1_700]);
-    let again = |probing: &mut Probing, now| probing.due([(&id, ms(1_900), ASK_EVERY)].into_iter(), ms(now)).0.len();
-    assert_eq!((again(&mut probing, 2_000), again(&mut probing, 2_049), again(&mut probing, 2_050)), (1, 0, 1));
+    let again = |probing: &mut Probing, now| {
+        probing.due([(&id, ms(1_900), ASK_EVERY)].into_iter(), ms(now)).0.len()
+    };
+    assert_eq!(
+        (again(&mut probing, 2_000), again(&mut probing, 2_049), again(&mut probing, 2_050)),
+        (1, 0, 1)
+    );
     assert_eq!(probing.due(std::iter::empty(), ms(2_051)), (Vec::new(), None));
 }
 

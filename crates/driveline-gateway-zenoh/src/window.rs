@@ -185,7 +185,12 @@ impl Window {
         (self.alone, self.stuck, self.again) = (alone, 0, None);
         self.counters.sent += 1;
         self.counters.sent_bytes += len as u64;
-        self.flying.push_back(Flying { number: self.last, len, until: self.patience(now), with_long: false });
+        self.flying.push_back(Flying {
+            number: self.last,
+            len,
+            until: self.patience(now),
+            with_long: false,
+        });
         self.place(self.last)
     }
 
@@ -193,7 +198,10 @@ impl Window {
     pub fn send_again(&mut self, now: MonotonicNs) -> Place {
         let number = self.again.map_or(self.last, |again| again.next);
         self.counters.sent_again += 1;
-        self.again = self.again.map(|again| Again { next: number + 1, ..again }).filter(|again| again.next <= self.last);
+        self.again = self
+            .again
+            .map(|again| Again { next: number + 1, ..again })
+            .filter(|again| again.next <= self.last);
         self.handed_over(number, now);
         self.place(number)
     }
@@ -207,12 +215,17 @@ impl Window {
 
     fn place(&self, number: u64) -> Place {
         let oldest = self.flying.front().filter(|_| self.reliable).map(|f| f.number);
-        Place { number, place: oldest.map_or(0, |oldest| u16::try_from(number - oldest + 1).unwrap_or(u16::MAX)) }
+        Place {
+            number,
+            place: oldest
+                .map_or(0, |oldest| u16::try_from(number - oldest + 1).unwrap_or(u16::MAX)),
+        }
     }
 
     /// Until when an acknowledgement of what is in flight has time.
     fn patience(&self, now: MonotonicNs) -> MonotonicNs {
-        now + ACK_WITHIN + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
+        now + ACK_WITHIN
+            + ACK_WITHIN_PER_BYTE.saturating_mul(u32::try_from(self.bytes).unwrap_or(u32::MAX))
     }
 
     /// A sample in flight is about to be handed over: whether it goes with those that are longer than that. It does if it is, or if one before it went so and
@@ -236,7 +249,10 @@ impl Window {
         }
         if !self.reliable {
             // Those before it have arrived, as far as they ever will.
-            self.acknowledged(&Ack { number: ack.number - 1, outcome: Outcome::Published, ..*ack }, now);
+            self.acknowledged(
+                &Ack { number: ack.number - 1, outcome: Outcome::Published, ..*ack },
+                now,
+            );
         }
         if self.again.is_none() && ack.sent >= self.went_back {
             let pause = Self::pause(self.stuck);
@@ -272,7 +288,11 @@ impl Window {
     /// pause. `true`: something is in flight no longer.
     pub fn gap(&mut self, ack: &Ack, now: MonotonicNs) -> bool {
         let advanced = self.acknowledged(ack, now);
-        if self.reliable && ack.number <= self.last && self.again.is_none() && ack.sent >= self.went_back {
+        if self.reliable
+            && ack.number <= self.last
+            && self.again.is_none()
+            && ack.sent >= self.went_back
+        {
             let pause = self.stuck.checked_sub(1).map_or(Duration::ZERO, Self::pause);
             self.go_back(now + pause);
         }
@@ -299,7 +319,8 @@ impl Window {
             return false;
         }
         if self.reliable {
-            self.most = usize::try_from(ack.accepts).unwrap_or(MAX_IN_FLIGHT).clamp(1, MAX_IN_FLIGHT);
+            self.most =
+                usize::try_from(ack.accepts).unwrap_or(MAX_IN_FLIGHT).clamp(1, MAX_IN_FLIGHT);
         }
         self.settled(ack.number, ack.outcome, now)
     }
@@ -326,7 +347,8 @@ impl Window {
         match self.flying.front_mut() {
             None => self.again = None,
             Some(first) => {
-                self.again = self.again.map(|again| Again { next: again.next.max(first.number), ..again });
+                self.again =
+                    self.again.map(|again| Again { next: again.next.max(first.number), ..again });
                 if self.reliable {
                     // It may have waited for those before it.
                     first.until = first.until.max(patience);

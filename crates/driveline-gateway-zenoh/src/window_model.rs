@@ -114,7 +114,8 @@ impl World {
         loop {
             match self.window.overdue(self.now) {
                 Overdue::Again { number } => {
-                    let (_, len, what) = *self.held.iter().find(|(n, ..)| *n == number).expect("kept");
+                    let (_, len, what) =
+                        *self.held.iter().find(|(n, ..)| *n == number).expect("kept");
                     let place = self.window.send_again(self.now);
                     self.put(place, len, what);
                 }
@@ -184,17 +185,24 @@ impl World {
             return self.answer(&sample, outcome, sample.number);
         }
         let fate = (!self.inlets[sample.what.publisher]).then_some(Outcome::NotYet);
-        if let Entry::Reply { what, outcome, number } = self.intake.enter(sample.number, sample.place, sample.len, fate, sample) {
+        if let Entry::Reply { what, outcome, number } =
+            self.intake.enter(sample.number, sample.place, sample.len, fate, sample)
+        {
             self.answer(&what, outcome, number);
         }
     }
 
     fn read(&mut self) -> bool {
-        let Some(Queued { number, place, what, .. }) = self.intake.next_in_turn() else { return false };
+        let Some(Queued { number, place, what, .. }) = self.intake.next_in_turn() else {
+            return false;
+        };
         let before = self.arrivals[what.what.publisher].duplicates();
         let outcome = self.publish(what.what);
         let twice = self.arrivals[what.what.publisher].duplicates() > before;
-        assert!(!twice || place == 0 || self.forgot, "the intake has let something in twice: {what:?}");
+        assert!(
+            !twice || place == 0 || self.forgot,
+            "the intake has let something in twice: {what:?}"
+        );
         self.intake.finished(number, place, outcome);
         self.answer(&what, outcome, number);
         true
@@ -270,7 +278,8 @@ impl World {
 
     /// Of what was refused, another copy may have come later; in its place nevertheless.
     fn got_of_owed(&self) -> Vec<What> {
-        let numbers: Vec<_> = self.published.iter().map(|w| self.sent.iter().position(|s| s == w)).collect();
+        let numbers: Vec<_> =
+            self.published.iter().map(|w| self.sent.iter().position(|s| s == w)).collect();
         assert!(numbers.is_sorted_by(|a, b| a < b), "twice or out of order: {:?}", self.published);
         self.published.iter().filter(|w| !self.refused.contains(w)).copied().collect()
     }
@@ -341,7 +350,11 @@ fn a_stream_over_a_connection_that_breaks_goes_on_with_many_in_flight() {
     for n in 0..200 {
         world.step(Step::Publish(0, 100));
         if n % 8 == 0 {
-            (0..8).for_each(|_| [Step::Deliver, Step::Read, Step::Acknowledge].into_iter().for_each(|step| world.step(step)));
+            (0..8).for_each(|_| {
+                [Step::Deliver, Step::Read, Step::Acknowledge]
+                    .into_iter()
+                    .for_each(|step| world.step(step))
+            });
         }
         if n % 50 == 49 {
             world.step(Step::Break(1, 0));

@@ -25,7 +25,10 @@ fn reliable(sent: usize) -> Window {
     assert!(w.acknowledged(&answer(Outcome::Published, 1, 0), MonotonicNs(0)));
     for n in 0..sent {
         assert!(w.has_room(), "{n}");
-        assert_eq!(w.send(100, false, MonotonicNs(0)), Place { number: n as u64 + 2, place: n as u16 + 1 });
+        assert_eq!(
+            w.send(100, false, MonotonicNs(0)),
+            Place { number: n as u64 + 2, place: n as u16 + 1 }
+        );
     }
     w
 }
@@ -67,7 +70,8 @@ fn nudges(w: &mut Window, from: MonotonicNs) -> Vec<u128> {
 }
 
 #[test]
-fn nothing_follows_before_an_acknowledgement_can_have_come_and_a_late_thread_makes_good_for_nothing() {
+fn nothing_follows_before_an_acknowledgement_can_have_come_and_a_late_thread_makes_good_for_nothing()
+ {
     let mut w = best_effort();
     w.takes(Duration::from_millis(10));
     let Place { number, .. } = w.send(1, false, MonotonicNs(0));
@@ -96,7 +100,10 @@ fn something_follows_what_is_in_flight_now_and_then_until_tcp_knows() {
         assert_eq!(nudges(&mut w, acknowledged).len(), 6);
         assert!(w.acknowledged(&answer(Outcome::Published, number + 1, 0), MonotonicNs(3 * S)));
         assert_eq!(nudges(&mut w, MonotonicNs(3 * S)).len(), 6);
-        assert!(!w.acknowledged(&answer(Outcome::Published, number + 1, 0), MonotonicNs(4 * S)), "twice");
+        assert!(
+            !w.acknowledged(&answer(Outcome::Published, number + 1, 0), MonotonicNs(4 * S)),
+            "twice"
+        );
         assert_eq!(w.nudge_at(), None);
     }
 }
@@ -112,7 +119,16 @@ fn one_large_sample_is_in_flight_and_the_next_goes_when_it_has_arrived() {
     assert!(w.acknowledged(&ack(1), MonotonicNs(0)));
     assert!(w.has_room());
     assert!(!w.acknowledged(&ack(1), MonotonicNs(0)), "twice");
-    assert_eq!(w.counters(), WindowCounters { sent: 1, sent_bytes: 4 << 20, delivered: 1, nonsense: 1, ..WindowCounters::default() });
+    assert_eq!(
+        w.counters(),
+        WindowCounters {
+            sent: 1,
+            sent_bytes: 4 << 20,
+            delivered: 1,
+            nonsense: 1,
+            ..WindowCounters::default()
+        }
+    );
 }
 
 #[test]
@@ -146,7 +162,15 @@ fn what_is_not_acknowledged_is_given_up_after_a_time_for_its_length() {
     assert_eq!(w.overdue(MonotonicNs(4 * S)), Overdue::GivenUp);
     assert!(w.has_room());
     assert!(!w.acknowledged(&ack(1), MonotonicNs(4 * S)), "too late");
-    assert_eq!(w.counters(), WindowCounters { sent: 1, sent_bytes: 1_000_000, unacknowledged: 1, ..WindowCounters::default() });
+    assert_eq!(
+        w.counters(),
+        WindowCounters {
+            sent: 1,
+            sent_bytes: 1_000_000,
+            unacknowledged: 1,
+            ..WindowCounters::default()
+        }
+    );
 }
 
 #[test]
@@ -159,7 +183,9 @@ fn a_receiver_that_does_not_say_that_it_takes_several_gets_one_reliable_sample_a
         assert!(w.acknowledged(&ack(n), MonotonicNs(0)));
     }
     let mut w = reliable(2);
-    assert!(w.acknowledged(&Ack { accepts: 3, ..answer(Outcome::Published, 2, 0) }, MonotonicNs(0)));
+    assert!(
+        w.acknowledged(&Ack { accepts: 3, ..answer(Outcome::Published, 2, 0) }, MonotonicNs(0))
+    );
     w.send(1, false, MonotonicNs(0));
     w.send(1, false, MonotonicNs(0));
     assert!(!w.has_room(), "three");
@@ -177,7 +203,16 @@ fn a_reliable_sample_is_sent_until_it_has_arrived() {
     assert_eq!(again(&mut w, late), [(1, 1)], "as soon as the other host is back");
     assert!(w.acknowledged(&Ack { outcome: Outcome::Expired, ..ack(1) }, late));
     assert!(w.has_room());
-    assert_eq!(w.counters(), WindowCounters { sent: 1, sent_bytes: 1, sent_again: 2, refused: 1, ..WindowCounters::default() });
+    assert_eq!(
+        w.counters(),
+        WindowCounters {
+            sent: 1,
+            sent_bytes: 1,
+            sent_again: 2,
+            refused: 1,
+            ..WindowCounters::default()
+        }
+    );
 }
 
 #[test]
@@ -237,7 +272,10 @@ fn what_has_no_inlet_yet_is_sent_again_after_pauses_and_nothing_follows_it() {
     }
     let mut w = best_effort();
     w.send(1, false, MonotonicNs(S));
-    assert!(!w.not_yet(&ack(1), MonotonicNs(S)), "something may have followed it, and it is not kept");
+    assert!(
+        !w.not_yet(&ack(1), MonotonicNs(S)),
+        "something may have followed it, and it is not kept"
+    );
     assert!(!w.not_yet(&ack(0), MonotonicNs(S)) && !w.not_yet(&ack(u64::MAX), MonotonicNs(S)));
 }
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What other hosts notice of one that stands still, or whose link falls silent: nothing. Each test measures, so they run one after the other.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -26,16 +31,30 @@ fn a_host_that_stands_still_delays_no_other() {
     let qos = deep();
     let topics = |send: bool| [carried("camera", send, !send, LEN as u64, &qos)];
     let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
-    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens }), &topics(true));
+    let mut a = Host::new(
+        dir.path(),
+        "a",
+        net.on(0),
+        &json!({ "host": "a", "listen": listens }),
+        &topics(true),
+    );
     let mut others: Vec<Host> = [("b", 1, wires[0]), ("c", 2, wires[1])]
         .map(|(name, n, wire)| {
-            Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wire.endpoint(0)] }), &topics(false))
+            Host::new(
+                dir.path(),
+                name,
+                net.on(n),
+                &json!({ "host": name, "connect": [wire.endpoint(0)] }),
+                &topics(false),
+            )
         })
         .into();
     a.start();
     others.iter_mut().for_each(Host::start);
-    let mut publisher = a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
-    let subscribe = |h: &Host| h.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut publisher =
+        a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let subscribe =
+        |h: &Host| h.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     let mut subscriptions: Vec<_> = others.iter().map(subscribe).collect();
     eventually("matched", || publisher.matched() == 3);
     let mut received = [0_u32, 0];
@@ -51,15 +70,16 @@ fn a_host_that_stands_still_delays_no_other() {
         received
     };
     // How many of a hundred the first one receives, until something is so.
-    let share = |what: &str, turn: &mut dyn FnMut() -> [u32; 2], holds: &mut dyn FnMut(u32) -> bool| {
-        let (begun, mut turns, mut last) = (turn()[0], 0, 0);
-        eventually(what, || {
-            turns += 1;
-            last = turn()[0];
-            holds(turns)
-        });
-        100 * (last - begun) / turns
-    };
+    let share =
+        |what: &str, turn: &mut dyn FnMut() -> [u32; 2], holds: &mut dyn FnMut(u32) -> bool| {
+            let (begun, mut turns, mut last) = (turn()[0], 0, 0);
+            eventually(what, || {
+                turns += 1;
+                last = turn()[0];
+                holds(turns)
+            });
+            100 * (last - begun) / turns
+        };
     eventually("received by both", || turn().iter().all(|n| *n >= 10));
     let beside_one_that_runs = share("a hundred", &mut turn, &mut |turns| turns >= 100);
     others[1].stand_still(true);
@@ -68,9 +88,14 @@ fn a_host_that_stands_still_delays_no_other() {
         a.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("c.") && !h.alive))
     });
     let after = share("a hundred", &mut turn, &mut |turns| turns >= 100);
-    println!("of 100: {beside_one_that_runs}, {beside_one_that_stands} while the other one stood still, {after} when that was known");
+    println!(
+        "of 100: {beside_one_that_runs}, {beside_one_that_stands} while the other one stood still, {after} when that was known"
+    );
     for with in [beside_one_that_stands, after] {
-        assert!(with >= beside_one_that_runs / 2, "of 100: {with}, and {beside_one_that_runs} before the other one stood still");
+        assert!(
+            with >= beside_one_that_runs / 2,
+            "of 100: {with}, and {beside_one_that_runs} before the other one stood still"
+        );
     }
     others[1].stand_still(false);
     let before = turn()[1];
@@ -79,7 +104,11 @@ fn a_host_that_stands_still_delays_no_other() {
 
 /// Until a host is known to be gone on another.
 fn until_gone(on: &Host, name: &str) {
-    let is_gone = || on.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with(&format!("{name}.")) && !h.alive));
+    let is_gone = || {
+        on.report().is_some_and(|r| {
+            r.hosts.iter().any(|h| h.host.starts_with(&format!("{name}.")) && !h.alive)
+        })
+    };
     eventually("known to be gone", is_gone);
 }
 
@@ -130,18 +159,25 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
     let fleet = Fleet::new(dir.path(), over_tls);
     let endpoint = |w: &Wire| fleet.endpoint(&w.endpoint(0));
     let listens: Vec<String> = wires.iter().map(endpoint).collect();
-    let of_a = [carried("camera", true, false, LARGE as u64, &qos), carried("wheel", true, false, SMALL as u64, &qos)];
-    let network = fleet.network("a", json!({ "host": "a", "listen": listens, "bandwidth_mbit": mbit }));
+    let of_a = [
+        carried("camera", true, false, LARGE as u64, &qos),
+        carried("wheel", true, false, SMALL as u64, &qos),
+    ];
+    let network =
+        fleet.network("a", json!({ "host": "a", "listen": listens, "bandwidth_mbit": mbit }));
     let mut a = Host::new(dir.path(), "a", net.on(0), &network, &of_a);
     let host = |name: &str, n: usize, topic: &str, len: usize| {
         let topics = [carried(topic, false, true, len as u64, &qos)];
-        let network = fleet.network(name, json!({ "host": name, "connect": [endpoint(&wires[n - 1])] }));
+        let network =
+            fleet.network(name, json!({ "host": name, "connect": [endpoint(&wires[n - 1])] }));
         Host::new(dir.path(), name, net.on(n), &network, &topics)
     };
     let (mut b, mut c) = (host("b", 1, "camera", LARGE), host("c", 2, "wheel", SMALL));
     [&mut a, &mut b, &mut c].into_iter().for_each(Host::start);
     net.limit(wires[0], mbit);
-    let publish = |topic: &str, len: usize| a.node.bytes_publisher(topic, "raw", publisher_options(&qos, len)).unwrap();
+    let publish = |topic: &str, len: usize| {
+        a.node.bytes_publisher(topic, "raw", publisher_options(&qos, len)).unwrap()
+    };
     let (mut camera, mut wheel) = (publish("camera", LARGE), publish("wheel", SMALL));
     let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     let mut heard = c.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
@@ -183,11 +219,17 @@ fn beside_one_that_ends(how: Ends, mbit: u32, over_tls: bool, gap: Duration) {
         }
         let known = gone.join().unwrap();
         tell(&format!("{how:?}: known to be gone"), known, KNOWN_WITHIN);
-        assert!(known.is_within(KNOWN_WITHIN), "{how:?}: that a host is gone was known after {known:?}");
+        assert!(
+            known.is_within(KNOWN_WITHIN),
+            "{how:?}: that a host is gone was known after {known:?}"
+        );
     });
     let took = Took { time: gaps.longest(), ..watch.read() };
     tell(&format!("{how:?}: beside it, the next one"), took, gap);
-    assert!(took.is_within(gap), "{how:?}: nothing was heard for {took:?} beside a connection that ended");
+    assert!(
+        took.is_within(gap),
+        "{how:?}: nothing was heard for {took:?} beside a connection that ended"
+    );
     if matches!(how, Ends::StandsStill) {
         b.stand_still(false);
     }
@@ -209,13 +251,22 @@ fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
     let listens: Vec<String> = wires.iter().map(|w| w.endpoint(0)).collect();
     let [camera, back, new] = [("camera", LARGE), ("back", SMALL), ("new", SMALL)]
         .map(|(t, len)| move |send: bool| carried(t, send, !send, len as u64, &Qos::default()));
-    let mut a = Host::new(dir.path(), "a", net.on(0), &json!({ "host": "a", "listen": listens }), &[camera(true), back(false), new(false)]);
-    let connects = |name: &str, n: usize| json!({ "host": name, "connect": [wires[n].endpoint(0)] });
-    let mut b = Host::new(dir.path(), "b", net.on(1), &connects("b", 0), &[camera(false), back(true)]);
+    let mut a = Host::new(
+        dir.path(),
+        "a",
+        net.on(0),
+        &json!({ "host": "a", "listen": listens }),
+        &[camera(true), back(false), new(false)],
+    );
+    let connects =
+        |name: &str, n: usize| json!({ "host": name, "connect": [wires[n].endpoint(0)] });
+    let mut b =
+        Host::new(dir.path(), "b", net.on(1), &connects("b", 0), &[camera(false), back(true)]);
     let mut c = Host::new(dir.path(), "c", net.on(2), &connects("c", 1), &[new(true)]);
     [&mut a, &mut b, &mut c].into_iter().for_each(Host::start);
     net.limit(wires[0], 20);
-    let mut publisher = a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LARGE)).unwrap();
+    let mut publisher =
+        a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LARGE)).unwrap();
     let mut seen = b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     let mut show = || {
         let loan = publisher.loan(LARGE).unwrap();
@@ -223,8 +274,10 @@ fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
     };
     let heard_anew = |more: &mut dyn FnMut()| {
         let watch = Stopwatch::start();
-        let mut publisher = c.node.bytes_publisher("new", "raw", publisher_options(&qos, SMALL)).unwrap();
-        let mut subscription = a.node.bytes_subscription("new", "raw", subscription_options(&qos)).unwrap();
+        let mut publisher =
+            c.node.bytes_publisher("new", "raw", publisher_options(&qos, SMALL)).unwrap();
+        let mut subscription =
+            a.node.bytes_subscription("new", "raw", subscription_options(&qos)).unwrap();
         eventually("heard", || {
             let loan = publisher.loan(SMALL).unwrap();
             publisher.publish(loan).unwrap();
@@ -251,7 +304,10 @@ fn beside_a_host_that_is_silent_new_publishers_of_another_are_heard_at_once() {
             }
         });
         net.drop_silently(wires[0], false);
-        println!("beside a silent host, a new publisher was heard after at most {:?}", all.iter().map(|took| took.time).max());
+        println!(
+            "beside a silent host, a new publisher was heard after at most {:?}",
+            all.iter().map(|took| took.time).max()
+        );
         all.iter().all(|took| took.is_within_but_for(SOON, MACHINE))
     };
     // A thread that waits for room does so each time; that the machine stood still for once says nothing.

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What gateways say about each other's clocks, where the truth is known.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -44,17 +49,24 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
         });
         let (offset, error) = told.unwrap();
         let truth = -i64::from(shift_s) * 1_000_000_000;
-        assert!((offset - truth).unsigned_abs() <= error, "{offset} is not within {error} of {truth}");
+        assert!(
+            (offset - truth).unsigned_abs() <= error,
+            "{offset} is not within {error} of {truth}"
+        );
         assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
         let mut seen = 0;
         while let Some(sample) = subscription.take().unwrap() {
             let remote = sample.header().remote.unwrap();
             // In that host's time, brought back by what nobody there knows.
-            let arrived = sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
+            let arrived =
+                sample.header().publish_time.0 as i64 - i64::from(shift_s) * 1_000_000_000;
             let (before, after) = published[sample.view().unwrap().number as usize - 1];
             let (longest, shortest) = (arrived - before.0 as i64, arrived - after.0 as i64);
             let error = remote.offset_error_ns as i64;
-            assert!((shortest - error..=longest + error).contains(&remote.transit_ns), "it took {shortest} to {longest} ns: {remote:?}");
+            assert!(
+                (shortest - error..=longest + error).contains(&remote.transit_ns),
+                "it took {shortest} to {longest} ns: {remote:?}"
+            );
             assert!(arrived <= MonotonicNs::now().0 as i64, "it is published in that host's time");
             seen += 1;
         }
@@ -66,7 +78,11 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
             told.is_some()
         });
         let (offset, error) = told.unwrap();
-        assert!((offset + truth).unsigned_abs() <= error, "{offset} is not within {error} of {}", -truth);
+        assert!(
+            (offset + truth).unsigned_abs() <= error,
+            "{offset} is not within {error} of {}",
+            -truth
+        );
     }
 }
 
@@ -74,17 +90,29 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
 fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estimate_wrong() {
     let at = Port::new().unwrap();
     // Half of the difference is what no exchange can tell from an offset of the clocks.
-    for (there, back) in [(Duration::from_millis(40), Duration::ZERO), (Duration::ZERO, Duration::from_millis(40))] {
+    for (there, back) in
+        [(Duration::from_millis(40), Duration::ZERO), (Duration::ZERO, Duration::from_millis(40))]
+    {
         let relay = Relay::new(at.number(), there, back);
         let dir = tempfile::tempdir().unwrap();
         let qos = deep();
         let host = |name: &str, network: serde_json::Value, sends: bool| {
-            let mut host = Host::new(dir.path(), name, Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, &qos)]);
+            let mut host = Host::new(
+                dir.path(),
+                name,
+                Vec::new(),
+                &network,
+                &[carried(TOPIC, sends, !sends, 64, &qos)],
+            );
             host.start();
             host
         };
         let a = host("a", json!({ "host": "a", "listen": [at.endpoint()] }), true);
-        let b = host("b", json!({ "host": "b", "connect": [format!("tcp/127.0.0.1:{}", relay.port)] }), false);
+        let b = host(
+            "b",
+            json!({ "host": "b", "connect": [format!("tcp/127.0.0.1:{}", relay.port)] }),
+            false,
+        );
         let (mut publisher, mut subscription) = between(&a, &b, &qos);
         let (mut number, mut seen) = (0, 0);
         eventually("enough was looked at", || {
@@ -93,11 +121,17 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
             while let Some(sample) = subscription.take().unwrap() {
                 let remote = sample.header().remote.unwrap();
                 let least = if remote.offset_error_ns < 1_000_000_000 { 18_000_000 } else { 0 };
-                assert!(remote.offset_error_ns >= least, "the difference of 40 ms leaves 20 ms in doubt: {remote:?}");
+                assert!(
+                    remote.offset_error_ns >= least,
+                    "the difference of 40 ms leaves 20 ms in doubt: {remote:?}"
+                );
                 assert!(remote.transit_ns >= -(remote.offset_error_ns as i64), "{remote:?}");
                 // Samples go from the host that was called, so by the way back.
                 let (way, error) = (back.as_nanos() as i64, remote.offset_error_ns as i64);
-                assert!(remote.transit_ns + error >= way, "it cannot have been faster than the way: {remote:?}");
+                assert!(
+                    remote.transit_ns + error >= way,
+                    "it cannot have been faster than the way: {remote:?}"
+                );
                 seen += 1;
             }
             // The one that sends learns from acknowledgements, the other one asks.
@@ -123,7 +157,8 @@ struct Way {
 
 impl Way {
     fn is_within_bound(&self) -> bool {
-        (self.shortest_ns - self.error_ns..=self.longest_ns + self.error_ns).contains(&self.transit_ns)
+        (self.shortest_ns - self.error_ns..=self.longest_ns + self.error_ns)
+            .contains(&self.transit_ns)
     }
 }
 
@@ -139,7 +174,13 @@ struct Ways {
 impl Ways {
     fn new(rig: &Rig, shift_s: i32) -> Self {
         let (publisher, subscription) = pair(rig, &deep());
-        Self { publisher, subscription, shift_ns: i64::from(shift_s) * 1_000_000_000, published: Vec::new(), seen: Vec::new() }
+        Self {
+            publisher,
+            subscription,
+            shift_ns: i64::from(shift_s) * 1_000_000_000,
+            published: Vec::new(),
+            seen: Vec::new(),
+        }
     }
 
     /// Says the next one, and looks at all there are.
@@ -162,7 +203,8 @@ impl Ways {
 }
 
 #[test]
-fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_known_to_within_what_is_said() {
+fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_known_to_within_what_is_said()
+ {
     const READINGS: usize = 1000;
     if !rig::clocks_can_be_shifted() {
         rig::skipped("clocks that differ", "no time namespaces here", rig::AS_ROOT);
@@ -179,12 +221,19 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
                 std::thread::sleep(Duration::from_millis(1));
             }
             let truth = -ways.shift_ns;
-            for (offset, error) in
-                [known(&rig.b).map(|(o, e)| (o - truth, e)), known(&rig.a).map(|(o, e)| (o + truth, e))].into_iter().flatten()
+            for (offset, error) in [
+                known(&rig.b).map(|(o, e)| (o - truth, e)),
+                known(&rig.a).map(|(o, e)| (o + truth, e)),
+            ]
+            .into_iter()
+            .flatten()
             {
                 told += 1;
                 wrong += usize::from(offset.unsigned_abs() > error);
-                assert!(error >= 6_900_000, "the difference of 10 ms and both ways leave 7 ms in doubt: {error}");
+                assert!(
+                    error >= 6_900_000,
+                    "the difference of 10 ms and both ways leave 7 ms in doubt: {error}"
+                );
             }
             ways.seen.len() >= READINGS && told >= 2
         });
@@ -194,7 +243,11 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
             "{shift_s} s: {outside} of {} samples and {wrong} of {told} offsets outside of the bound, at most {most:?} ns",
             ways.seen.len()
         );
-        assert!(1000 * outside <= ways.seen.len() && wrong == 0, "{outside} of {}, {wrong} of {told}", ways.seen.len());
+        assert!(
+            1000 * outside <= ways.seen.len() && wrong == 0,
+            "{outside} of {}, {wrong} of {told}",
+            ways.seen.len()
+        );
         let physics = delays[0].as_nanos() as i64;
         assert!(ways.seen.iter().all(|way| way.longest_ns >= physics), "faster than the way");
     }
@@ -207,7 +260,9 @@ fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
     let long = Duration::from_millis(40);
     // Half a second passes between two measurements. One that comes at the wrong moment, or a machine that stands still meanwhile, leaves nothing to see.
     let negative = (1..=5).any(|_| {
-        let Some(rig) = Rig::with_delays(&small(), &deep(), 0, [long, Duration::ZERO]) else { return true };
+        let Some(rig) = Rig::with_delays(&small(), &deep(), 0, [long, Duration::ZERO]) else {
+            return true;
+        };
         let mut ways = Ways::new(&rig, 0);
         let mut say_for = |n: usize| {
             for _ in 0..n {
@@ -216,7 +271,9 @@ fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
             }
             ways.seen.drain(..).collect::<Vec<Way>>()
         };
-        eventually("the clock is known", || say_for(10).last().is_some_and(|way| way.error_ns < 1_000_000_000));
+        eventually("the clock is known", || {
+            say_for(10).last().is_some_and(|way| way.error_ns < 1_000_000_000)
+        });
         rig.cable.relay().unwrap().set_delays([Duration::ZERO; 2]);
         let seen = say_for(200);
         assert!(seen.iter().all(Way::is_within_bound));

@@ -3,7 +3,12 @@
 //! cut and hosts that die cost, and for how long: `outages.rs`.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -21,12 +26,14 @@ fn churn(publishers: u64, most_bytes_each: u64) {
     // As many are there at a time.
     const TOGETHER: u64 = 4;
     let rig = Rig::new(&small(), &deep());
-    let mut subscription = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap();
+    let mut subscription =
+        rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap();
     let mut number = 0;
     let mut come_and_go = |times: u64| {
         for _ in 0..times.div_ceil(TOGETHER) {
             let first = number;
-            let new = |_| rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap();
+            let new =
+                |_| rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap();
             let mut publishers: Vec<_> = (0..TOGETHER).map(new).collect();
             let mut heard = [false; TOGETHER as usize];
             eventually("heard", || {
@@ -46,9 +53,12 @@ fn churn(publishers: u64, most_bytes_each: u64) {
     let settled = || {
         eventually("all gone", || {
             let reports = [rig.a.report(), rig.b.report()].map(Option::unwrap_or_default);
-            reports
-                .iter()
-                .all(|r| r.at_ns > 0 && r.inlets.is_empty() && r.refused.is_empty() && r.topics.iter().all(|t| t.publishers.is_empty()))
+            reports.iter().all(|r| {
+                r.at_ns > 0
+                    && r.inlets.is_empty()
+                    && r.refused.is_empty()
+                    && r.topics.iter().all(|t| t.publishers.is_empty())
+            })
         });
         [rig.a.private_memory(), rig.b.private_memory()]
     };
@@ -60,8 +70,11 @@ fn churn(publishers: u64, most_bytes_each: u64) {
         memory.push(settled());
     }
     for (side, name) in ["sending", "receiving"].into_iter().enumerate() {
-        let mut grown: Vec<u64> = memory.windows(2).map(|w| w[1][side].saturating_sub(w[0][side]) / part).collect();
-        println!("{name}: {part} publishers more came and went {PARTS} times; private memory grew by {grown:?} bytes for each");
+        let mut grown: Vec<u64> =
+            memory.windows(2).map(|w| w[1][side].saturating_sub(w[0][side]) / part).collect();
+        println!(
+            "{name}: {part} publishers more came and went {PARTS} times; private memory grew by {grown:?} bytes for each"
+        );
         grown.sort_unstable();
         let kept = grown[grown.len() / 4];
         assert!(kept < most_bytes_each, "the {name} gateway keeps {kept} bytes of each publisher");
@@ -98,7 +111,11 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
         breaks += u32::from(rig.cable.reset_connections());
     }
     if breaks == 0 {
-        rig::skipped("connections that break", "`ss -K` ends none here", "run it as root, with a kernel that has CONFIG_INET_DIAG_DESTROY");
+        rig::skipped(
+            "connections that break",
+            "`ss -K` ends none here",
+            "run it as root, with a kernel that has CONFIG_INET_DIAG_DESTROY",
+        );
     }
     heard.until(&mut subscription, LAST);
     assert_eq!(heard.missed, 0);
@@ -111,7 +128,11 @@ fn a_reliable_stream_over_a_bad_cable_is_complete_although_connections_break() {
     });
     let figures = figures.unwrap();
     println!("{breaks} connections broken: {figures:?}");
-    assert_eq!((figures.sent, figures.refused, figures.unacknowledged, figures.superseded), (LAST, 0, 0, 0), "{figures:?}");
+    assert_eq!(
+        (figures.sent, figures.refused, figures.unacknowledged, figures.superseded),
+        (LAST, 0, 0, 0),
+        "{figures:?}"
+    );
 }
 
 /// Each start of a gateway makes new keys, of which the other one keeps something (docs/protocols/network-faults.md).
@@ -134,7 +155,10 @@ fn a_gateway_that_starts_again_and_again_costs_the_other_one_little() {
     }
     // Tables and the allocator have their size after the first half.
     let grown = memory[5].saturating_sub(memory[2]);
-    println!("every 20 starts of the other gateway: {memory:?} bytes; the last 60 took {} each", grown / 60);
+    println!(
+        "every 20 starts of the other gateway: {memory:?} bytes; the last 60 took {} each",
+        grown / 60
+    );
     // Up to 68 kB each were seen, in lumps: the allocator's, of which there are fewer the longer it goes on.
     assert!(grown < 60 * 100_000, "{grown} bytes");
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Hosts that nobody has named to each other: they learn of each other through a third one, or by multicast on an interface. What holds of connections to hosts under `connect`
 //! holds of theirs as well.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -22,7 +27,10 @@ const BUFFERS: [u32; 2] = [32 * 1024, 208 * 1024];
 /// Of each connection between gateways that a host has, what the kernel keeps at most, sent and received.
 fn buffers(net: &Net, host: usize) -> Vec<[u32; 2]> {
     let mut words = net.on(host);
-    words.extend(["ss", "-tmnHO", "state", "established", "( sport = :7450 or dport = :7450 )"].map(String::from));
+    words.extend(
+        ["ss", "-tmnHO", "state", "established", "( sport = :7450 or dport = :7450 )"]
+            .map(String::from),
+    );
     let output = Command::new(&words[0]).args(&words[1..]).output().expect("ss");
     let text = String::from_utf8(output.stdout).expect("what ss says");
     let figure = |line: &str, key: &str| {
@@ -39,16 +47,26 @@ fn one_for_each_pair(net: &Net) {
 }
 
 /// Hosts that a switch connects, which are to take part in the network as `network` says, given the address of each. None is started.
-fn at_switch(names: &[&str], directory: &Path, network: &dyn Fn(&str, &[String]) -> Value) -> Option<(Vec<Host>, Net)> {
+fn at_switch(
+    names: &[&str],
+    directory: &Path,
+    network: &dyn Fn(&str, &[String]) -> Value,
+) -> Option<(Vec<Host>, Net)> {
     let mut net = Net::new(names.len() + 1)?;
     let endpoints = net.switch(names.len());
     let topics = [carried(TOPIC, true, true, 64, &deep())];
-    let host = |(n, name): (usize, &&str)| Host::new(directory, name, net.on(n), &network(name, &endpoints), &topics);
+    let host = |(n, name): (usize, &&str)| {
+        Host::new(directory, name, net.on(n), &network(name, &endpoints), &topics)
+    };
     Some((names.iter().enumerate().map(host).collect(), net))
 }
 
 /// Hosts that a switch connects, which take part in the network as `network` says, given the address of each; each has met all others.
-fn met(names: &[&str], directory: &Path, network: &dyn Fn(&str, &[String]) -> Value) -> Option<(Vec<Host>, Net)> {
+fn met(
+    names: &[&str],
+    directory: &Path,
+    network: &dyn Fn(&str, &[String]) -> Value,
+) -> Option<(Vec<Host>, Net)> {
     let (mut hosts, net) = at_switch(names, directory, network)?;
     hosts.iter_mut().for_each(Host::start);
     eventually("met", || hosts.iter().all(|host| others(host) == names.len() - 1));
@@ -67,7 +85,10 @@ fn all_bounded(net: &Net, hosts: usize) {
         let kept = buffers(net, host);
         println!("host {host} keeps, sent and received: {kept:?}");
         assert!(kept.len() >= hosts - 1, "host {host} has too few connections: {kept:?}");
-        assert!(kept.iter().all(|k| *k == BUFFERS.map(|bytes| 2 * bytes)), "host {host} keeps of its connections: {kept:?}");
+        assert!(
+            kept.iter().all(|k| *k == BUFFERS.map(|bytes| 2 * bytes)),
+            "host {host} keeps of its connections: {kept:?}"
+        );
     }
 }
 
@@ -80,7 +101,8 @@ fn through_a(directory: &Path, over_tls: bool) -> Option<(Vec<Host>, Net)> {
 fn knows_a(fleet: Fleet<'_>) -> impl Fn(&str, &[String]) -> Value {
     move |name, endpoints| {
         let own = ["a", "b", "c"].iter().position(|other| *other == name).unwrap();
-        let connect: Vec<String> = endpoints.iter().take(1.min(own)).map(|first| fleet.endpoint(first)).collect();
+        let connect: Vec<String> =
+            endpoints.iter().take(1.min(own)).map(|first| fleet.endpoint(first)).collect();
         fleet.network(name, json!({ "host": name, "listen": [fleet.endpoint(&endpoints[own])], "connect": connect }))
     }
 }
@@ -96,8 +118,10 @@ fn between_hosts_that_learn_of_each_other_through_a_third_the_kernel_keeps_as_li
 
 /// The third one, which neither has left, does not tell them of each other again.
 #[test]
-fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_own_connection_was_cut() {
-    const AWAY: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(5), Duration::from_secs(12)];
+fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_own_connection_was_cut()
+ {
+    const AWAY: [Duration; 3] =
+        [Duration::from_millis(300), Duration::from_secs(5), Duration::from_secs(12)];
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let speech = Speech::small(&deep());
@@ -106,17 +130,23 @@ fn hosts_that_met_through_a_third_hear_each_other_again_when_nothing_but_their_o
         let mut talk = Talk::new(&hosts[1], &hosts[2], &speech);
         talk.until_heard(20);
         for away in AWAY {
-            talk.recovers(&format!("hosts that met through a third, cut for {away:?}, TLS: {over_tls}"), |talk| {
-                net.part(1, 2, true);
-                talk.go_on_for(away);
-                net.part(1, 2, false);
-                talk.now()
-            });
+            talk.recovers(
+                &format!("hosts that met through a third, cut for {away:?}, TLS: {over_tls}"),
+                |talk| {
+                    net.part(1, 2, true);
+                    talk.go_on_for(away);
+                    net.part(1, 2, false);
+                    talk.now()
+                },
+            );
         }
         talk.all_accounted_for();
         one_for_each_pair(&net);
         let of_third = hosts[0].report().expect("a report");
-        assert!(of_third.hosts.iter().all(|h| h.outages == 0), "the third one lost somebody: {of_third:?}");
+        assert!(
+            of_third.hosts.iter().all(|h| h.outages == 0),
+            "the third one lost somebody: {of_third:?}"
+        );
     }
 }
 
@@ -133,14 +163,23 @@ fn a_host_with_places_that_lead_nowhere_is_heard_again_as_soon() {
         // Nobody can connect to this one, so it connects to the other.
         "b" => json!({ "host": name, "connect": [endpoints[0]] }),
         _ => {
-            let listen: Vec<String> = NOWHERE.iter().map(|at| format!("tcp/{at}:7450")).chain([endpoints[2].clone()]).collect();
+            let listen: Vec<String> = NOWHERE
+                .iter()
+                .map(|at| format!("tcp/{at}:7450"))
+                .chain([endpoints[2].clone()])
+                .collect();
             json!({ "host": name, "listen": listen, "connect": [endpoints[0]] })
         }
     };
     let Some((mut hosts, net)) = at_switch(&["a", "b", "c"], dir.path(), &network) else { return };
     for at in NOWHERE {
         net.run(2, &format!("ip address add {at}/32 dev lo"));
-        [0, 1].into_iter().for_each(|host| net.run(host, &format!("ip neighbour replace {at} lladdr 02:00:00:00:00:01 dev {AT_SWITCH}")));
+        [0, 1].into_iter().for_each(|host| {
+            net.run(
+                host,
+                &format!("ip neighbour replace {at} lladdr 02:00:00:00:00:01 dev {AT_SWITCH}"),
+            )
+        });
     }
     hosts.iter_mut().for_each(Host::start);
     eventually("met", || hosts.iter().all(|host| others(host) == 2));
@@ -164,7 +203,11 @@ fn start_parted(hosts: &mut [Host], net: &Net, away: Duration, speech: &Speech) 
     eventually("all at the first one", || others(&hosts[0]) == 2);
     let mut talk = Talk::to_nobody_yet(&hosts[1], &hosts[2], speech);
     talk.go_on_for(away);
-    assert_eq!([1, 2].map(|host| others(&hosts[host])), [1; 2], "two reach nobody but the first one");
+    assert_eq!(
+        [1, 2].map(|host| others(&hosts[host])),
+        [1; 2],
+        "two reach nobody but the first one"
+    );
     net.part(1, 2, false);
     let since = talk.now();
     (talk, since)
@@ -178,9 +221,17 @@ fn hosts_that_a_third_told_of_each_other_while_they_were_parted_meet_when_they_a
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let speech = Speech::small(&deep());
-    let Some((mut hosts, net)) = at_switch(&["a", "b", "c"], dir.path(), &knows_a(Fleet::new(dir.path(), true))) else { return };
+    let Some((mut hosts, net)) =
+        at_switch(&["a", "b", "c"], dir.path(), &knows_a(Fleet::new(dir.path(), true)))
+    else {
+        return;
+    };
     let (mut talk, since) = start_parted(&mut hosts, &net, AWAY, &speech);
-    talk.recovers_within(MEET, &since, "hosts that were parted when a third told them of each other");
+    talk.recovers_within(
+        MEET,
+        &since,
+        "hosts that were parted when a third told them of each other",
+    );
     net.part(1, 2, true);
     hosts[2].kill_gateway();
     hosts[2].start();
@@ -209,7 +260,8 @@ fn hosts_of_which_one_names_the_other_hear_each_other_whatever_was_down_when_the
         let at_switch = || at_switch(&["a", "b", "c"], dir.path(), &one_names_the_other);
         let Some(switch) = at_switch() else { return };
         let (mut switch, mut parted) = (Some(switch), None);
-        let what = format!("hosts of which one names the other, parted for {away:?} from the start");
+        let what =
+            format!("hosts of which one names the other, parted for {away:?} from the start");
         within(RECOVERY, &what, || {
             parted = None;
             let (mut hosts, net) = switch.take().or_else(&at_switch).expect("as there was one");
@@ -235,23 +287,34 @@ fn hosts_that_know_each_other_by_multicast_alone_hear_each_other_again_in_time()
     const AWAY: Duration = Duration::from_secs(3);
     let _alone = alone();
     let speech = Speech::small(&deep());
-    let rig = Rig::with(&speech.topics(), &speech.qos, 0, &|_, _| ["a", "b"].map(|name| json!({ "host": name, "interface": "dl0" })));
+    let rig = Rig::with(&speech.topics(), &speech.qos, 0, &|_, _| {
+        ["a", "b"].map(|name| json!({ "host": name, "interface": "dl0" }))
+    });
     if rig.cable.hosts().is_none() {
-        rig::skipped("hosts that find each other", "the loopback device has no multicast", rig::AS_ROOT);
+        rig::skipped(
+            "hosts that find each other",
+            "the loopback device has no multicast",
+            rig::AS_ROOT,
+        );
         return;
     }
     let mut talk = Talk::new(&rig.a, &rig.b, &speech);
     talk.until_heard(20);
     // Longer each time: Zenoh itself looks for others less and less often.
     for times in 1..=3 {
-        for (how, cut) in [("silent", Cable::drop_silently as fn(&Cable, bool) -> bool), ("cable pulled", |cable, cut| cable.set_up(!cut))]
-        {
-            talk.recovers(&format!("hosts that found each other by multicast, {how} for {:?}", AWAY * times), |talk| {
-                cut(&rig.cable, true);
-                talk.go_on_for(AWAY * times);
-                cut(&rig.cable, false);
-                talk.now()
-            });
+        for (how, cut) in [
+            ("silent", Cable::drop_silently as fn(&Cable, bool) -> bool),
+            ("cable pulled", |cable, cut| cable.set_up(!cut)),
+        ] {
+            talk.recovers(
+                &format!("hosts that found each other by multicast, {how} for {:?}", AWAY * times),
+                |talk| {
+                    cut(&rig.cable, true);
+                    talk.go_on_for(AWAY * times);
+                    cut(&rig.cable, false);
+                    talk.now()
+                },
+            );
         }
     }
     talk.all_accounted_for();
@@ -262,16 +325,25 @@ fn what_an_endpoint_says_of_its_buffers_is_so() {
     let dir = tempfile::tempdir().unwrap();
     let Some((_hosts, net)) = met(&["a", "b"], dir.path(), &|name, endpoints| match name {
         "a" => json!({ "host": name, "listen": [endpoints[0]] }),
-        _ => json!({ "host": name, "connect": [format!("{}#so_sndbuf=40000;so_rcvbuf=50000", endpoints[0])] }),
+        _ => {
+            json!({ "host": name, "connect": [format!("{}#so_sndbuf=40000;so_rcvbuf=50000", endpoints[0])] })
+        }
     }) else {
         return;
     };
-    assert_eq!([0, 1].map(|host| buffers(&net, host)), [[BUFFERS.map(|bytes| 2 * bytes)], [[80_000, 100_000]]]);
+    assert_eq!(
+        [0, 1].map(|host| buffers(&net, host)),
+        [[BUFFERS.map(|bytes| 2 * bytes)], [[80_000, 100_000]]]
+    );
 }
 
 #[test]
 fn between_hosts_that_find_each_other_by_multicast_the_kernel_keeps_as_little() {
     let dir = tempfile::tempdir().unwrap();
-    let Some((_hosts, net)) = met(&["a", "b"], dir.path(), &|name, _| json!({ "host": name, "interface": AT_SWITCH })) else { return };
+    let Some((_hosts, net)) =
+        met(&["a", "b"], dir.path(), &|name, _| json!({ "host": name, "interface": AT_SWITCH }))
+    else {
+        return;
+    };
     all_bounded(&net, 2);
 }

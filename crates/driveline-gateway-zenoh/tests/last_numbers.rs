@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Between two hosts each sample that was published after the match is accounted for, also what was lost after the last one that came.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -20,7 +25,14 @@ fn rig() -> (Rig, Qos) {
 }
 
 fn total(s: &SubscriptionStats) -> u64 {
-    s.received + s.missed + s.superseded + s.expired + s.corrupt + s.refused + s.lost_on_the_way + s.not_read
+    s.received
+        + s.missed
+        + s.superseded
+        + s.expired
+        + s.corrupt
+        + s.refused
+        + s.lost_on_the_way
+        + s.not_read
 }
 
 fn read(subscription: &mut RawSubscription) -> u64 {
@@ -29,9 +41,13 @@ fn read(subscription: &mut RawSubscription) -> u64 {
 
 /// A publisher has published on the first host, and what of it is sent was received on the second.
 fn publish(rig: &Rig, qos: &Qos) -> (driveline::RawPublisher, RawSubscription) {
-    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(qos, 64)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(qos)).unwrap();
-    eventually("matched over the network", || publisher.matched() == 2 && subscription.matched() == 1);
+    let mut publisher =
+        rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(qos, 64)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(qos)).unwrap();
+    eventually("matched over the network", || {
+        publisher.matched() == 2 && subscription.matched() == 1
+    });
     for _ in 0..PUBLISHED {
         let loan = publisher.loan(8).unwrap();
         publisher.publish(loan).unwrap();
@@ -42,7 +58,11 @@ fn publish(rig: &Rig, qos: &Qos) -> (driveline::RawPublisher, RawSubscription) {
         received == PUBLISHED / u64::from(EVERY)
     });
     let last = PUBLISHED % u64::from(EVERY);
-    assert_eq!(total(&subscription.stats()), PUBLISHED - last, "those after the last one that came nobody knows yet");
+    assert_eq!(
+        total(&subscription.stats()),
+        PUBLISHED - last,
+        "those after the last one that came nobody knows yet"
+    );
     (publisher, subscription)
 }
 
@@ -60,9 +80,13 @@ fn a_publisher_that_ends_leaves_no_sample_unaccounted_for() {
 #[test]
 fn a_publisher_none_of_whose_samples_came_is_accounted_for_as_well() {
     let (rig, qos) = rig();
-    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
-    let subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-    eventually("matched over the network", || publisher.matched() == 2 && subscription.matched() == 1);
+    let mut publisher =
+        rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    let subscription =
+        rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    eventually("matched over the network", || {
+        publisher.matched() == 2 && subscription.matched() == 1
+    });
     for _ in 0..2 {
         let loan = publisher.loan(8).unwrap();
         publisher.publish(loan).unwrap();
@@ -85,7 +109,12 @@ fn a_host_that_vanishes_leaves_a_count_that_says_it_is_unknown() {
     eventually("known again", || subscription.stats().uncounted == 0);
     drop(publisher);
     eventually("gone", || subscription.matched() == 0 && read(&mut subscription) == 0);
-    assert_eq!((total(&subscription.stats()), subscription.stats().uncounted), (PUBLISHED, 0), "{:?}", subscription.stats());
+    assert_eq!(
+        (total(&subscription.stats()), subscription.stats().uncounted),
+        (PUBLISHED, 0),
+        "{:?}",
+        subscription.stats()
+    );
 }
 
 #[test]
@@ -107,5 +136,10 @@ fn a_gateway_that_dies_here_leaves_a_count_that_is_unknown_until_the_next_one_br
     });
     drop(publisher);
     eventually("gone", || subscription.matched() == 0 && read(&mut subscription) == 0);
-    assert_eq!((total(&subscription.stats()), subscription.stats().uncounted), (published, 0), "{:?}", subscription.stats());
+    assert_eq!(
+        (total(&subscription.stats()), subscription.stats().uncounted),
+        (published, 0),
+        "{:?}",
+        subscription.stats()
+    );
 }

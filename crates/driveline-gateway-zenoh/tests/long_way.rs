@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reliable samples over a way that takes long, on which several are in flight at a time; and acknowledgements over one that is full.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -21,10 +26,20 @@ const TOPIC: &str = "lidar/objects";
 /// that is lost may keep TCP for a second.
 fn stream(len: usize, last: u64, loss_percent: u32) {
     // The publisher waits as long as a test may take.
-    let qos = Qos { depth: 64, reliability: Reliability::Reliable, max_blocking_ms: 120_000, ..Qos::default() };
-    let Some(rig) = Rig::with_delays(&[Carried::from_a(TOPIC, len as u64)], &qos, 0, [WAY; 2]) else { return };
-    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let qos = Qos {
+        depth: 64,
+        reliability: Reliability::Reliable,
+        max_blocking_ms: 120_000,
+        ..Qos::default()
+    };
+    let Some(rig) = Rig::with_delays(&[Carried::from_a(TOPIC, len as u64)], &qos, 0, [WAY; 2])
+    else {
+        return;
+    };
+    let mut publisher =
+        rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     if loss_percent > 0 && !rig.cable.lose(loss_percent) {
         return;
@@ -53,8 +68,14 @@ fn stream(len: usize, last: u64, loss_percent: u32) {
         figures.is_some_and(|f| f.delivered == last)
     });
     let figures = figures.unwrap();
-    println!("{last} of {len} bytes, {loss_percent} % lost: at most {most_in_flight} seen in flight: {figures:?}");
-    assert_eq!((figures.refused, figures.unacknowledged, figures.superseded), (0, 0, 0), "{figures:?}");
+    println!(
+        "{last} of {len} bytes, {loss_percent} % lost: at most {most_in_flight} seen in flight: {figures:?}"
+    );
+    assert_eq!(
+        (figures.refused, figures.unacknowledged, figures.superseded),
+        (0, 0, 0),
+        "{figures:?}"
+    );
     assert!(most_in_flight > 1, "one in each round trip");
     let dropped = rig.cable.relay().unwrap().figures().map(|direction| direction.dropped);
     assert_eq!(dropped, [0, 0], "what is lost is the cable's share");
@@ -77,24 +98,43 @@ fn reliable_samples_share_a_window_over_a_long_way_that_loses_packets() {
 fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
     const LARGE: usize = 64 << 10;
     const SMALL: usize = 8 << 10;
-    const BACK: [&str; 8] = ["back/a", "back/b", "back/c", "back/d", "back/e", "back/f", "back/g", "back/h"];
+    const BACK: [&str; 8] =
+        ["back/a", "back/b", "back/c", "back/d", "back/e", "back/f", "back/g", "back/h"];
     let qos = Qos { depth: 4, ..Qos::default() };
-    let back = BACK.map(|topic| Carried { from_a: false, from_b: true, ..Carried::from_a(topic, SMALL as u64) });
+    let back = BACK.map(|topic| Carried {
+        from_a: false,
+        from_b: true,
+        ..Carried::from_a(topic, SMALL as u64)
+    });
     let rig = Rig::new(&[&[Carried::from_a(TOPIC, LARGE as u64)], &back[..]].concat(), &qos);
     if !rig.limit(20, "a way back that is full") {
         return;
     }
-    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LARGE)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-    let mut fill: Vec<_> = BACK.map(|topic| rig.b.node.bytes_publisher(topic, "raw", publisher_options(&qos, SMALL)).unwrap()).into();
-    let _read: Vec<_> = BACK.map(|topic| rig.a.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap()).into();
+    let mut publisher =
+        rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LARGE)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let mut fill: Vec<_> = BACK
+        .map(|topic| {
+            rig.b.node.bytes_publisher(topic, "raw", publisher_options(&qos, SMALL)).unwrap()
+        })
+        .into();
+    let _read: Vec<_> = BACK
+        .map(|topic| {
+            rig.a.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap()
+        })
+        .into();
     eventually("matched", || publisher.matched() == 2 && fill.iter_mut().all(|p| p.matched() == 2));
     let say = |publisher: &mut RawPublisher, len: usize| {
         let mut loan = publisher.loan(len).unwrap();
         loan.payload_mut().fill(1);
         publisher.publish(loan).unwrap();
     };
-    let figures = |host: &Host| host.report().map(|r| r.edges.iter().map(|e| e.figures).collect::<Vec<_>>()).unwrap_or_default();
+    let figures = |host: &Host| {
+        host.report()
+            .map(|r| r.edges.iter().map(|e| e.figures).collect::<Vec<_>>())
+            .unwrap_or_default()
+    };
     let mut heard = 0;
     eventually("50 of them heard", || {
         fill.iter_mut().for_each(|publisher| say(publisher, SMALL));
@@ -115,7 +155,12 @@ fn acknowledgements_wait_for_room_on_a_way_back_that_is_full() {
 /// The other host is alive all the while: what it says is not held up by what it is sent, and what it is sent is acknowledged bit by bit.
 #[test]
 fn a_sample_that_is_on_its_way_for_longer_than_a_lease_ends_no_connection() {
-    ends_no_connection(&|_, endpoint| [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "connect": [endpoint] })]);
+    ends_no_connection(&|_, endpoint| {
+        [
+            json!({ "host": "a", "listen": [endpoint] }),
+            json!({ "host": "b", "connect": [endpoint] }),
+        ]
+    });
     ends_no_connection(&calls_over_tls);
 }
 
@@ -133,8 +178,10 @@ fn ends_no_connection(network: &dyn Fn(&Path, &str) -> [Value; 2]) {
     if !rig.limit(MBIT, "a way that takes long") {
         return;
     }
-    let mut publisher = rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LEN)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let mut publisher =
+        rig.a.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     let (mut heard, mut number) = (Heard::default(), 0_u64);
     eventually("two of them heard", || {

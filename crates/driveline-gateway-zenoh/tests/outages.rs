@@ -3,7 +3,12 @@
 //! nothing comes twice, and all is as before in time. What other hosts notice of it: `bystanders.rs`. Each test measures, so they run one after the other.
 //!
 //! What takes minutes is ignored by default: `make test-gateways ONLY=hosts-long`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -20,7 +25,10 @@ use std::time::{Duration, Instant};
 /// A way to cut the link, or to mend it. `false`: there is none that could be cut.
 type Cut = fn(&Rig, bool) -> bool;
 /// Everybody sees that the link is gone, or nobody is told.
-const CUTS: [(&str, Cut); 2] = [("cable pulled", |rig, cut| rig.cable.set_up(!cut)), ("silent", |rig, cut| rig.cable.drop_silently(cut))];
+const CUTS: [(&str, Cut); 2] = [
+    ("cable pulled", |rig, cut| rig.cable.set_up(!cut)),
+    ("silent", |rig, cut| rig.cable.drop_silently(cut)),
+];
 
 /// What other tests of this program start as a process.
 #[test]
@@ -30,7 +38,10 @@ fn a_process_plays_its_role() {
 
 #[test]
 fn what_is_late_is_late_and_is_measured_once_more_only_where_the_machine_had_other_work() {
-    let took = |ms, waited_ms| Took { time: Duration::from_millis(ms), waited: Duration::from_millis(waited_ms) };
+    let took = |ms, waited_ms| Took {
+        time: Duration::from_millis(ms),
+        waited: Duration::from_millis(waited_ms),
+    };
     let of = |measured: &[Took]| {
         let (mut measured, mut times) = (measured.iter(), 0);
         let passes = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -85,7 +96,10 @@ fn outages_on(rig: &Rig, speech: &Speech, (how, cut): (&str, Cut), lengths_ms: &
             talk.now()
         });
         let after = [&rig.a, &rig.b].map(out_of_reach);
-        let told = after.iter().zip(before).all(|(after, before)| *after >= before + Duration::from_millis(ms));
+        let told = after
+            .iter()
+            .zip(before)
+            .all(|(after, before)| *after >= before + Duration::from_millis(ms));
         assert!(told || ms < TOLD_MS, "{how} for {ms} ms: of {before:?} there are {after:?}");
     }
     talk.all_accounted_for();
@@ -136,7 +150,8 @@ fn an_outage_costs_a_reliable_topic_what_its_publisher_does_not_wait_for() {
 #[test]
 fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
     let _alone = alone();
-    for (reliability, cut) in [Reliability::BestEffort, Reliability::Reliable].into_iter().zip(CUTS) {
+    for (reliability, cut) in [Reliability::BestEffort, Reliability::Reliable].into_iter().zip(CUTS)
+    {
         outages(&large(reliability), cut, &[3_000]);
     }
 }
@@ -145,7 +160,9 @@ fn an_outage_in_the_middle_of_large_samples_costs_what_is_counted() {
 #[test]
 fn over_tls_a_link_that_was_away_carries_samples_again_in_time() {
     let _alone = alone();
-    for (speech, cut) in [(fast(), CUTS[1]), (large(Reliability::BestEffort), CUTS[1]), (reliable(), CUTS[0])] {
+    for (speech, cut) in
+        [(fast(), CUTS[1]), (large(Reliability::BestEffort), CUTS[1]), (reliable(), CUTS[0])]
+    {
         let rig = Rig::with(&speech.topics(), &speech.qos, 0, &calls_over_tls);
         outages_on(&rig, &speech, cut, &[300, 1_500, 5_000]);
     }
@@ -168,7 +185,10 @@ fn outages_of_about_a_lease_are_over_in_time() {
 /// Both at the same time: networks of their own, on which a minute passes without work.
 fn outages_of(ms: u64) {
     let _alone = alone();
-    std::thread::scope(|scope| CUTS.map(|cut| scope.spawn(move || outages(&fast(), cut, &[ms]))).map(|thread| thread.join().unwrap()));
+    std::thread::scope(|scope| {
+        CUTS.map(|cut| scope.spawn(move || outages(&fast(), cut, &[ms])))
+            .map(|thread| thread.join().unwrap())
+    });
 }
 
 #[test]
@@ -223,10 +243,14 @@ fn many_topics_are_heard_again_as_soon_as_one() {
     let names: Vec<String> = (0..20).map(|n| format!("wheel/{n}")).collect();
     let topics: Vec<_> = names.iter().map(|name| Carried::from_a(name, LEN as u64)).collect();
     let rig = Rig::new(&topics, &qos);
-    let mut publishers: Vec<_> =
-        names.iter().map(|name| rig.a.node.bytes_publisher(name, "raw", publisher_options(&qos, LEN)).unwrap()).collect();
-    let mut subscriptions: Vec<_> =
-        names.iter().map(|name| rig.b.node.bytes_subscription(name, "raw", subscription_options(&qos)).unwrap()).collect();
+    let mut publishers: Vec<_> = names
+        .iter()
+        .map(|name| rig.a.node.bytes_publisher(name, "raw", publisher_options(&qos, LEN)).unwrap())
+        .collect();
+    let mut subscriptions: Vec<_> = names
+        .iter()
+        .map(|name| rig.b.node.bytes_subscription(name, "raw", subscription_options(&qos)).unwrap())
+        .collect();
     let mut go_on = || {
         for publisher in &mut publishers {
             let loan = publisher.loan(LEN).unwrap();
@@ -279,15 +303,20 @@ fn in_order_and_counted(heard: &[Word]) {
             assert!(word.number > before.number, "{word:?} after {before:?}");
             assert_eq!(word.missed, word.number - before.number - 1, "{word:?} after {before:?}");
         } else {
-            assert!(word.process > before.process, "{word:?} after {before:?}: of a process that is long gone");
+            assert!(
+                word.process > before.process,
+                "{word:?} after {before:?}: of a process that is long gone"
+            );
         }
     }
 }
 
 /// All processes of one host are gone at once, without a farewell, and so is what its kernel knew; after some time it starts anew.
 fn switched_off_and_on(side: usize) {
-    let topics =
-        [Carried::from_a(TOPICS[0], LEN as u64), Carried { from_a: false, from_b: true, ..Carried::from_a(TOPICS[1], LEN as u64) }];
+    let topics = [
+        Carried::from_a(TOPICS[0], LEN as u64),
+        Carried { from_a: false, from_b: true, ..Carried::from_a(TOPICS[1], LEN as u64) },
+    ];
     let mut rig = Rig::new(&topics, &deep());
     let start = |rig: &mut Rig, process: u64| {
         let (publishes, hears) = (TOPICS[side].to_owned(), TOPICS[1 - side].to_owned());
@@ -295,8 +324,10 @@ fn switched_off_and_on(side: usize) {
         Process::start(&Role { domain_dir, publishes, hears, qos: deep(), process })
     };
     let stays = rig.host(1 - side).node.clone();
-    let mut publisher = stays.bytes_publisher(TOPICS[1 - side], "raw", publisher_options(&deep(), LEN)).unwrap();
-    let mut subscription = stays.bytes_subscription(TOPICS[side], "raw", subscription_options(&deep())).unwrap();
+    let mut publisher =
+        stays.bytes_publisher(TOPICS[1 - side], "raw", publisher_options(&deep(), LEN)).unwrap();
+    let mut subscription =
+        stays.bytes_subscription(TOPICS[side], "raw", subscription_options(&deep())).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // Not for as long as the test goes on if that panics.
@@ -308,7 +339,8 @@ fn switched_off_and_on(side: usize) {
                 loan.payload_mut().copy_from_slice(&payload(0, number));
                 let (waited, began) = (waited_of(&[own]), Instant::now());
                 publisher.publish(loan).unwrap();
-                longest = longest.max(began.elapsed().saturating_sub(waited_of(&[own]).saturating_sub(waited)));
+                longest = longest
+                    .max(began.elapsed().saturating_sub(waited_of(&[own]).saturating_sub(waited)));
                 if stop.load(SeqCst) {
                     break;
                 }
@@ -332,22 +364,30 @@ fn switched_off_and_on(side: usize) {
         both(process.as_ref(), 1, 20, &mut there);
         let mut of = 1;
         for off_ms in [300, 3_000] {
-            within(RECOVERY, &format!("host {} off for {off_ms} ms, both directions", ["a", "b"][side]), || {
-                of += 1;
-                in_order_and_counted(&there);
-                if !rig.switch_off(side, process.take().expect("a process")) {
-                    rig::skipped("a host that is gone without a farewell", "without network namespaces the kernel says it", rig::AS_ROOT);
-                }
-                std::thread::sleep(Duration::from_millis(off_ms));
-                // What has come before.
-                both(None, of, 0, &mut there);
-                there.clear();
-                let since = Stopwatch::start();
-                rig.switch_on(side);
-                process = Some(start(&mut rig, of));
-                both(process.as_ref(), of, 1, &mut there);
-                since.read()
-            });
+            within(
+                RECOVERY,
+                &format!("host {} off for {off_ms} ms, both directions", ["a", "b"][side]),
+                || {
+                    of += 1;
+                    in_order_and_counted(&there);
+                    if !rig.switch_off(side, process.take().expect("a process")) {
+                        rig::skipped(
+                            "a host that is gone without a farewell",
+                            "without network namespaces the kernel says it",
+                            rig::AS_ROOT,
+                        );
+                    }
+                    std::thread::sleep(Duration::from_millis(off_ms));
+                    // What has come before.
+                    both(None, of, 0, &mut there);
+                    there.clear();
+                    let since = Stopwatch::start();
+                    rig.switch_on(side);
+                    process = Some(start(&mut rig, of));
+                    both(process.as_ref(), of, 1, &mut there);
+                    since.read()
+                },
+            );
             both(process.as_ref(), of, 50, &mut there);
         }
         in_order_and_counted(&there);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a running gateway says: what is carried, what is not and why, and that this changes.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -24,7 +29,11 @@ fn reports(host: &Host, what: &str, holds: impl Fn(&Report) -> bool) -> Report {
 #[test]
 fn what_a_gateway_was_built_from_is_told_by_its_program_and_its_report() {
     let build = Build::of_program(Path::new(GATEWAY)).unwrap();
-    assert_eq!((build.version.as_str(), build.commit.is_empty()), (env!("CARGO_PKG_VERSION"), false), "{build}");
+    assert_eq!(
+        (build.version.as_str(), build.commit.is_empty()),
+        (env!("CARGO_PKG_VERSION"), false),
+        "{build}"
+    );
     let rig = Rig::new(&[Carried::from_a("wheel", 64)], &Qos::default());
     let report = reports(&rig.a, "anything", |_| true);
     assert_eq!((report.version, report.commit), (build.version, build.commit));
@@ -32,41 +41,71 @@ fn what_a_gateway_was_built_from_is_told_by_its_program_and_its_report() {
 
 #[test]
 fn what_is_not_carried_is_told_with_its_reason_and_what_dies_is_told_too() {
-    let topics = [Carried::from_a("wheel", 64), Carried::from_a("camera", 64), Carried::from_a("nobody", 64)];
+    let topics = [
+        Carried::from_a("wheel", 64),
+        Carried::from_a("camera", 64),
+        Carried::from_a("nobody", 64),
+    ];
     let qos = Qos::default();
     let mut rig = Rig::new(&topics, &qos);
     // Also of a gateway that carries nothing.
     let idle = reports(&rig.b, "connected", |r| r.network.peers == 1);
-    assert_eq!((idle.gateway.as_str(), idle.domain.as_str(), idle.topics.len()), ("zenoh", "test", 3), "{idle:?}");
+    assert_eq!(
+        (idle.gateway.as_str(), idle.domain.as_str(), idle.topics.len()),
+        ("zenoh", "test", 3),
+        "{idle:?}"
+    );
     assert!(idle.host.starts_with("b.") && idle.inlets.is_empty() && idle.pid > 0, "{idle:?}");
 
-    let mut wheel = rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
+    let mut wheel =
+        rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
     let _camera = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, 65)).unwrap();
     let told = reports(&rig.b, "refused and offered", |r| {
         r.refused.iter().any(|r| r.reason.contains("64 are permitted here"))
             && r.inlets.iter().any(|i| i.state == InletState::NobodySubscribes)
     });
     let refused = &told.refused[0];
-    assert_eq!((refused.topic.as_str(), refused.outgoing, refused.again_ms.is_some()), ("camera", false, true), "{told:?}");
-    assert_eq!((told.inlets[0].topic.as_str(), told.inlets[0].node.as_str(), told.inlets[0].max_payload), ("wheel", "a", 64), "{told:?}");
+    assert_eq!(
+        (refused.topic.as_str(), refused.outgoing, refused.again_ms.is_some()),
+        ("camera", false, true),
+        "{told:?}"
+    );
+    assert_eq!(
+        (told.inlets[0].topic.as_str(), told.inlets[0].node.as_str(), told.inlets[0].max_payload),
+        ("wheel", "a", 64),
+        "{told:?}"
+    );
     let sender = rig.a.report().unwrap();
-    let published: Vec<_> = sender.topics.iter().map(|t| (t.topic.as_str(), t.send, t.publishers.len())).collect();
+    let published: Vec<_> =
+        sender.topics.iter().map(|t| (t.topic.as_str(), t.send, t.publishers.len())).collect();
     assert_eq!(published, [("wheel", true, 1), ("camera", true, 1), ("nobody", true, 0)]);
-    assert!(sender.edges.is_empty() && sender.refused.is_empty(), "nobody wants anything: {sender:?}");
+    assert!(
+        sender.edges.is_empty() && sender.refused.is_empty(),
+        "nobody wants anything: {sender:?}"
+    );
 
-    let mut subscription = rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || wheel.matched() == 2);
     eventually("received", || {
         let loan = wheel.loan(10).unwrap();
         wheel.publish(loan).unwrap();
         subscription.latest().unwrap().is_some()
     });
-    let receiver = reports(&rig.b, "carried", |r| r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published > 0));
+    let receiver = reports(&rig.b, "carried", |r| {
+        r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published > 0)
+    });
     let figures = receiver.inlets[0].figures;
     assert_eq!(figures.published_bytes, 10 * figures.published);
-    let sender = reports(&rig.a, "sent", |r| r.edges.iter().any(|e| e.figures.delivered >= figures.published));
+    let sender = reports(&rig.a, "sent", |r| {
+        r.edges.iter().any(|e| e.figures.delivered >= figures.published)
+    });
     let figures = sender.edges[0].figures;
-    assert_eq!((figures.sent_bytes, sender.edges[0].parked), (10 * figures.sent, false), "{sender:?}");
+    assert_eq!(
+        (figures.sent_bytes, sender.edges[0].parked),
+        (10 * figures.sent, false),
+        "{sender:?}"
+    );
 
     rig.a.kill_gateway();
     let alone = reports(&rig.b, "gone", |r| r.hosts.iter().all(|h| !h.alive));
@@ -86,12 +125,18 @@ fn a_publisher_that_had_no_place_gets_the_next_free_one() {
     // Its own gateway says so, whose list is full.
     let more = reports(&rig.a, "one too many", |r| !r.refused.is_empty());
     let refused = &more.refused[0];
-    assert!(more.refused.len() == 1 && refused.outgoing && refused.reason.contains("one too many"), "{:?}", more.refused);
+    assert!(
+        more.refused.len() == 1 && refused.outgoing && refused.reason.contains("one too many"),
+        "{:?}",
+        more.refused
+    );
     drop(publishers.swap_remove(0));
     reports(&rig.a, "nobody left out", |r| r.refused.is_empty());
     let known = |r: &Report, id: &String| r.inlets.iter().any(|i| i.publisher == *id);
     let after = reports(&rig.b, "the one that waited", |r| {
-        r.refused.is_empty() && r.inlets.len() == PLACES && r.inlets.iter().any(|i| !known(&full, &i.publisher))
+        r.refused.is_empty()
+            && r.inlets.len() == PLACES
+            && r.inlets.iter().any(|i| !known(&full, &i.publisher))
     });
     assert_eq!(full.inlets.iter().filter(|i| known(&after, &i.publisher)).count(), PLACES - 1);
 }
@@ -102,12 +147,15 @@ fn who_is_left_out_keeps_no_other_waiting() {
     let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
     let rig = Rig::new(&[Carried::from_a("wheel", 64)], &qos);
     let new = || rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
     let mut publishers: Vec<_> = (0..PLACES).map(|_| new()).collect();
     eventually("all received", || subscription.matched() == PLACES);
     let mut left_out: Vec<_> = (0..5).map(|_| new()).collect();
     reports(&rig.a, "left out", |r| r.refused.len() == left_out.len());
-    eventually("watched and read", || publishers.iter_mut().chain(&mut left_out).all(|p| p.matched() == 2));
+    eventually("watched and read", || {
+        publishers.iter_mut().chain(&mut left_out).all(|p| p.matched() == 2)
+    });
     for p in left_out.iter_mut().chain(&mut publishers) {
         let loan = p.loan(8).unwrap();
         p.publish(loan).unwrap();
@@ -117,8 +165,13 @@ fn who_is_left_out_keeps_no_other_waiting() {
         received += std::iter::from_fn(|| subscription.take().unwrap()).count();
         received == PLACES
     });
-    let figures = reports(&rig.a, "all acknowledged", |r| r.edges[0].figures.in_flight == 0).edges[0].figures;
-    assert_eq!((figures.delivered, figures.refused), (PLACES as u64, left_out.len() as u64), "{figures:?}");
+    let figures =
+        reports(&rig.a, "all acknowledged", |r| r.edges[0].figures.in_flight == 0).edges[0].figures;
+    assert_eq!(
+        (figures.delivered, figures.refused),
+        (PLACES as u64, left_out.len() as u64),
+        "{figures:?}"
+    );
     // Ten seconds of each would have shown.
     assert!(figures.sent_again <= left_out.len() as u64, "{figures:?}");
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Hosts in networks of their own, joined by routers: gateways whose Zenoh configuration says `mode: "router"`, and that carry no topics.
 //! Each test measures, so they run one after the other.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -33,7 +38,10 @@ fn router(
         assert!(text.contains(what), "the example is another one: it has no {what}");
         text = text.replace(what, &by);
     };
-    let listens = networks.iter().chain(routers).map(|(wire, end)| format!("{}#so_sndbuf=32768", wire.endpoint(*end)));
+    let listens = networks
+        .iter()
+        .chain(routers)
+        .map(|(wire, end)| format!("{}#so_sndbuf=32768", wire.endpoint(*end)));
     replace(
         r#"["tcp/192.168.1.1:7450#so_sndbuf=32768", "tcp/192.168.2.1:7450#so_sndbuf=32768"]"#,
         json!(listens.collect::<Vec<_>>()).to_string(),
@@ -43,7 +51,10 @@ fn router(
     let cards: Vec<String> = networks.iter().map(|(wire, _)| wire.card()).collect();
     let (first, others) = cards.split_at(cards.len().min(1));
     for (interface, cards) in [(r#"["eth0"]"#, first), (r#"["eth1"]"#, others)] {
-        replace(interface, if cards.is_empty() { json!(["none"]) } else { json!(cards) }.to_string());
+        replace(
+            interface,
+            if cards.is_empty() { json!(["none"]) } else { json!(cards) }.to_string(),
+        );
     }
     let file = directory.join(format!("{name}.json5"));
     std::fs::write(&file, text).unwrap();
@@ -53,7 +64,13 @@ fn router(
 }
 
 fn host(directory: &Path, name: &str, words: Vec<String>, connect: String, topic: &Value) -> Host {
-    let mut host = Host::new(directory, name, words, &json!({ "host": name, "connect": [connect] }), std::slice::from_ref(topic));
+    let mut host = Host::new(
+        directory,
+        name,
+        words,
+        &json!({ "host": name, "connect": [connect] }),
+        std::slice::from_ref(topic),
+    );
     host.start();
     host
 }
@@ -81,22 +98,59 @@ fn three_routers_in_a_ring_carry_samples_by_the_way_that_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let mut routers = [
         router(dir.path(), "r1", net.on(2), &[(to_a, 0)], &[(ring[0], 0), (ring[2], 1)], &[]),
-        router(dir.path(), "r2", net.on(3), &[(to_b, 0)], &[(ring[0], 1), (ring[1], 0)], &[(ring[0], 0)]),
-        router(dir.path(), "r3", net.on(4), &[], &[(ring[1], 1), (ring[2], 0)], &[(ring[1], 0), (ring[2], 1)]),
+        router(
+            dir.path(),
+            "r2",
+            net.on(3),
+            &[(to_b, 0)],
+            &[(ring[0], 1), (ring[1], 0)],
+            &[(ring[0], 0)],
+        ),
+        router(
+            dir.path(),
+            "r3",
+            net.on(4),
+            &[],
+            &[(ring[1], 1), (ring[2], 0)],
+            &[(ring[1], 0), (ring[2], 1)],
+        ),
     ];
     let speech = Speech::small(&deep());
-    let a = host(dir.path(), "a", net.on(0), to_a.endpoint(0), &carried(TOPIC, true, false, LEN, &speech.qos));
-    let b = host(dir.path(), "b", net.on(1), to_b.endpoint(0), &carried(TOPIC, false, true, LEN, &speech.qos));
+    let a = host(
+        dir.path(),
+        "a",
+        net.on(0),
+        to_a.endpoint(0),
+        &carried(TOPIC, true, false, LEN, &speech.qos),
+    );
+    let b = host(
+        dir.path(),
+        "b",
+        net.on(1),
+        to_b.endpoint(0),
+        &carried(TOPIC, false, true, LEN, &speech.qos),
+    );
     let mut talk = Talk::new(&a, &b, &speech);
     talk.until_heard(50);
     net.drop_silently(ring[0], true);
-    talk.recovers_within(KNOWN_TO_BE_GONE + RECOVERY, &talk.now(), "the short way is silent, and the long one is left");
+    talk.recovers_within(
+        KNOWN_TO_BE_GONE + RECOVERY,
+        &talk.now(),
+        "the short way is silent, and the long one is left",
+    );
     net.drop_silently(ring[0], false);
     routers[2].kill_gateway();
-    talk.recovers_within(RECOVERY, &talk.now(), "the router of the long way killed, and the short one is back");
+    talk.recovers_within(
+        RECOVERY,
+        &talk.now(),
+        "the router of the long way killed, and the short one is back",
+    );
     talk.recovers("a network in two parts is one again", |talk| {
         net.set_up(ring[0], false);
-        eventually("known to be alone", || a.report().is_some_and(|r| r.hosts.iter().all(|h| !h.alive || !h.host.starts_with("b."))));
+        eventually("known to be alone", || {
+            a.report()
+                .is_some_and(|r| r.hosts.iter().all(|h| !h.alive || !h.host.starts_with("b.")))
+        });
         net.set_up(ring[0], true);
         talk.now()
     });
@@ -113,17 +167,35 @@ fn when_a_router_in_a_ring_dies_samples_go_the_other_way_round() {
     let (to_a, to_b) = (net.wire(2, 0), net.wire(4, 1));
     let ring: [Wire; 4] = [net.wire(2, 3), net.wire(3, 4), net.wire(4, 5), net.wire(5, 2)];
     let dir = tempfile::tempdir().unwrap();
-    let _first = router(dir.path(), "r1", net.on(2), &[(to_a, 0)], &[(ring[0], 0), (ring[3], 1)], &[]);
-    let _third = router(dir.path(), "r3", net.on(4), &[(to_b, 0)], &[(ring[1], 1), (ring[2], 0)], &[]);
+    let _first =
+        router(dir.path(), "r1", net.on(2), &[(to_a, 0)], &[(ring[0], 0), (ring[3], 1)], &[]);
+    let _third =
+        router(dir.path(), "r3", net.on(4), &[(to_b, 0)], &[(ring[1], 1), (ring[2], 0)], &[]);
     let mut between = [
         router(dir.path(), "r2", net.on(3), &[], &[], &[(ring[0], 0), (ring[1], 1)]),
         router(dir.path(), "r4", net.on(5), &[], &[], &[(ring[2], 0), (ring[3], 1)]),
     ];
-    let whole = |routers: &[Host]| eventually("a ring", || routers.iter().all(|r| r.report().is_some_and(|r| r.network.routers == 2)));
+    let whole = |routers: &[Host]| {
+        eventually("a ring", || {
+            routers.iter().all(|r| r.report().is_some_and(|r| r.network.routers == 2))
+        })
+    };
     whole(&between);
     let speech = Speech::small(&deep());
-    let a = host(dir.path(), "a", net.on(0), to_a.endpoint(0), &carried(TOPIC, true, false, LEN, &speech.qos));
-    let b = host(dir.path(), "b", net.on(1), to_b.endpoint(0), &carried(TOPIC, false, true, LEN, &speech.qos));
+    let a = host(
+        dir.path(),
+        "a",
+        net.on(0),
+        to_a.endpoint(0),
+        &carried(TOPIC, true, false, LEN, &speech.qos),
+    );
+    let b = host(
+        dir.path(),
+        "b",
+        net.on(1),
+        to_b.endpoint(0),
+        &carried(TOPIC, false, true, LEN, &speech.qos),
+    );
     let mut talk = Talk::new(&a, &b, &speech);
     talk.until_heard(50);
     for n in [0, 1] {
@@ -149,8 +221,20 @@ fn routers_that_are_started_again_and_a_partition_that_heals_carry_samples_in_ti
         router(dir.path(), "r2", net.on(3), &[(to_b, 0)], &[], &[(between, 0)]),
     ];
     let speech = Speech::small(&deep());
-    let a = host(dir.path(), "a", net.on(0), to_a.endpoint(0), &carried(TOPIC, true, false, LEN, &speech.qos));
-    let b = host(dir.path(), "b", net.on(1), to_b.endpoint(0), &carried(TOPIC, false, true, LEN, &speech.qos));
+    let a = host(
+        dir.path(),
+        "a",
+        net.on(0),
+        to_a.endpoint(0),
+        &carried(TOPIC, true, false, LEN, &speech.qos),
+    );
+    let b = host(
+        dir.path(),
+        "b",
+        net.on(1),
+        to_b.endpoint(0),
+        &carried(TOPIC, false, true, LEN, &speech.qos),
+    );
     let mut talk = Talk::new(&a, &b, &speech);
     talk.until_heard(50);
     for router in &mut routers {
@@ -189,15 +273,27 @@ fn samples_of_any_length_get_through_a_router_whose_outgoing_link_is_slow() {
     let dir = tempfile::tempdir().unwrap();
     let _router = router(dir.path(), "r", net.on(2), &[(to_a, 0), (to_b, 0)], &[], &[]);
     let qos = Qos { depth: 1, ..Qos::default() };
-    let topics = |send: bool| LENGTHS.map(|len| carried(&format!("of/{len}"), send, !send, len as u64, &qos));
+    let topics = |send: bool| {
+        LENGTHS.map(|len| carried(&format!("of/{len}"), send, !send, len as u64, &qos))
+    };
     let host = |name: &str, n: usize, wire: Wire, send: bool| {
-        let mut host = Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wire.endpoint(0)] }), &topics(send));
+        let mut host = Host::new(
+            dir.path(),
+            name,
+            net.on(n),
+            &json!({ "host": name, "connect": [wire.endpoint(0)] }),
+            &topics(send),
+        );
         host.start();
         host
     };
     let (a, b) = (host("a", 0, to_a, true), host("b", 1, to_b, false));
-    let mut publishers = LENGTHS.map(|len| a.node.bytes_publisher(&format!("of/{len}"), "raw", publisher_options(&qos, len)).unwrap());
-    let mut subscriptions = LENGTHS.map(|len| b.node.bytes_subscription(&format!("of/{len}"), "raw", subscription_options(&qos)).unwrap());
+    let mut publishers = LENGTHS.map(|len| {
+        a.node.bytes_publisher(&format!("of/{len}"), "raw", publisher_options(&qos, len)).unwrap()
+    });
+    let mut subscriptions = LENGTHS.map(|len| {
+        b.node.bytes_subscription(&format!("of/{len}"), "raw", subscription_options(&qos)).unwrap()
+    });
     eventually("matched", || publishers.iter_mut().all(|p| p.matched() == 2));
     net.limit(to_b, 20);
     let mut heard = [0; 3];
@@ -240,21 +336,36 @@ fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_le
     let cameras = |send: bool| CAMERAS.map(|topic| carried(topic, send, !send, LARGE as u64, &qos));
     let wheel = |send: bool| carried("wheel", send, !send, SMALL as u64, &qos);
     let host = |name: &str, n: usize, topics: &[Value]| {
-        let mut host = Host::new(dir.path(), name, net.on(n), &json!({ "host": name, "connect": [wires[n].endpoint(0)] }), topics);
+        let mut host = Host::new(
+            dir.path(),
+            name,
+            net.on(n),
+            &json!({ "host": name, "connect": [wires[n].endpoint(0)] }),
+            topics,
+        );
         host.start();
         host
     };
     let of_a = [&cameras(true)[..], &[wheel(true)]].concat();
-    let (a, b, c) = (host("a", 0, &of_a), host("b", 1, &cameras(false)), host("c", 2, &[wheel(false)]));
+    let (a, b, c) =
+        (host("a", 0, &of_a), host("b", 1, &cameras(false)), host("c", 2, &[wheel(false)]));
     net.limit(wires[1], 100);
-    let publish = |topic: &str, len: usize| a.node.bytes_publisher(topic, "raw", publisher_options(&qos, len)).unwrap();
-    let (mut cameras, mut wheel) = (CAMERAS.map(|topic| publish(topic, LARGE)), publish("wheel", SMALL));
-    let mut seen = CAMERAS.map(|topic| b.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap());
+    let publish = |topic: &str, len: usize| {
+        a.node.bytes_publisher(topic, "raw", publisher_options(&qos, len)).unwrap()
+    };
+    let (mut cameras, mut wheel) =
+        (CAMERAS.map(|topic| publish(topic, LARGE)), publish("wheel", SMALL));
+    let mut seen = CAMERAS
+        .map(|topic| b.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap());
     let mut heard = c.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
-    eventually("matched", || cameras.iter_mut().all(|camera| camera.matched() == 2) && wheel.matched() == 2);
+    eventually("matched", || {
+        cameras.iter_mut().all(|camera| camera.matched() == 2) && wheel.matched() == 2
+    });
     let mut gaps = Gaps::begin();
     let mut turn = |gaps: &mut Gaps| {
-        for (publisher, len) in cameras.iter_mut().map(|camera| (camera, LARGE)).chain([(&mut wheel, SMALL)]) {
+        for (publisher, len) in
+            cameras.iter_mut().map(|camera| (camera, LARGE)).chain([(&mut wheel, SMALL)])
+        {
             let loan = publisher.loan(len).unwrap();
             publisher.publish(loan).unwrap();
         }
@@ -276,6 +387,10 @@ fn behind_a_router_a_host_that_falls_silent_delays_the_others_for_less_than_a_le
         turn(&mut gaps);
     }
     let took = Took { time: gaps.longest(), ..watch.read() };
-    tell(&format!("beside a host that fell silent behind a router, nothing ({before:.2?} before)"), took, GAP);
+    tell(
+        &format!("beside a host that fell silent behind a router, nothing ({before:.2?} before)"),
+        took,
+        GAP,
+    );
     assert!(took.is_within_but_for(GAP, MACHINE), "nothing was heard for {took:?}");
 }

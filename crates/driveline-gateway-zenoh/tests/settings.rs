@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a topic's settings and a host's do between two hosts: lifespan, deadline, rate, several readers, what came from elsewhere, finding each
 //! other, and a gateway inside another process.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -31,7 +36,12 @@ fn edge(host: &Host, what: &str, holds: impl Fn(&EdgeFigures) -> bool) -> EdgeFi
 }
 
 /// Publishes until one more is heard.
-fn until_heard(number: &mut u64, publisher: &mut Publisher<Reading>, subscription: &mut Subscription<Reading>, heard: &mut Heard) {
+fn until_heard(
+    number: &mut u64,
+    publisher: &mut Publisher<Reading>,
+    subscription: &mut Subscription<Reading>,
+    heard: &mut Heard,
+) {
     let before = heard.numbers.len();
     eventually("heard", || {
         *number += 1;
@@ -68,7 +78,11 @@ fn a_sample_whose_lifespan_is_over_on_arrival_is_dropped_there_and_counted() {
     while heard.numbers.last() != Some(&number) {
         until_heard(&mut number, &mut publisher, &mut subscription, &mut heard);
     }
-    assert!(stale.iter().all(|n| !heard.numbers.contains(n)), "{stale:?} were published into a time that was over: {:?}", heard.numbers);
+    assert!(
+        stale.iter().all(|n| !heard.numbers.contains(n)),
+        "{stale:?} were published into a time that was over: {:?}",
+        heard.numbers
+    );
     assert_eq!(heard.accounted(), number, "each was received or counted");
     let there = there.unwrap();
     assert!(there.lost >= there.expired, "{there:?}");
@@ -116,7 +130,11 @@ fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
     heard.until(&mut subscription, 60);
     // What comes before the burst is over, the first one, and its end; one by one they would be sixty.
     let permitted = published.as_secs_f64() * HZ + 3.0;
-    assert!((heard.numbers.len() as f64) < permitted, "{:?} of a burst of {published:?}", heard.numbers);
+    assert!(
+        (heard.numbers.len() as f64) < permitted,
+        "{:?} of a burst of {published:?}",
+        heard.numbers
+    );
     let mut number = 60;
     while began.elapsed() < Duration::from_secs(3) {
         number += 1;
@@ -126,7 +144,11 @@ fn no_more_samples_go_than_the_rate_permits_and_they_are_the_newest() {
     }
     heard.until(&mut subscription, number);
     let (elapsed, count) = (began.elapsed(), heard.numbers.len() as f64);
-    assert!(count <= elapsed.as_secs_f64() * HZ + 2.0, "{count} in {elapsed:?}: {:?}", heard.numbers);
+    assert!(
+        count <= elapsed.as_secs_f64() * HZ + 2.0,
+        "{count} in {elapsed:?}: {:?}",
+        heard.numbers
+    );
     assert_eq!(heard.accounted(), number, "each was received or counted");
     let figures = edge(&rig.a, "counted", |f| f.delivered + f.superseded == number);
     assert_eq!(figures.delivered, heard.numbers.len() as u64, "{figures:?}");
@@ -137,10 +159,14 @@ fn a_sample_goes_over_the_network_once_however_many_read_it_there() {
     const SAMPLES: u64 = 50;
     let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..deep() };
     let rig = Rig::new(&small(), &qos);
-    let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
-    let subscribe = || rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
+    let mut publisher =
+        rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
+    let subscribe =
+        || rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
     let mut subscriptions = [subscribe(), subscribe(), subscribe()];
-    eventually("matched over the network", || publisher.raw().matched() == 2 && subscriptions.iter_mut().all(|s| s.raw().matched() == 1));
+    eventually("matched over the network", || {
+        publisher.raw().matched() == 2 && subscriptions.iter_mut().all(|s| s.raw().matched() == 1)
+    });
     (1..=SAMPLES).for_each(|number| say(&mut publisher, number));
     for subscription in &mut subscriptions {
         let mut heard = Heard::default();
@@ -150,7 +176,11 @@ fn a_sample_goes_over_the_network_once_however_many_read_it_there() {
     let figures = edge(&rig.a, "all acknowledged", |f| f.delivered == SAMPLES);
     assert_eq!(rig.a.report().unwrap().edges.len(), 1, "one for the other host");
     let bytes = SAMPLES * size_of::<Reading>() as u64;
-    assert_eq!((figures.sent, figures.sent_again, figures.sent_bytes), (SAMPLES, 0, bytes), "{figures:?}");
+    assert_eq!(
+        (figures.sent, figures.sent_again, figures.sent_bytes),
+        (SAMPLES, 0, bytes),
+        "{figures:?}"
+    );
 }
 
 #[test]
@@ -158,16 +188,23 @@ fn what_has_come_over_a_network_is_not_sent_on() {
     let rig = Rig::new(&small(), &deep());
     let (_publisher, mut subscription) = pair(&rig, &deep());
     // As the gateway to another network would publish it here.
-    let config = ParticipantConfig { domain_dir: Some(rig.a.domain_dir().to_owned()), name: "other".into() };
+    let config =
+        ParticipantConfig { domain_dir: Some(rig.a.domain_dir().to_owned()), name: "other".into() };
     let participant = Participant::open(config).unwrap();
     let schema = Schema::clone(subscription.raw().schema());
-    let mut config = PublisherConfig::new(TOPIC.parse().unwrap(), "other".parse().unwrap(), schema, size_of::<Reading>());
+    let mut config = PublisherConfig::new(
+        TOPIC.parse().unwrap(),
+        "other".parse().unwrap(),
+        schema,
+        size_of::<Reading>(),
+    );
     config.qos = deep();
     let mut other = participant.create_publisher(config).unwrap();
     eventually("matched", || other.matched() == 2 && subscription.raw().matched() == 2);
     let mut publish = |remote: Option<Remote>| {
         let loan = other.loan(size_of::<Reading>()).unwrap();
-        let mut header = SampleHeader { publish_time: MonotonicNs::now(), remote, ..SampleHeader::default() };
+        let mut header =
+            SampleHeader { publish_time: MonotonicNs::now(), remote, ..SampleHeader::default() };
         other.publish(loan, &mut header).unwrap()
     };
     let own = publish(None);
@@ -175,7 +212,9 @@ fn what_has_come_over_a_network_is_not_sent_on() {
     let last = publish(None);
     let mut heard = Vec::new();
     eventually("the last one heard", || {
-        heard.extend(std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.header().sequence));
+        heard.extend(
+            std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.header().sequence),
+        );
         heard.last() == Some(&last)
     });
     assert_eq!(heard, [own, last], "{foreign} was sent on");
@@ -187,13 +226,25 @@ fn what_has_come_over_a_network_is_not_sent_on() {
 fn a_gateway_inside_another_process_carries_what_that_process_publishes() {
     let dir = tempfile::tempdir().unwrap();
     let socket = format!("unixsock-stream/{}", dir.path().join("gateway").display());
-    let qos = Qos { depth: 128, reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+    let qos = Qos {
+        depth: 128,
+        reliability: Reliability::Reliable,
+        max_blocking_ms: 60_000,
+        ..Qos::default()
+    };
     let host = |name: &str, key: &str, sends: bool| {
         let network = json!({ "host": name, key: [socket] });
-        Host::new(dir.path(), name, Vec::new(), &network, &[carried(TOPIC, sends, !sends, 64, &qos)])
+        Host::new(
+            dir.path(),
+            name,
+            Vec::new(),
+            &network,
+            &[carried(TOPIC, sends, !sends, 64, &qos)],
+        )
     };
     let (inside, mut outside) = (host("inside", "listen", true), host("outside", "connect", false));
-    let config: GatewayConfig = serde_json::from_slice(&std::fs::read(inside.config()).unwrap()).unwrap();
+    let config: GatewayConfig =
+        serde_json::from_slice(&std::fs::read(inside.config()).unwrap()).unwrap();
     let gateway = Gateway::start(config).unwrap();
     outside.start();
     let (mut publisher, mut subscription) = between(&inside, &outside, &qos);
@@ -202,7 +253,9 @@ fn a_gateway_inside_another_process_carries_what_that_process_publishes() {
     heard.until(&mut subscription, 100);
     assert_eq!((heard.numbers.len(), heard.missed), (100, 0));
     assert!(gateway.host().starts_with("inside."), "{}", gateway.host());
-    eventually("counted", || gateway.report().edges.first().is_some_and(|e| e.figures.delivered == 100));
+    eventually("counted", || {
+        gateway.report().edges.first().is_some_and(|e| e.figures.delivered == 100)
+    });
     assert_eq!(gateway.report().pid, std::process::id());
     // Its end is told, as that of a process is.
     drop(gateway);
@@ -223,7 +276,11 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
     let interface = |name: &str| json!({ "host": name, "interface": "dl0" });
     let rig = Rig::with(&small(), &deep(), 0, &|_, _| [interface("a"), interface("b")]);
     if rig.cable.hosts().is_none() {
-        rig::skipped("hosts that find each other", "the loopback device has no multicast", rig::AS_ROOT);
+        rig::skipped(
+            "hosts that find each other",
+            "the loopback device has no multicast",
+            rig::AS_ROOT,
+        );
         return;
     }
     let (mut publisher, mut subscription) = pair(&rig, &deep());
@@ -234,7 +291,10 @@ fn hosts_find_each_other_on_an_interface_and_look_for_nobody_unless_one_is_named
 
     // The same two, each with an address and none that it connects to.
     let silent = Rig::with(&small(), &deep(), 0, &|_, endpoint| {
-        [json!({ "host": "a", "listen": [endpoint] }), json!({ "host": "b", "listen": [endpoint.replace("99.0.1", "99.0.2")] })]
+        [
+            json!({ "host": "a", "listen": [endpoint] }),
+            json!({ "host": "b", "listen": [endpoint.replace("99.0.1", "99.0.2")] }),
+        ]
     });
     for host in [&silent.a, &silent.b] {
         eventually("it runs", || host.report().is_some_and(|r| !r.network.listens.is_empty()));
@@ -249,13 +309,23 @@ fn a_file_of_zenoh_s_that_says_nothing_lets_nobody_in_and_is_told_where_that_is_
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("zenoh.json5");
     std::fs::write(&file, "{}").unwrap();
-    let host =
-        |network: serde_json::Value| Host::new(dir.path(), "car", net.on(0), &network, &[carried("map", true, true, 64, &Qos::default())]);
+    let host = |network: serde_json::Value| {
+        Host::new(
+            dir.path(),
+            "car",
+            net.on(0),
+            &network,
+            &[carried("map", true, true, 64, &Qos::default())],
+        )
+    };
     let refused = host(json!({ "zenoh": file }));
-    let config: GatewayConfig = serde_json::from_slice(&std::fs::read(refused.config()).unwrap()).unwrap();
+    let config: GatewayConfig =
+        serde_json::from_slice(&std::fs::read(refused.config()).unwrap()).unwrap();
     let told = Gateway::start(config).map(|_| ()).unwrap_err().to_string();
     assert!(
-        told.contains("zenoh.json5") && told.contains("listen at `tcp/[::]:0`") && told.contains("`insecure: true` beside `zenoh:`"),
+        told.contains("zenoh.json5")
+            && told.contains("listen at `tcp/[::]:0`")
+            && told.contains("`insecure: true` beside `zenoh:`"),
         "{told}"
     );
     drop(refused);
@@ -302,7 +372,13 @@ fn what_cannot_be_is_all_told_before_anything_is_opened() {
     }
     assert!(!said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
     assert!(!dir.path().join("domain").exists());
-    assert!(matches!(Gateway::start(serde_json::from_value(config).unwrap()), Err(GatewayError::Mistakes(_))), "embedded, too");
+    assert!(
+        matches!(
+            Gateway::start(serde_json::from_value(config).unwrap()),
+            Err(GatewayError::Mistakes(_))
+        ),
+        "embedded, too"
+    );
     // What cannot even be read has what somebody has written in it.
     std::fs::write(&file, json!({ "\u{1b}[31m": 1 }).to_string()).unwrap();
     let said = std::process::Command::new(rig::GATEWAY).arg(&file).output().unwrap().stderr;
@@ -319,8 +395,11 @@ fn what_a_run_is_told_is_not_said_twice() {
     for config in ["[]", r#"{"domain": "a/b", "domain_dir": "/nowhere", "topics": []}"#] {
         let (mut run, gateway) = std::os::unix::net::UnixStream::pair().unwrap();
         writeln!(run, "{config}").unwrap();
-        let started =
-            std::process::Command::new(rig::GATEWAY).arg("--account-stdin").stdin(std::os::fd::OwnedFd::from(gateway)).output().unwrap();
+        let started = std::process::Command::new(rig::GATEWAY)
+            .arg("--account-stdin")
+            .stdin(std::os::fd::OwnedFd::from(gateway))
+            .output()
+            .unwrap();
         let mut told = String::new();
         run.read_to_string(&mut told).unwrap();
         assert_eq!(started.status.code(), Some(1));
@@ -338,8 +417,14 @@ fn whose_certificates_are_broken_is_told_to_look_at_them_and_whose_address_is_ta
         let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
         Gateway::start(serde_json::from_value(config).unwrap()).map(|_| ()).unwrap_err().to_string()
     };
-    let told = start(&json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }));
-    assert!(told.contains("network.tls.certificate: ") && told.contains("a.pem has no certificate that can be read"), "{told}");
+    let told = start(
+        &json!({ "listen": ["tls/127.0.0.1:0"], "tls": { "authority": file, "certificate": file, "private_key": file } }),
+    );
+    assert!(
+        told.contains("network.tls.certificate: ")
+            && told.contains("a.pem has no certificate that can be read"),
+        "{told}"
+    );
     assert!(told.contains("openssl x509") && !told.contains("ss -ltnp"), "{told}");
     // Files that a file of Zenoh's names it reads by itself.
     let of_zenoh = dir.path().join("zenoh.json5");
@@ -360,20 +445,33 @@ fn whose_certificates_are_broken_is_told_to_look_at_them_and_whose_address_is_ta
 fn an_address_and_an_interface_that_this_host_does_not_have_yet_are_no_mistakes() {
     let dir = tempfile::tempdir().unwrap();
     for (network, says) in [
-        (json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }), ["interface nosuch is not there", "`ip address` lists"]),
+        (
+            json!({ "listen": ["tcp/127.0.0.1:0#iface=nosuch"] }),
+            ["interface nosuch is not there", "`ip address` lists"],
+        ),
         // What is kept for documentation is no computer's.
-        (json!({ "listen": ["tcp/192.0.2.1:7450"] }), ["this host has no address 192.0.2.1", "`ip address` lists"]),
+        (
+            json!({ "listen": ["tcp/192.0.2.1:7450"] }),
+            ["this host has no address 192.0.2.1", "`ip address` lists"],
+        ),
         (json!({ "interface": "nosuch" }), ["interface nosuch is not there", "`ip address` lists"]),
     ] {
         let config = json!({ "domain": "car", "domain_dir": dir.path().join("domain"), "network": network, "topics": [] });
         let gateway = Gateway::start(serde_json::from_value(config).unwrap()).unwrap();
         let told = gateway.take_notices();
         let [line] = told.as_slice() else { panic!("{told:?}") };
-        assert!(line.starts_with("not in the network, which is tried again each second: ") && !line.contains(".rs"), "{line}");
+        assert!(
+            line.starts_with("not in the network, which is tried again each second: ")
+                && !line.contains(".rs"),
+            "{line}"
+        );
         assert!(says.iter().all(|s| line.contains(s)), "{says:?} are not in {line}");
         let report = gateway.report();
         assert!(report.network.kept_out.is_some_and(|why| line.ends_with(&why)), "{line}");
-        assert_eq!((report.domain.as_str(), report.stale, gateway.host()), ("car", false, String::new()));
+        assert_eq!(
+            (report.domain.as_str(), report.stale, gateway.host()),
+            ("car", false, String::new())
+        );
     }
 }
 
@@ -382,14 +480,24 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
     let namespace = match Namespace::new() {
         Ok(namespace) => namespace,
         Err(why) => {
-            return rig::skipped("a host that gets its address late", &format!("no network namespaces here ({why:#})"), rig::AS_ROOT);
+            return rig::skipped(
+                "a host that gets its address late",
+                &format!("no network namespaces here ({why:#})"),
+                rig::AS_ROOT,
+            );
         }
     };
     let dir = tempfile::tempdir().unwrap();
     let topics = [carried("map", true, true, 64, &Qos::default())];
-    let host = |name: &str, network: serde_json::Value| Host::new(dir.path(), name, namespace.command_prefix().into(), &network, &topics);
-    let mut by_address = host("address", json!({ "host": "address", "listen": ["tcp/10.98.0.1:7451"] }));
-    let mut by_interface = host("interface", json!({ "host": "interface", "interface": "dl9", "connect": ["tcp/10.98.0.1:7451"] }));
+    let host = |name: &str, network: serde_json::Value| {
+        Host::new(dir.path(), name, namespace.command_prefix().into(), &network, &topics)
+    };
+    let mut by_address =
+        host("address", json!({ "host": "address", "listen": ["tcp/10.98.0.1:7451"] }));
+    let mut by_interface = host(
+        "interface",
+        json!({ "host": "interface", "interface": "dl9", "connect": ["tcp/10.98.0.1:7451"] }),
+    );
     by_address.start();
     by_interface.start();
     let out = |host: &Host| host.report().and_then(|r| r.network.kept_out);
@@ -402,16 +510,23 @@ fn an_address_and_an_interface_that_come_later_are_used_then() {
     assert!(out(&by_interface).is_some(), "nor one without a carrier");
     namespace.run("ip link set dl8 up").unwrap();
     let met = |host: &Host, other: &str| {
-        host.report().is_some_and(|r| r.network.kept_out.is_none() && r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)))
+        host.report().is_some_and(|r| {
+            r.network.kept_out.is_none()
+                && r.hosts.iter().any(|h| h.alive && h.host.starts_with(other))
+        })
     };
-    eventually("in the network", || met(&by_address, "interface.") && met(&by_interface, "address."));
+    eventually("in the network", || {
+        met(&by_address, "interface.") && met(&by_interface, "address.")
+    });
     // It goes, and another one of its name comes.
     namespace.run("ip link delete dl9").unwrap();
     eventually("told", || out(&by_interface).is_some());
     namespace.run("ip link add dl9 type veth peer name dl8").unwrap();
     namespace.add_address("dl9", std::net::Ipv4Addr::new(10, 98, 0, 1)).unwrap();
     namespace.run("ip link set dl8 up").unwrap();
-    eventually("in the network again", || met(&by_address, "interface.") && met(&by_interface, "address."));
+    eventually("in the network again", || {
+        met(&by_address, "interface.") && met(&by_interface, "address.")
+    });
 }
 
 #[test]
@@ -425,7 +540,9 @@ fn a_gateway_whose_interface_has_another_address_ends_so_that_the_next_one_is_fo
         Host::new(dir.path(), name, net.on(usize::from(name == "b")), &network, &topics)
     });
     hosts.iter_mut().for_each(Host::start);
-    let met = |host: &Host, other: &str| host.report().is_some_and(|r| r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)));
+    let met = |host: &Host, other: &str| {
+        host.report().is_some_and(|r| r.hosts.iter().any(|h| h.alive && h.host.starts_with(other)))
+    };
     eventually("met", || met(&hosts[0], "b.") && met(&hosts[1], "a."));
     // One more is no reason to end, nor is none for a while.
     net.run(0, &format!("ip address add 10.98.77.1/24 dev {}", wire.card()));
@@ -481,7 +598,9 @@ fn a_host_that_finds_nobody_says_so_once() {
         (waits, "nobody has connected yet".to_owned()),
         (
             calls,
-            format!("nobody answers at {endpoint}, or lets this host in; does a gateway run there, and does a firewall let it through?"),
+            format!(
+                "nobody answers at {endpoint}, or lets this host in; does a gateway run there, and does a firewall let it through?"
+            ),
         ),
     ] {
         let mut told = Vec::new();
@@ -492,10 +611,17 @@ fn a_host_that_finds_nobody_says_so_once() {
         // It looks again before it answers.
         assert!(!gateway.report().stale);
         told.extend(gateway.take_notices());
-        assert_eq!(told, [format!("no other host was reached yet, and the gateway goes on trying: {says}")]);
+        assert_eq!(
+            told,
+            [format!("no other host was reached yet, and the gateway goes on trying: {says}")]
+        );
     }
     assert!(!silent.report().stale);
-    assert_eq!(silent.take_notices(), Vec::<String>::new(), "no other host can come to know of this one");
+    assert_eq!(
+        silent.take_notices(),
+        Vec::<String>::new(),
+        "no other host can come to know of this one"
+    );
 }
 
 #[test]
@@ -503,10 +629,17 @@ fn a_start_that_fails_leaves_nobody_in_the_network() {
     let dir = tempfile::tempdir().unwrap();
     let port = Port::new().unwrap();
     let network = json!({ "host": "car", "listen": [port.endpoint()] });
-    let host = Host::new(dir.path(), "car", Vec::new(), &network, &[carried("map", true, true, 64, &Qos::default())]);
+    let host = Host::new(
+        dir.path(),
+        "car",
+        Vec::new(),
+        &network,
+        &[carried("map", true, true, 64, &Qos::default())],
+    );
     let in_the_way = host.domain_dir().join("gateway-zenoh.status");
     std::fs::create_dir(&in_the_way).unwrap();
-    let config: GatewayConfig = serde_json::from_slice(&std::fs::read(host.config()).unwrap()).unwrap();
+    let config: GatewayConfig =
+        serde_json::from_slice(&std::fs::read(host.config()).unwrap()).unwrap();
     let why = Gateway::start(config.clone()).map(drop).unwrap_err().to_string();
     assert!(why.contains("gateway-zenoh.status"), "{why}");
     std::fs::remove_dir(&in_the_way).unwrap();

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Links on which one large sample takes longer than a lease, and that are away for about as long. Each test measures, so they run one after the other.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -35,8 +40,10 @@ struct Heard {
 
 impl Heard {
     fn new((from, to): (&Host, &Host), topic: &str, len: usize, qos: &Qos) -> Self {
-        let publisher = from.node.bytes_publisher(topic, "raw", publisher_options(qos, len)).unwrap();
-        let subscription = to.node.bytes_subscription(topic, "raw", subscription_options(qos)).unwrap();
+        let publisher =
+            from.node.bytes_publisher(topic, "raw", publisher_options(qos, len)).unwrap();
+        let subscription =
+            to.node.bytes_subscription(topic, "raw", subscription_options(qos)).unwrap();
         Self { len, publisher, subscription, gaps: Gaps::begin(), newest: MonotonicNs(0) }
     }
 
@@ -69,8 +76,12 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
     let fleet = Fleet::new(dir.path(), over_tls);
     let endpoint = |w: &Wire| fleet.endpoint(&w.endpoint(0));
     let host = |name: &str, n: usize, network: Value, topics: &[(&str, usize)]| {
-        let topics: Vec<Value> = topics.iter().map(|(topic, len)| carried(topic, n == 0, n != 0, *len as u64, &qos)).collect();
-        let mut host = Host::new(dir.path(), name, net.on(n), &fleet.network(name, network), &topics);
+        let topics: Vec<Value> = topics
+            .iter()
+            .map(|(topic, len)| carried(topic, n == 0, n != 0, *len as u64, &qos))
+            .collect();
+        let mut host =
+            Host::new(dir.path(), name, net.on(n), &fleet.network(name, network), &topics);
         host.start();
         host
     };
@@ -82,7 +93,12 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
         net.keeps_what_arrives(1);
     }
     let of_link = if takes_all { 1_000 } else { MBIT };
-    let b = host("b", 1, json!({ "host": "b", "connect": [endpoint(&wires[0])], "bandwidth_mbit": of_link }), &of_a[..2]);
+    let b = host(
+        "b",
+        1,
+        json!({ "host": "b", "connect": [endpoint(&wires[0])], "bandwidth_mbit": of_link }),
+        &of_a[..2],
+    );
     let c = host("c", 2, json!({ "host": "c", "connect": [endpoint(&wires[1])] }), &of_a[2..]);
     net.limit(wires[0], MBIT);
     let mut camera = Heard::new((&a, &b), "camera", LARGE, &qos);
@@ -117,10 +133,15 @@ fn away_for_about_a_lease(how: Away, over_tls: bool) {
         let small = back.read();
         turn(&mut |camera, _| camera.newest > since);
         let large = back.read();
-        let gap = Took { time: std::mem::replace(&mut beside.gaps, Gaps::begin()).longest(), ..watch.read() };
-        for (what, took, within) in
-            [("a small one", small, RECOVERY), ("a large one", large, RECOVERY + TRANSMISSION), ("beside it, the next one", gap, GAP)]
-        {
+        let gap = Took {
+            time: std::mem::replace(&mut beside.gaps, Gaps::begin()).longest(),
+            ..watch.read()
+        };
+        for (what, took, within) in [
+            ("a small one", small, RECOVERY),
+            ("a large one", large, RECOVERY + TRANSMISSION),
+            ("beside it, the next one", gap, GAP),
+        ] {
             let what = format!("{how:?} for {ms} ms: {what}");
             tell(&what, took, within);
             // When Zenoh ended these connections and nobody shut their sockets first, large ones were heard after 10 to 19 s, small ones after 6 s, and nothing beside it for 6 to 15 s over TLS.
@@ -141,12 +162,16 @@ fn over_tls_a_slow_link_that_was_away_for_about_a_lease_carries_samples_again_in
 
 #[test]
 fn on_a_slow_link_a_host_that_stood_still_for_about_a_lease_hears_samples_again_in_time() {
-    [false, true].into_iter().for_each(|over_tls| away_for_about_a_lease(Away::StandsStill, over_tls));
+    [false, true]
+        .into_iter()
+        .for_each(|over_tls| away_for_about_a_lease(Away::StandsStill, over_tls));
 }
 
 #[test]
 fn on_a_slow_link_a_host_that_stood_still_and_took_all_meanwhile_hears_samples_again_in_time() {
-    [false, true].into_iter().for_each(|over_tls| away_for_about_a_lease(Away::StandsStillAndTakesAll, over_tls));
+    [false, true]
+        .into_iter()
+        .for_each(|over_tls| away_for_about_a_lease(Away::StandsStillAndTakesAll, over_tls));
 }
 
 /// Who runs a graph waits for its gateway, and ends it after 5 s.
@@ -163,7 +188,8 @@ fn on_a_slow_link_a_gateway_that_is_stopped_ends_before_its_sample_has_arrived()
         let at = fleet.endpoint(&wire.endpoint(0));
         let host = |name: &str, n: usize, network: Value| {
             let topics = [carried("camera", n == 0, n != 0, LARGE as u64, &qos)];
-            let mut host = Host::new(dir.path(), name, net.on(n), &fleet.network(name, network), &topics);
+            let mut host =
+                Host::new(dir.path(), name, net.on(n), &fleet.network(name, network), &topics);
             host.start();
             host
         };
@@ -197,12 +223,20 @@ fn a_sample_is_not_given_up_as_long_as_the_link_carries_it() {
     let dir = tempfile::tempdir().unwrap();
     let qos = Qos::default();
     let host = |name: &str, n: usize, network: Value| {
-        let mut host = Host::new(dir.path(), name, net.on(n), &network, &[carried("camera", n == 0, n != 0, LARGE as u64, &qos)]);
+        let mut host = Host::new(
+            dir.path(),
+            name,
+            net.on(n),
+            &network,
+            &[carried("camera", n == 0, n != 0, LARGE as u64, &qos)],
+        );
         host.start();
         host
     };
-    let a = host("a", 0, json!({ "host": "a", "listen": [wire.endpoint(0)], "bandwidth_mbit": MBIT }));
-    let b = host("b", 1, json!({ "host": "b", "connect": [wire.endpoint(0)], "bandwidth_mbit": MBIT }));
+    let a =
+        host("a", 0, json!({ "host": "a", "listen": [wire.endpoint(0)], "bandwidth_mbit": MBIT }));
+    let b =
+        host("b", 1, json!({ "host": "b", "connect": [wire.endpoint(0)], "bandwidth_mbit": MBIT }));
     net.limit(wire, MBIT);
     let mut camera = Heard::new((&a, &b), "camera", LARGE, &qos);
     let mut seen = 0;
@@ -213,6 +247,7 @@ fn a_sample_is_not_given_up_as_long_as_the_link_carries_it() {
         std::thread::sleep(Duration::from_millis(20));
         seen == 2
     });
-    let given_up = || a.report().map(|r| r.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>());
+    let given_up =
+        || a.report().map(|r| r.edges.iter().map(|e| e.figures.unacknowledged).sum::<u64>());
     assert_eq!(given_up(), Some(0));
 }

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A gateway and somebody who speaks its protocol by hand, step by step: what comes in an order that two gateways rarely have.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
-use driveline::types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema};
+use driveline::types::{
+    Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema,
+};
 use driveline_gateway_zenoh::directory::MAX_HOSTS;
-use driveline_gateway_zenoh::wire::{Ack, HostId, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use driveline_gateway_zenoh::wire::{
+    Ack, HostId, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time,
+};
 use driveline_runtime::gateway::{EdgeFigures, Report};
 use rig::meeting::{Meeting, TOPIC};
 use rig::{carried, eventually, publisher_options, subscription_options};
@@ -20,36 +29,59 @@ fn mark(reliability: Reliability, durability: Durability) -> QosMark {
 }
 
 /// What a gateway does whose sample is answered with *not yet* so many times before it is taken.
-fn sent_to_one_who_knows_later(offered: QosMark, refusals: usize) -> (Vec<SampleHead>, EdgeFigures) {
+fn sent_to_one_who_knows_later(
+    offered: QosMark,
+    refusals: usize,
+) -> (Vec<SampleHead>, EdgeFigures) {
     let QosMark { reliability, durability } = offered;
     let qos = Qos { depth: 4, reliability, durability, max_blocking_ms: 10_000, ..Qos::default() };
     let meeting = Meeting::new(true, &qos);
     let heads = Arc::new(Mutex::new(Vec::<SampleHead>::new()));
-    let (session, keys, of_callback) = (meeting.session.clone(), meeting.keys.clone(), heads.clone());
+    let (session, keys, of_callback) =
+        (meeting.session.clone(), meeting.keys.clone(), heads.clone());
     let samples = meeting.session.declare_subscriber(meeting.keys.addressed("s", &meeting.me));
     let samples = samples.callback(move |sample| {
         let received = MonotonicNs::now();
-        let Some(Parsed::Sample { to, from, offered, topic }) = keys.parse(sample.key_expr().as_str()) else { return };
+        let Some(Parsed::Sample { to, from, offered, topic }) =
+            keys.parse(sample.key_expr().as_str())
+        else {
+            return;
+        };
         let head = SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap();
         let mut heads = of_callback.lock().unwrap();
         let outcome = if heads.len() < refusals { Outcome::NotYet } else { Outcome::Published };
-        let ack = Ack { outcome, accepts: 0, number: head.number, sent: head.sent, received, answered: MonotonicNs::now() };
+        let ack = Ack {
+            outcome,
+            accepts: 0,
+            number: head.number,
+            sent: head.sent,
+            received,
+            answered: MonotonicNs::now(),
+        };
         heads.push(head);
         let key = keys.key(&Parsed::Ack { to: from, from: to, offered, topic });
         session.put(key, ack.encode().to_vec()).wait().unwrap();
     });
     let _samples = samples.wait().unwrap();
-    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    let mut publisher =
+        meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
     eventually("watched", || publisher.matched() >= 1);
     let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
     let (host, of) = (meeting.me.clone(), meeting.gateway.clone());
-    let _want = meeting.token(&Parsed::Want { host, of, offered, qos: offered, topic: TOPIC.parse().unwrap() });
+    let _want = meeting.token(&Parsed::Want {
+        host,
+        of,
+        offered,
+        qos: offered,
+        topic: TOPIC.parse().unwrap(),
+    });
     eventually("wanted", || publisher.matched() == 2);
     let loan = publisher.loan(8).unwrap();
     publisher.publish(loan).unwrap();
     let mut figures = EdgeFigures::default();
     eventually("settled", || {
-        figures = meeting.host.report().and_then(|r| Some(r.edges.first()?.figures)).unwrap_or_default();
+        figures =
+            meeting.host.report().and_then(|r| Some(r.edges.first()?.figures)).unwrap_or_default();
         figures.delivered + figures.refused == 1
     });
     let heads = heads.lock().unwrap().clone();
@@ -58,9 +90,16 @@ fn sent_to_one_who_knows_later(offered: QosMark, refusals: usize) -> (Vec<Sample
 
 #[test]
 fn what_must_not_be_lost_is_sent_again_to_one_who_does_not_know_its_publisher_yet() {
-    for offered in [mark(Reliability::Reliable, Durability::Volatile), mark(Reliability::BestEffort, Durability::TransientLocal)] {
+    for offered in [
+        mark(Reliability::Reliable, Durability::Volatile),
+        mark(Reliability::BestEffort, Durability::TransientLocal),
+    ] {
         let (heads, figures) = sent_to_one_who_knows_later(offered, 3);
-        assert_eq!((figures.delivered, figures.refused, figures.sent_again), (1, 0, 3), "{offered}: {figures:?}");
+        assert_eq!(
+            (figures.delivered, figures.refused, figures.sent_again),
+            (1, 0, 3),
+            "{offered}: {figures:?}"
+        );
         let first = heads[0].number;
         assert_eq!(
             heads.iter().map(|h| (h.number - first, h.sent_again)).collect::<Vec<_>>(),
@@ -68,13 +107,19 @@ fn what_must_not_be_lost_is_sent_again_to_one_who_does_not_know_its_publisher_ye
         );
     }
     // Of what may be lost the next one is newer.
-    let (heads, figures) = sent_to_one_who_knows_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
-    assert_eq!((heads.len(), figures.delivered, figures.refused, figures.sent_again), (1, 0, 1, 0), "{figures:?}");
+    let (heads, figures) =
+        sent_to_one_who_knows_later(mark(Reliability::BestEffort, Durability::Volatile), 3);
+    assert_eq!(
+        (heads.len(), figures.delivered, figures.refused, figures.sent_again),
+        (1, 0, 1, 0),
+        "{figures:?}"
+    );
 }
 
 #[test]
 fn nobody_is_waited_for_longer_than_some_seconds() {
-    let (heads, figures) = sent_to_one_who_knows_later(mark(Reliability::Reliable, Durability::Volatile), usize::MAX);
+    let (heads, figures) =
+        sent_to_one_who_knows_later(mark(Reliability::Reliable, Durability::Volatile), usize::MAX);
     assert_eq!((figures.delivered, figures.refused), (0, 1), "{figures:?}");
     // With pauses of 10 ms that double up to a second there is room for 16 in ten seconds.
     assert!((8..30).contains(&heads.len()), "sent {} times", heads.len());
@@ -86,13 +131,25 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
     let offered = mark(Reliability::Reliable, Durability::Volatile);
     // A release before places says 0, and has one at a time.
     for (accepts, in_flight) in [(0, 1), (3, 3)] {
-        let qos = Qos { depth: 16, reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..Qos::default() };
+        let qos = Qos {
+            depth: 16,
+            reliability: Reliability::Reliable,
+            max_blocking_ms: 10_000,
+            ..Qos::default()
+        };
         let meeting = Meeting::new(true, &qos);
         let (heads, _samples) = meeting.heads();
-        let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+        let mut publisher =
+            meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
         let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
         let (host, of) = (meeting.me.clone(), meeting.gateway.clone());
-        let _want = meeting.token(&Parsed::Want { host, of, offered, qos: offered, topic: TOPIC.parse().unwrap() });
+        let _want = meeting.token(&Parsed::Want {
+            host,
+            of,
+            offered,
+            qos: offered,
+            topic: TOPIC.parse().unwrap(),
+        });
         eventually("wanted", || publisher.matched() == 2);
         for _ in 0..10 {
             let loan = publisher.loan(8).unwrap();
@@ -100,8 +157,14 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
         }
         let answer = |outcome, head: &SampleHead, number| {
             let now = MonotonicNs::now();
-            let ack = Ack { outcome, accepts, number, sent: head.sent, received: now, answered: now };
-            let key = Parsed::Ack { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+            let ack =
+                Ack { outcome, accepts, number, sent: head.sent, received: now, answered: now };
+            let key = Parsed::Ack {
+                to: meeting.gateway.clone(),
+                from: meeting.me.clone(),
+                offered,
+                topic: TOPIC.parse().unwrap(),
+            };
             meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
         };
         // Not those that its time-out has brought again.
@@ -118,56 +181,124 @@ fn as_many_reliable_samples_are_in_flight_as_the_receiver_says_that_it_takes() {
         answer(Outcome::Published, &last_of(first), first);
         // As many as may be, and all of them again if the first of them is missing.
         let wave: Vec<_> = (1..=in_flight).map(|n| last_of(first + n)).collect();
-        assert_eq!(wave.iter().map(|h| u64::from(h.place)).collect::<Vec<_>>(), (1..=in_flight).collect::<Vec<_>>());
+        assert_eq!(
+            wave.iter().map(|h| u64::from(h.place)).collect::<Vec<_>>(),
+            (1..=in_flight).collect::<Vec<_>>()
+        );
         let before = heads.lock().unwrap().len();
         answer(Outcome::Gap, &wave[wave.len() - 1], first);
-        let again =
-            || heads.lock().unwrap()[before..].iter().map(|h| (h.number - first, u64::from(h.place), h.sent_again)).collect::<Vec<_>>();
+        let again = || {
+            heads.lock().unwrap()[before..]
+                .iter()
+                .map(|h| (h.number - first, u64::from(h.place), h.sent_again))
+                .collect::<Vec<_>>()
+        };
         eventually("sent again", || again().len() as u64 >= in_flight);
-        assert_eq!(again()[..in_flight as usize], (1..=in_flight).map(|n| (n, n, true)).collect::<Vec<_>>());
+        assert_eq!(
+            again()[..in_flight as usize],
+            (1..=in_flight).map(|n| (n, n, true)).collect::<Vec<_>>()
+        );
         for n in 1..10 {
             let head = last_of(first + n);
             answer(Outcome::Published, &head, head.number);
         }
-        eventually("all delivered", || meeting.host.report().is_some_and(|r| r.edges.first().is_some_and(|e| e.figures.delivered == 10)));
-        assert!(heads.lock().unwrap().iter().all(|h| (1..=in_flight).contains(&h.place.into())), "more in flight than are taken");
+        eventually("all delivered", || {
+            meeting
+                .host
+                .report()
+                .is_some_and(|r| r.edges.first().is_some_and(|e| e.figures.delivered == 10))
+        });
+        assert!(
+            heads.lock().unwrap().iter().all(|h| (1..=in_flight).contains(&h.place.into())),
+            "more in flight than are taken"
+        );
     }
 }
 
 /// What a gateway takes of a sender that has several in flight, of which one gets lost.
 #[test]
 fn a_sample_is_not_taken_before_the_one_that_precedes_it() {
-    let qos = Qos { depth: 16, reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..Qos::default() };
+    let qos = Qos {
+        depth: 16,
+        reliability: Reliability::Reliable,
+        max_blocking_ms: 10_000,
+        ..Qos::default()
+    };
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(false, &qos);
-    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
-    let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers: vec![(EndpointId(1), offer)], ended: Vec::new() };
-    let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
-        let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
-    });
+    let mut subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer {
+        node: "mapper".parse().unwrap(),
+        schema: Arc::new(Schema::bytes("bytes", "raw", "")),
+        qos,
+        max_payload: 64,
+    };
+    let list = List {
+        topic: TOPIC.parse().unwrap(),
+        change: 1,
+        publishers: vec![(EndpointId(1), offer)],
+        ended: Vec::new(),
+    };
+    let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(
+        move |query| {
+            let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
+        },
+    );
     let _lists = lists.wait().unwrap();
-    let clock = meeting.session.declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone()))).callback(|query| {
-        let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
-    });
+    let clock = meeting
+        .session
+        .declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone())))
+        .callback(|query| {
+            let time =
+                Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+            let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
+        });
     let _clock = clock.wait().unwrap();
     let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
     let of_callback = answers.clone();
     let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
-    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let acks = acks.callback(move |ack| {
+        of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap())
+    });
     let _acks = acks.wait().unwrap();
-    let _tokens = [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
+    let _tokens =
+        [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
     eventually("received", || subscription.matched() == 1);
-    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    eventually("the clock is known", || {
+        meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
+    });
     // Answers are told apart by when their samples were sent.
     let mut sent = 0;
     let mut send = |number: u64, place| {
         sent += 1;
-        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place, number, publisher: 1, written: number, owed: 0, sent: MonotonicNs(sent), header };
-        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
-        meeting.session.put(meeting.keys.key(&key), vec![number as u8; 8]).attachment(head.encode()).wait().unwrap();
+        let header = SampleHeader {
+            sequence: number,
+            publish_time: MonotonicNs::now(),
+            ..SampleHeader::default()
+        };
+        let head = SampleHead {
+            sent_again: false,
+            place,
+            number,
+            publisher: 1,
+            written: number,
+            owed: 0,
+            sent: MonotonicNs(sent),
+            header,
+        };
+        let key = Parsed::Sample {
+            to: meeting.gateway.clone(),
+            from: meeting.me.clone(),
+            offered,
+            topic: TOPIC.parse().unwrap(),
+        };
+        meeting
+            .session
+            .put(meeting.keys.key(&key), vec![number as u8; 8])
+            .attachment(head.encode())
+            .wait()
+            .unwrap();
         let mut answer = None;
         eventually("answered", || {
             answer = answers.lock().unwrap().iter().find(|a| a.sent.0 == sent).copied();
@@ -198,27 +329,59 @@ fn a_sample_that_is_refused_does_not_end_those_before_it_that_never_came() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(false, &qos);
-    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer {
+        node: "mapper".parse().unwrap(),
+        schema: Arc::new(Schema::bytes("bytes", "raw", "")),
+        qos,
+        max_payload: 64,
+    };
     let too_long = Offer { max_payload: 65, ..offer.clone() };
     let _lists = meeting.offer(vec![(EndpointId(1), offer), (EndpointId(2), too_long)]);
     let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
     let of_callback = answers.clone();
     let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
-    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let acks = acks.callback(move |ack| {
+        of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap())
+    });
     let _acks = acks.wait().unwrap();
     eventually("received", || subscription.matched() == 1);
     eventually("the other one refused, and the clock known", || {
-        let ready = |r: Report| !r.refused.is_empty() && r.hosts.iter().any(|h| h.offset_ns.is_some());
+        let ready =
+            |r: Report| !r.refused.is_empty() && r.hosts.iter().any(|h| h.offset_ns.is_some());
         meeting.host.report().is_some_and(ready)
     });
     let mut sent = 0;
     let mut send = |number: u64, place, publisher| {
         sent += 1;
-        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place, number, publisher, written: number, owed: 0, sent: MonotonicNs(sent), header };
-        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
-        meeting.session.put(meeting.keys.key(&key), vec![0; 8]).attachment(head.encode()).wait().unwrap();
+        let header = SampleHeader {
+            sequence: number,
+            publish_time: MonotonicNs::now(),
+            ..SampleHeader::default()
+        };
+        let head = SampleHead {
+            sent_again: false,
+            place,
+            number,
+            publisher,
+            written: number,
+            owed: 0,
+            sent: MonotonicNs(sent),
+            header,
+        };
+        let key = Parsed::Sample {
+            to: meeting.gateway.clone(),
+            from: meeting.me.clone(),
+            offered,
+            topic: TOPIC.parse().unwrap(),
+        };
+        meeting
+            .session
+            .put(meeting.keys.key(&key), vec![0; 8])
+            .attachment(head.encode())
+            .wait()
+            .unwrap();
         let mut answer = None;
         eventually("answered", || {
             answer = answers.lock().unwrap().iter().find(|a| a.sent.0 == sent).copied();
@@ -240,44 +403,75 @@ fn a_sample_that_is_longer_than_was_offered_is_refused_and_counted_and_the_next_
         let qos = Qos { depth: 16, reliability, ..Qos::default() };
         let offered = QosMark::of(&qos);
         let meeting = Meeting::new(false, &qos);
-        let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let mut subscription =
+            meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
         let schema = Arc::new(Schema::bytes("bytes", "raw", ""));
-        let offer = Offer { node: "mapper".parse().unwrap(), schema, qos, max_payload: OFFERED as u64 };
+        let offer =
+            Offer { node: "mapper".parse().unwrap(), schema, qos, max_payload: OFFERED as u64 };
         let _lists = meeting.offer(vec![(EndpointId(1), offer)]);
         let answers = Arc::new(Mutex::new(Vec::<Ack>::new()));
         let of_callback = answers.clone();
         let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
-        let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+        let acks = acks.callback(move |ack| {
+            of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap())
+        });
         let _acks = acks.wait().unwrap();
         eventually("received", || subscription.matched() == 1);
         let is_known = |r: Report| r.hosts.iter().any(|h| h.offset_ns.is_some());
         eventually("the clock is known", || meeting.host.report().is_some_and(is_known));
-        let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+        let key = Parsed::Sample {
+            to: meeting.gateway.clone(),
+            from: meeting.me.clone(),
+            offered,
+            topic: TOPIC.parse().unwrap(),
+        };
         let key = meeting.keys.key(&key);
-        let outcomes = [(1, OFFERED), (2, OFFERED + 1), (3, 64 << 10), (4, OFFERED)].map(|(number, len)| {
-            let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-            let head = SampleHead {
-                sent_again: false,
-                place: 0,
-                number,
-                publisher: 1,
-                written: number,
-                owed: 0,
-                sent: MonotonicNs::now(),
-                header,
-            };
-            meeting.session.put(&key, vec![number as u8; len]).attachment(head.encode()).wait().unwrap();
-            let mut outcome = None;
-            eventually("answered", || {
-                outcome = answers.lock().unwrap().iter().find(|a| a.number == number).map(|a| a.outcome);
-                outcome.is_some()
+        let outcomes =
+            [(1, OFFERED), (2, OFFERED + 1), (3, 64 << 10), (4, OFFERED)].map(|(number, len)| {
+                let header = SampleHeader {
+                    sequence: number,
+                    publish_time: MonotonicNs::now(),
+                    ..SampleHeader::default()
+                };
+                let head = SampleHead {
+                    sent_again: false,
+                    place: 0,
+                    number,
+                    publisher: 1,
+                    written: number,
+                    owed: 0,
+                    sent: MonotonicNs::now(),
+                    header,
+                };
+                meeting
+                    .session
+                    .put(&key, vec![number as u8; len])
+                    .attachment(head.encode())
+                    .wait()
+                    .unwrap();
+                let mut outcome = None;
+                eventually("answered", || {
+                    outcome = answers
+                        .lock()
+                        .unwrap()
+                        .iter()
+                        .find(|a| a.number == number)
+                        .map(|a| a.outcome);
+                    outcome.is_some()
+                });
+                outcome.unwrap()
             });
-            outcome.unwrap()
-        });
-        assert_eq!(outcomes, [Outcome::Published, Outcome::Damaged, Outcome::Damaged, Outcome::Published]);
+        assert_eq!(
+            outcomes,
+            [Outcome::Published, Outcome::Damaged, Outcome::Damaged, Outcome::Published]
+        );
         let mut received = Vec::new();
         while let Some(sample) = subscription.take().unwrap() {
-            received.push((sample.header().sequence, sample.payload().unwrap().len(), sample.missed()));
+            received.push((
+                sample.header().sequence,
+                sample.payload().unwrap().len(),
+                sample.missed(),
+            ));
         }
         assert_eq!(received, [(1, OFFERED, 0), (4, OFFERED, 2)]);
         let figures = meeting.host.report().unwrap().inlets[0].figures;
@@ -291,29 +485,59 @@ fn a_sample_without_the_checksum_that_was_offered_is_refused_and_counted() {
     let qos = Qos { depth: 16, checksum: true, ..Qos::default() };
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(false, &qos);
-    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 16 };
+    let mut subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer {
+        node: "mapper".parse().unwrap(),
+        schema: Arc::new(Schema::bytes("bytes", "raw", "")),
+        qos,
+        max_payload: 16,
+    };
     let _lists = meeting.offer(vec![(EndpointId(1), offer)]);
     eventually("received", || subscription.matched() == 1);
-    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
-    let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
+    eventually("the clock is known", || {
+        meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
+    });
+    let key = Parsed::Sample {
+        to: meeting.gateway.clone(),
+        from: meeting.me.clone(),
+        offered,
+        topic: TOPIC.parse().unwrap(),
+    };
     let key = meeting.keys.key(&key);
     let payload = vec![7; 16];
     let right = XxHash3_64::oneshot(&payload);
-    for (number, checksum) in [(1, Some(right)), (2, None), (3, Some(right ^ 1)), (4, Some(right))] {
-        let header = SampleHeader { sequence: number, publish_time: MonotonicNs::now(), checksum, ..SampleHeader::default() };
-        let head =
-            SampleHead { sent_again: false, place: 0, number, publisher: 1, written: number, owed: 0, sent: MonotonicNs::now(), header };
+    for (number, checksum) in [(1, Some(right)), (2, None), (3, Some(right ^ 1)), (4, Some(right))]
+    {
+        let header = SampleHeader {
+            sequence: number,
+            publish_time: MonotonicNs::now(),
+            checksum,
+            ..SampleHeader::default()
+        };
+        let head = SampleHead {
+            sent_again: false,
+            place: 0,
+            number,
+            publisher: 1,
+            written: number,
+            owed: 0,
+            sent: MonotonicNs::now(),
+            header,
+        };
         meeting.session.put(&key, payload.clone()).attachment(head.encode()).wait().unwrap();
     }
     let mut received = Vec::new();
     eventually("the last sample arrives", || {
-        received.extend(std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.header().sequence));
+        received.extend(
+            std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.header().sequence),
+        );
         received.last() == Some(&4)
     });
     assert_eq!(received, [1, 4]);
     // The gateway counts a sample after it has published it.
-    let counted = |r: Report| (r.inlets[0].figures.published, r.inlets[0].figures.damaged) == (2, 2);
+    let counted =
+        |r: Report| (r.inlets[0].figures.published, r.inlets[0].figures.damaged) == (2, 2);
     eventually("counted", || meeting.host.report().is_some_and(counted));
 }
 
@@ -323,18 +547,36 @@ fn any_number_of_samples_may_be_lost_according_to_a_stranger() {
     let qos = Qos { depth: 16, reliability: Reliability::Reliable, ..Qos::default() };
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(false, &qos);
-    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let mut subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let offer = Offer {
+        node: "mapper".parse().unwrap(),
+        schema: Arc::new(Schema::bytes("bytes", "raw", "")),
+        qos,
+        max_payload: 64,
+    };
     let _lists = meeting.offer((1..=2).map(|id| (EndpointId(id), offer.clone())).collect());
     eventually("received", || subscription.matched() == 2);
-    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    eventually("the clock is known", || {
+        meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
+    });
     let mut number = 0;
     for written in [1, u64::MAX] {
         for publisher in [1, 2] {
             number += 1;
             let head = SampleHead { place: 1, number, publisher, written, ..SampleHead::default() };
-            let key = Parsed::Sample { to: meeting.gateway.clone(), from: meeting.me.clone(), offered, topic: TOPIC.parse().unwrap() };
-            meeting.session.put(meeting.keys.key(&key), vec![0; 8]).attachment(head.encode()).wait().unwrap();
+            let key = Parsed::Sample {
+                to: meeting.gateway.clone(),
+                from: meeting.me.clone(),
+                offered,
+                topic: TOPIC.parse().unwrap(),
+            };
+            meeting
+                .session
+                .put(meeting.keys.key(&key), vec![0; 8])
+                .attachment(head.encode())
+                .wait()
+                .unwrap();
         }
     }
     let mut missed = Vec::new();
@@ -353,7 +595,8 @@ fn what_is_wanted_again_at_once_is_sent_again_at_once() {
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(true, &qos);
     let (heads, _samples) = meeting.heads();
-    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    let mut publisher =
+        meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
     let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
     let mut want = meeting.want(&meeting.me, offered, offered);
     eventually("wanted", || publisher.matched() == 2);
@@ -376,11 +619,16 @@ fn what_is_wanted_again_at_once_is_sent_again_at_once() {
 
 #[test]
 fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_key() {
-    let qos = Qos { depth: 4, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
-    let (fast, sure) = (mark(Reliability::BestEffort, Durability::Volatile), mark(Reliability::Reliable, Durability::Volatile));
+    let qos =
+        Qos { depth: 4, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() };
+    let (fast, sure) = (
+        mark(Reliability::BestEffort, Durability::Volatile),
+        mark(Reliability::Reliable, Durability::Volatile),
+    );
     let meeting = Meeting::new(true, &qos);
     let (heads, _samples) = meeting.heads();
-    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    let mut publisher =
+        meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
     let _host = meeting.token(&Parsed::Host(meeting.me.clone()));
     let want = |qos| {
         let (host, of) = (meeting.me.clone(), meeting.gateway.clone());
@@ -406,11 +654,18 @@ fn a_late_acknowledgement_means_nothing_to_the_edge_that_follows_under_the_same_
     eventually("another edge", || edge().is_some_and(|e| e.qos == "rv" && !e.parked));
     let seen = heads.lock().unwrap().len();
     // Only what must not be lost is sent again; the first edge may just have been sending.
-    let new = came("the second edge sends again", &|heads| heads[seen..].iter().find(|head| head.sent_again).cloned());
+    let new = came("the second edge sends again", &|heads| {
+        heads[seen..].iter().find(|head| head.sent_again).cloned()
+    });
     let acknowledge = |number, outcome| {
         let now = MonotonicNs::now();
         let ack = Ack { outcome, accepts: 0, number, sent: now, received: now, answered: now };
-        let key = Parsed::Ack { to: meeting.gateway.clone(), from: meeting.me.clone(), offered: sure, topic: TOPIC.parse().unwrap() };
+        let key = Parsed::Ack {
+            to: meeting.gateway.clone(),
+            from: meeting.me.clone(),
+            offered: sure,
+            topic: TOPIC.parse().unwrap(),
+        };
         meeting.session.put(meeting.keys.key(&key), ack.encode().to_vec()).wait().unwrap();
     };
     acknowledge(old.number, Outcome::Published);
@@ -425,31 +680,48 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     let offered = QosMark::of(&qos);
     let meeting = Meeting::new(false, &qos);
     let schema = Arc::new(Schema::bytes("bytes", "raw", ""));
-    let mut subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let mut subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     let offer = Offer { node: "mapper".parse().unwrap(), schema, qos, max_payload: 64 };
     let topic = TOPIC.parse().unwrap();
-    let list = Arc::new(Mutex::new(List { topic, change: 1, publishers: vec![(EndpointId(1), offer.clone())], ended: Vec::new() }));
+    let list = Arc::new(Mutex::new(List {
+        topic,
+        change: 1,
+        publishers: vec![(EndpointId(1), offer.clone())],
+        ended: Vec::new(),
+    }));
     let asked = Arc::new(Mutex::new(0));
     let (listed, count) = (list.clone(), asked.clone());
-    let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(move |query| {
-        *count.lock().unwrap() += 1;
-        let bytes = listed.lock().unwrap().encode().unwrap();
-        let _ = query.reply(query.key_expr().clone(), bytes).wait();
-    });
-    let clock = meeting.session.declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone()))).callback(|query| {
-        // It never tells of the change.
-        let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
-    });
+    let lists = meeting.session.declare_queryable(meeting.keys.key(&meeting.topic())).callback(
+        move |query| {
+            *count.lock().unwrap() += 1;
+            let bytes = listed.lock().unwrap().encode().unwrap();
+            let _ = query.reply(query.key_expr().clone(), bytes).wait();
+        },
+    );
+    let clock = meeting
+        .session
+        .declare_queryable(meeting.keys.key(&Parsed::Clock(meeting.me.clone())))
+        .callback(|query| {
+            // It never tells of the change.
+            let time =
+                Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+            let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
+        });
     let (_lists, _clock) = (lists.wait().unwrap(), clock.wait().unwrap());
     let answers = Arc::new(Mutex::new(Vec::new()));
     let of_callback = answers.clone();
     let acks = meeting.session.declare_subscriber(meeting.keys.addressed("a", &meeting.me));
-    let acks = acks.callback(move |ack| of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap()));
+    let acks = acks.callback(move |ack| {
+        of_callback.lock().unwrap().push(Ack::decode(&ack.payload().to_bytes()).unwrap())
+    });
     let _acks = acks.wait().unwrap();
-    let _tokens = [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
+    let _tokens =
+        [meeting.token(&Parsed::Host(meeting.me.clone())), meeting.token(&meeting.topic())];
     eventually("received", || subscription.matched() == 1);
-    eventually("the clock is known", || meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some())));
+    eventually("the clock is known", || {
+        meeting.host.report().is_some_and(|r| r.hosts.iter().any(|h| h.offset_ns.is_some()))
+    });
     assert_eq!(meeting.send(&answers, offered, 1, 1), Outcome::Published);
     // More than once where this process was slow to answer.
     let before = *asked.lock().unwrap();
@@ -457,7 +729,10 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     // The second one is not in the list, and nobody says that it has changed.
     assert_eq!(meeting.send(&answers, offered, 2, 2), Outcome::NotYet);
     eventually("asked again", || *asked.lock().unwrap() > before);
-    list.lock().unwrap().publishers.push((EndpointId(2), Offer { node: "second".parse().unwrap(), ..offer.clone() }));
+    list.lock()
+        .unwrap()
+        .publishers
+        .push((EndpointId(2), Offer { node: "second".parse().unwrap(), ..offer.clone() }));
     let mut number = 2;
     eventually("received", || {
         number += 1;
@@ -466,7 +741,9 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
     // What is published on this host is kept for a subscription that has yet to find its publisher.
     let mut received = Vec::new();
     eventually("received here", || {
-        received.extend(std::iter::from_fn(|| Some(subscription.take().unwrap()?.payload().unwrap()[0])));
+        received.extend(std::iter::from_fn(|| {
+            Some(subscription.take().unwrap()?.payload().unwrap()[0])
+        }));
         received.len() >= 2
     });
     assert_eq!(received, [1, 2]);
@@ -479,13 +756,22 @@ fn a_sample_of_an_unknown_publisher_has_the_list_asked_for_again() {
         meeting.send(&answers, offered, number, 3) == Outcome::Unknown
     });
     let report = meeting.host.report().unwrap();
-    assert!(report.refused.iter().any(|r| r.reason.contains("64 are permitted here")), "{:?}", report.refused);
+    assert!(
+        report.refused.iter().any(|r| r.reason.contains("64 are permitted here")),
+        "{:?}",
+        report.refused
+    );
 }
 
 #[test]
 fn a_gateway_of_another_release_is_named_with_the_remedy() {
     let meeting = Meeting::new(false, &Qos::default());
-    let old = meeting.session.liveliness().declare_token("driveline/1/test/host/old.00000000000000ab").wait().unwrap();
+    let old = meeting
+        .session
+        .liveliness()
+        .declare_token("driveline/1/test/host/old.00000000000000ab")
+        .wait()
+        .unwrap();
     let problem = |meeting: &Meeting| {
         let report = meeting.host.report()?;
         report.hosts.into_iter().find(|h| h.host == "old.00000000000000ab")?.problem
@@ -495,7 +781,10 @@ fn a_gateway_of_another_release_is_named_with_the_remedy() {
         text = problem(&meeting);
         text.is_some()
     });
-    assert!(text.as_ref().is_some_and(|t| t.contains("version 1") && t.contains("same release")), "{text:?}");
+    assert!(
+        text.as_ref().is_some_and(|t| t.contains("version 1") && t.contains("same release")),
+        "{text:?}"
+    );
     drop(old);
     eventually("gone", || problem(&meeting).is_none());
 }
@@ -504,22 +793,32 @@ fn a_gateway_of_another_release_is_named_with_the_remedy() {
 fn a_host_that_found_no_place_is_heard_when_another_has_gone() {
     let qos = Qos { depth: 4, ..Qos::default() };
     let meeting = Meeting::new(false, &qos);
-    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    let subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     let token = |n| meeting.token(&Parsed::Host(HostId::new("nobody", n).unwrap()));
     // Of hosts that answer nothing a gateway thinks that their connection is broken.
-    let clocks = meeting.session.declare_queryable(meeting.keys.tokens("clock")).callback(|query| {
-        let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-        let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
-    });
+    let clocks =
+        meeting.session.declare_queryable(meeting.keys.tokens("clock")).callback(|query| {
+            let time =
+                Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+            let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
+        });
     let _clocks = clocks.wait().unwrap();
     let mut others: Vec<_> = (1..=MAX_HOSTS as u64).map(token).collect();
     let report = || meeting.host.report().unwrap_or_default();
     eventually("all known", || report().hosts.len() == MAX_HOSTS);
-    let offer = Offer { node: "mapper".parse().unwrap(), schema: Arc::new(Schema::bytes("bytes", "raw", "")), qos, max_payload: 64 };
+    let offer = Offer {
+        node: "mapper".parse().unwrap(),
+        schema: Arc::new(Schema::bytes("bytes", "raw", "")),
+        qos,
+        max_payload: 64,
+    };
     let _lists = meeting.offer(vec![(EndpointId(1), offer)]);
     let turned_away = |r: &Report| {
         let me = meeting.me.to_string();
-        r.hosts.iter().any(|h| h.host == me && h.problem.as_ref().is_some_and(|p| p.contains("64 hosts")))
+        r.hosts
+            .iter()
+            .any(|h| h.host == me && h.problem.as_ref().is_some_and(|p| p.contains("64 hosts")))
     };
     eventually("turned away", || turned_away(&report()));
     assert_eq!(subscription.matched(), 0);
@@ -536,18 +835,32 @@ fn hosts_that_are_not_there_leave_pins_for_local_subscriptions_and_make_room_whe
     let mut topic = carried(TOPIC, true, false, 64, &qos);
     topic["hosts"] = 3.into();
     let meeting = Meeting::of(&topic);
-    let mut publisher = meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
+    let mut publisher =
+        meeting.host.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, 64)).unwrap();
     eventually("watched", || publisher.matched() >= 1);
     let want = |name: &str| meeting.want(&HostId::new(name, 1).unwrap(), offered, offered);
     let wants: Vec<_> = (0..16).map(|n| want(&format!("nobody{n}"))).collect();
     let refused = |r: &Report| {
-        r.refused.iter().filter(|r| r.outgoing && r.reason.contains("3 hosts already") && r.reason.contains("`pins:`")).count()
+        r.refused
+            .iter()
+            .filter(|r| {
+                r.outgoing && r.reason.contains("3 hosts already") && r.reason.contains("`pins:`")
+            })
+            .count()
     };
-    eventually("three have it", || meeting.host.report().is_some_and(|r| r.edges.len() == 3 && refused(&r) == 13));
-    let subscription = meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+    eventually("three have it", || {
+        meeting.host.report().is_some_and(|r| r.edges.len() == 3 && refused(&r) == 13)
+    });
+    let subscription =
+        meeting.host.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || subscription.matched() == 1);
     drop(wants);
     let _want = want("somebody");
-    eventually("wanted", || meeting.host.report().is_some_and(|r| r.edges.iter().any(|e| e.to.starts_with("somebody.") && !e.parked)));
+    eventually("wanted", || {
+        meeting
+            .host
+            .report()
+            .is_some_and(|r| r.edges.iter().any(|e| e.to.starts_with("somebody.") && !e.parked))
+    });
     eventually("none refused", || meeting.host.report().is_some_and(|r| refused(&r) == 0));
 }

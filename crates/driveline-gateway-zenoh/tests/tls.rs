@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Who may take part: certificates of both ends.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -67,8 +72,10 @@ fn a_host_of_the_fleet_is_let_in_and_samples_arrive() {
     for shows in [Shows::Signed("fleet"), Shows::Own { certificate: true }] {
         let rig = fleet(shows);
         let qos = Qos::default();
-        let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
-        let mut subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
+        let mut publisher =
+            rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
+        let mut subscription =
+            rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
         eventually("matched", || publisher.matched() == 2);
         eventually("received", || {
             let loan = publisher.loan(8).unwrap();
@@ -83,25 +90,36 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
     for shows in [Shows::Signed("stranger"), Shows::Own { certificate: false }, Shows::Plain] {
         let rig = fleet(shows);
         let qos = Qos::default();
-        let mut publisher = rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
-        let subscription = rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
+        let mut publisher =
+            rig.a.node.bytes_publisher("command", "raw", publisher_options(&qos, 64)).unwrap();
+        let subscription =
+            rig.b.node.bytes_subscription("command", "raw", subscription_options(&qos)).unwrap();
         // Its own gateway does watch the publisher, so it is there.
         eventually("watched", || publisher.matched() == 1);
         let end = Instant::now() + LONG;
         while Instant::now() < end {
-            assert_eq!((publisher.matched(), subscription.matched()), (1, 0), "{shows:?} was let in");
+            assert_eq!(
+                (publisher.matched(), subscription.matched()),
+                (1, 0),
+                "{shows:?} was let in"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         for host in [&rig.a, &rig.b] {
             let report = host.report().expect("a report");
-            assert_eq!((report.hosts, report.network.peers), (Vec::new(), 0), "the other one is known");
+            assert_eq!(
+                (report.hosts, report.network.peers),
+                (Vec::new(), 0),
+                "the other one is known"
+            );
         }
     }
 }
 
 /// The example's configuration on the first host, with this test's addresses and files, and a second host of this name with that one's certificate.
 fn example(name: &str, certified: &str) -> Rig {
-    let topics = ["vehicle/command", "wheel"].map(|topic| Carried { from_b: true, ..Carried::from_a(topic, 64) });
+    let topics = ["vehicle/command", "wheel"]
+        .map(|topic| Carried { from_b: true, ..Carried::from_a(topic, 64) });
     Rig::with(&topics, &Qos::default(), 0, &|directory, endpoint| {
         authority(directory, "fleet");
         for host in ["roof", certified] {
@@ -109,7 +127,11 @@ fn example(name: &str, certified: &str) -> Rig {
         }
         let text = include_str!("../../../examples/access_control/roof.json5");
         let address = endpoint.strip_prefix("tcp/").unwrap();
-        let replaced = [("192.168.1.10:7450", address), ("/etc/car", &directory.display().to_string()), ("/pilot/", "/test/")];
+        let replaced = [
+            ("192.168.1.10:7450", address),
+            ("/etc/car", &directory.display().to_string()),
+            ("/pilot/", "/test/"),
+        ];
         let text = replaced.iter().fold(text.to_owned(), |text, (from, to)| {
             assert!(text.contains(from), "the example has no {from}");
             text.replace(from, to)
@@ -132,8 +154,10 @@ fn a_large_sample_arrives_at_once() {
     const LATE: usize = 2;
     let qos = Qos::default();
     let rig = Rig::with(&[Carried::from_a("camera", LEN as u64)], &qos, 0, &calls_over_tls);
-    let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut publisher =
+        rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     let watch = Stopwatch::start();
     let mut late = Vec::new();
@@ -144,10 +168,18 @@ fn a_large_sample_arrives_at_once() {
         eventually("received", || subscription.take().unwrap().is_some());
         late.extend(Some(watch.read().since(before)).filter(|took| !took.is_within(WITHIN)));
     }
-    tell(&format!("{SAMPLES} samples one after the other, {} of them late", late.len()), watch.read(), SAMPLES as u32 * WITHIN);
-    assert!(late.len() <= LATE, "of {SAMPLES} samples one after the other these took more than {WITHIN:?}: {late:?}");
+    tell(
+        &format!("{SAMPLES} samples one after the other, {} of them late", late.len()),
+        watch.read(),
+        SAMPLES as u32 * WITHIN,
+    );
+    assert!(
+        late.len() <= LATE,
+        "of {SAMPLES} samples one after the other these took more than {WITHIN:?}: {late:?}"
+    );
     // Nor does Zenoh permit that a connection is read and written at the same time.
-    let outages = [&rig.a, &rig.b].map(|host| host.report().unwrap().hosts.iter().map(|h| h.outages).sum::<u64>());
+    let outages = [&rig.a, &rig.b]
+        .map(|host| host.report().unwrap().hosts.iter().map(|h| h.outages).sum::<u64>());
     assert_eq!(outages, [0, 0]);
 }
 
@@ -163,20 +195,38 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     /// The lease: whoever is silent for longer is gone.
     const SILENT: Duration = Duration::from_secs(2);
     let qos = Qos::default();
-    let rig = Rig::with(&[Carried::from_a("camera", 64), Carried::from_a("wheel", 64)], &qos, 0, &calls_over_tls);
-    let mut wheel = rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
-    let mut wheels = rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
+    let rig = Rig::with(
+        &[Carried::from_a("camera", 64), Carried::from_a("wheel", 64)],
+        &qos,
+        0,
+        &calls_over_tls,
+    );
+    let mut wheel =
+        rig.a.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap();
+    let mut wheels =
+        rig.b.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap();
     let mut heard = || {
         let loan = wheel.loan(8).unwrap();
         wheel.publish(loan).unwrap();
         wheels.latest().unwrap().is_some()
     };
     eventually("received", &mut heard);
-    let schema = |n: usize| Schema::bytes(format!("of{n}"), "raw", char::from(b'a' + n as u8).to_string().repeat(DEFINITION));
-    let publish = |n| rig.a.node.raw_publisher("camera", schema(n), publisher_options(&qos, 64)).unwrap();
+    let schema = |n: usize| {
+        Schema::bytes(
+            format!("of{n}"),
+            "raw",
+            char::from(b'a' + n as u8).to_string().repeat(DEFINITION),
+        )
+    };
+    let publish =
+        |n| rig.a.node.raw_publisher("camera", schema(n), publisher_options(&qos, 64)).unwrap();
     let (watch, mut gaps) = (Stopwatch::start(), Gaps::begin());
     let publishers: Vec<_> = (0..PUBLISHERS).map(publish).collect();
-    let listed = || rig.b.report().is_some_and(|r| r.inlets.iter().filter(|i| i.topic == "camera").count() == PUBLISHERS);
+    let listed = || {
+        rig.b
+            .report()
+            .is_some_and(|r| r.inlets.iter().filter(|i| i.topic == "camera").count() == PUBLISHERS)
+    };
     std::thread::scope(|scope| {
         let known = scope.spawn(|| {
             eventually("all publishers known", listed);
@@ -189,14 +239,23 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let known = known.join().unwrap();
-        println!("{PUBLISHERS} publishers were known after {:?}, without a processor for {:?}", known.time, known.waited);
+        println!(
+            "{PUBLISHERS} publishers were known after {:?}, without a processor for {:?}",
+            known.time, known.waited
+        );
         assert!(known.is_within(WITHIN), "{PUBLISHERS} publishers were known after {known:?}");
     });
     let took = Took { time: gaps.longest(), ..watch.read() };
-    println!("meanwhile nothing was heard for at most {:?}, without a processor for {:?}", took.time, took.waited);
+    println!(
+        "meanwhile nothing was heard for at most {:?}, without a processor for {:?}",
+        took.time, took.waited
+    );
     assert!(took.is_within(SILENT), "nothing was heard for {took:?} while a list was sent");
     let hosts = rig.b.report().unwrap().hosts;
-    assert!(!hosts.is_empty() && hosts.iter().all(|h| h.alive && h.outages == 0), "a connection has ended: {hosts:?}");
+    assert!(
+        !hosts.is_empty() && hosts.iter().all(|h| h.alive && h.outages == 0),
+        "a connection has ended: {hosts:?}"
+    );
     drop(publishers);
 }
 
@@ -220,14 +279,26 @@ fn what_a_host_publishes_gets_in_where_it_has_the_right_to() {
 fn a_host_speaks_for_no_other() {
     let rig = example("planner", "trunk");
     let qos = Qos::default();
-    let publishers = [&rig.a, &rig.b].map(|host| host.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap());
-    let subscriptions = [&rig.a, &rig.b].map(|host| host.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap());
-    eventually("connected", || [&rig.a, &rig.b].iter().all(|host| host.report().is_some_and(|r| r.network.peers == 1)));
+    let publishers = [&rig.a, &rig.b].map(|host| {
+        host.node.bytes_publisher("wheel", "raw", publisher_options(&qos, 64)).unwrap()
+    });
+    let subscriptions = [&rig.a, &rig.b].map(|host| {
+        host.node.bytes_subscription("wheel", "raw", subscription_options(&qos)).unwrap()
+    });
+    eventually("connected", || {
+        [&rig.a, &rig.b].iter().all(|host| host.report().is_some_and(|r| r.network.peers == 1))
+    });
     // It hears who is there.
-    eventually("the roof is known", || rig.b.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("roof."))));
+    eventually("the roof is known", || {
+        rig.b.report().is_some_and(|r| r.hosts.iter().any(|h| h.host.starts_with("roof.")))
+    });
     let end = Instant::now() + LONG;
     while Instant::now() < end {
-        assert_eq!(rig.a.report().map(|r| r.hosts), Some(Vec::new()), "one with the certificate of 'trunk' is known as 'planner'");
+        assert_eq!(
+            rig.a.report().map(|r| r.hosts),
+            Some(Vec::new()),
+            "one with the certificate of 'trunk' is known as 'planner'"
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     drop((publishers, subscriptions));
@@ -236,13 +307,17 @@ fn a_host_speaks_for_no_other() {
 /// Whether they do from one host to the other, beside a topic that does in any case.
 fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
     let qos = Qos::default();
-    let publish = |topic: &str| from.node.bytes_publisher(topic, "raw", publisher_options(&qos, 64)).unwrap();
-    let subscribe = |topic: &str| to.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap();
+    let publish =
+        |topic: &str| from.node.bytes_publisher(topic, "raw", publisher_options(&qos, 64)).unwrap();
+    let subscribe =
+        |topic: &str| to.node.bytes_subscription(topic, "raw", subscription_options(&qos)).unwrap();
     let (mut command, mut wheel) = (publish("vehicle/command"), publish("wheel"));
     let (mut commands, mut wheels) = (subscribe("vehicle/command"), subscribe("wheel"));
     let mut received = [0, 0];
     let mut turn = || {
-        for (n, (p, s)) in received.iter_mut().zip([(&mut command, &mut commands), (&mut wheel, &mut wheels)]) {
+        for (n, (p, s)) in
+            received.iter_mut().zip([(&mut command, &mut commands), (&mut wheel, &mut wheels)])
+        {
             let loan = p.loan(8).unwrap();
             p.publish(loan).unwrap();
             *n += u32::from(s.latest().unwrap().is_some());
@@ -255,6 +330,10 @@ fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
     if they_do {
         eventually("commanded", || turn()[0] >= 10);
     } else {
-        assert_eq!((turn()[0], commands.matched(), command.matched()), (0, 0, 1), "commands pass between the roof and '{name}'");
+        assert_eq!(
+            (turn()[0], commands.matched(), command.matched()),
+            (0, 0, 1),
+            "commands pass between the roof and '{name}'"
+        );
     }
 }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics between two hosts, with gateways as processes and a cable between them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod rig;
 
@@ -42,21 +47,34 @@ fn samples_arrive_in_order_with_their_numbers_times_and_losses() {
     // The estimate of two hosts with one clock: zero lies within the bound.
     let mut report = None;
     eventually("reported", || {
-        report = rig.b.report().filter(|r| r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published >= 200));
+        report = rig.b.report().filter(|r| {
+            r.inlets.iter().any(|i| i.state == InletState::Wanted && i.figures.published >= 200)
+        });
         report.is_some()
     });
     let report = report.unwrap();
     let host = report.hosts.iter().find(|h| h.host.starts_with("a.")).expect("the other host");
-    assert!(host.alive && host.offset_ns.unwrap().unsigned_abs() <= host.offset_error_ns.unwrap(), "{host:?}");
+    assert!(
+        host.alive && host.offset_ns.unwrap().unsigned_abs() <= host.offset_error_ns.unwrap(),
+        "{host:?}"
+    );
     assert_eq!((host.clock_steps, report.damaged), (0, 0), "{report:?}");
-    assert_eq!((report.inlets[0].node.as_str(), report.inlets[0].figures.duplicate), ("a", 0), "{report:?}");
+    assert_eq!(
+        (report.inlets[0].node.as_str(), report.inlets[0].figures.duplicate),
+        ("a", 0),
+        "{report:?}"
+    );
     let mut sent = None;
     eventually("reported by the sender", || {
         sent = rig.a.report().filter(|r| !r.edges.is_empty());
         sent.is_some()
     });
     let sent = sent.unwrap();
-    assert_eq!((sent.edges.len(), sent.edges[0].qos.as_str(), sent.edges[0].figures.unacknowledged), (1, "bv", 0), "{sent:?}");
+    assert_eq!(
+        (sent.edges.len(), sent.edges[0].qos.as_str(), sent.edges[0].figures.unacknowledged),
+        (1, "bv", 0),
+        "{sent:?}"
+    );
 }
 
 #[test]
@@ -71,10 +89,14 @@ fn the_age_of_data_adds_up_on_the_other_host() {
     assert!(subscription.wait(Some(rig::PATIENCE), WaitMode::Block).unwrap());
     let sample = subscription.take().unwrap().unwrap();
     let (header, origin) = (sample.header(), sample.header().origins.as_slice()[0]);
-    let parts = origin.communication_ns.wrapping_add(origin.computation_ns).wrapping_add(origin.idle_ns);
+    let parts =
+        origin.communication_ns.wrapping_add(origin.computation_ns).wrapping_add(origin.idle_ns);
     assert_eq!(parts, origin.age_ns(header.publish_time));
     // One clock: translated, the time of measuring is what it was, to within the bound.
-    assert!(origin.source_oldest.signed_since(measured).unsigned_abs() <= header.clock_error_ns, "{header:?}");
+    assert!(
+        origin.source_oldest.signed_since(measured).unsigned_abs() <= header.clock_error_ns,
+        "{header:?}"
+    );
     assert!(origin.computation_ns >= 5_000_000);
 }
 
@@ -102,16 +124,24 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
     let qos = Qos { checksum: true, ..Qos::default() };
     let Some(rig) = rig(&[Carried::from_a("camera", LEN as u64)], &qos) else { return };
     let limited = rig.limit(MBIT, "samples that are faster than the link");
-    let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
-    let mut subscription: RawSubscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
+    let mut publisher =
+        rig.a.node.bytes_publisher("camera", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription: RawSubscription =
+        rig.b.node.bytes_subscription("camera", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     let (mut received, mut missed, mut first, mut last, mut oldest_ns) = (0, 0, 0, 0, 0);
     let mut read = || {
         oldest_ns = 0;
         while let Some(sample) = subscription.take().unwrap() {
             let (n, payload) = (sample.header().sequence, sample.payload().unwrap());
-            assert!(payload.len() == LEN - n as usize && payload.iter().all(|b| *b == n as u8), "sample {n} is damaged");
-            assert_eq!(sample.missed(), if last == 0 { sample.missed().min(n - 1) } else { n - last - 1 });
+            assert!(
+                payload.len() == LEN - n as usize && payload.iter().all(|b| *b == n as u8),
+                "sample {n} is damaged"
+            );
+            assert_eq!(
+                sample.missed(),
+                if last == 0 { sample.missed().min(n - 1) } else { n - last - 1 }
+            );
             oldest_ns = oldest_ns.max(sample.header().remote.unwrap().transit_ns);
             first = if first == 0 { n - sample.missed() } else { first };
             (received, missed, last) = (received + 1, missed + sample.missed(), n);
@@ -125,7 +155,8 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
     let mut all = 0;
     let mut stream = || {
         let (watch, before) = (Stopwatch::start(), read().0);
-        let (mut oldest, mut arrived, mut samples) = (Took { time: Duration::ZERO, waited: Duration::ZERO }, 0, 0);
+        let (mut oldest, mut arrived, mut samples) =
+            (Took { time: Duration::ZERO, waited: Duration::ZERO }, 0, 0);
         let mut since_the_one_before = Stopwatch::start();
         // Ages count as long as it goes on: of one that has ended the last sample waits for the one on its way, and nothing newer takes its turn.
         eventually("received while it goes on", || {
@@ -137,8 +168,13 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
             let (received, .., age) = read();
             if received - before > arrived {
                 // It was on its way since the one before had arrived.
-                let took = Took { time: age, ..std::mem::replace(&mut since_the_one_before, Stopwatch::start()).read() };
-                oldest = std::cmp::max_by_key(oldest, took, |took| took.time.saturating_sub(took.waited));
+                let took = Took {
+                    time: age,
+                    ..std::mem::replace(&mut since_the_one_before, Stopwatch::start()).read()
+                };
+                oldest = std::cmp::max_by_key(oldest, took, |took| {
+                    took.time.saturating_sub(took.waited)
+                });
             }
             arrived = received - before;
             samples >= AT_LEAST && arrived >= ARRIVE
@@ -156,7 +192,11 @@ fn the_newest_frame_wins(rig: impl FnOnce(&[Carried<'_>], &Qos) -> Option<Rig>, 
         oldest
     };
     if limited {
-        within(one * 5 / 4 + PERIOD + way, "the age of the oldest sample that was received", stream);
+        within(
+            one * 5 / 4 + PERIOD + way,
+            "the age of the oldest sample that was received",
+            stream,
+        );
     } else {
         stream();
     }
@@ -188,7 +228,11 @@ fn sending_large_samples_copies_nothing() {
 /// What must arrive is kept where it was published.
 #[test]
 fn sending_large_reliable_samples_copies_nothing() {
-    copies_nothing(&Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() });
+    copies_nothing(&Qos {
+        reliability: Reliability::Reliable,
+        max_blocking_ms: 60_000,
+        ..Qos::default()
+    });
 }
 
 fn copies_nothing(qos: &Qos) {
@@ -198,13 +242,17 @@ fn copies_nothing(qos: &Qos) {
     if !rig.limit(100, "memory while a sample is on its way") {
         return;
     }
-    let mut publisher = rig.a.node.bytes_publisher("camera", "raw", publisher_options(qos, LEN)).unwrap();
-    let mut subscription = rig.b.node.bytes_subscription("camera", "raw", subscription_options(qos)).unwrap();
+    let mut publisher =
+        rig.a.node.bytes_publisher("camera", "raw", publisher_options(qos, LEN)).unwrap();
+    let mut subscription =
+        rig.b.node.bytes_subscription("camera", "raw", subscription_options(qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     let mut send = |len: usize| {
         let loan = publisher.loan(len).unwrap();
         let number = publisher.publish(loan).unwrap();
-        eventually("received", || subscription.latest().unwrap().is_some_and(|s| s.header().sequence == number));
+        eventually("received", || {
+            subscription.latest().unwrap().is_some_and(|s| s.header().sequence == number)
+        });
     };
     // Connections, threads and queues have their memory; nothing that is large was sent yet.
     (0..20).for_each(|_| send(64));
@@ -212,7 +260,10 @@ fn copies_nothing(qos: &Qos) {
         let before = rig.a.private_memory();
         let (most, ()) = most_memory(&rig.a, || send(LEN));
         println!("sample {n} of {LEN} bytes: {before}, then up to {most} bytes");
-        assert!(most.saturating_sub(before) < 1 << 20, "with sample {n} the sending gateway has grown from {before} to {most} bytes");
+        assert!(
+            most.saturating_sub(before) < 1 << 20,
+            "with sample {n} the sending gateway has grown from {before} to {most} bytes"
+        );
     }
 }
 
@@ -221,8 +272,10 @@ fn both_directions_of_one_topic_make_no_loop() {
     let both = Carried { from_b: true, ..Carried::from_a(TOPIC, 64) };
     let rig = Rig::new(&[both], &deep());
     let hosts = [&rig.a, &rig.b];
-    let mut publishers = hosts.map(|h| h.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap());
-    let mut subscriptions = hosts.map(|h| h.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap());
+    let mut publishers =
+        hosts.map(|h| h.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap());
+    let mut subscriptions = hosts
+        .map(|h| h.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap());
     // Its own publisher and that of the other host.
     eventually("matched", || subscriptions.iter_mut().all(|s| s.raw().matched() == 2));
     eventually("wanted", || publishers.iter_mut().all(|p| p.raw().matched() == 3));
@@ -235,7 +288,11 @@ fn both_directions_of_one_topic_make_no_loop() {
         for (subscription, (own, remote)) in subscriptions.iter_mut().zip(&mut heard) {
             while let Some(sample) = subscription.take().unwrap() {
                 let number = sample.view().unwrap().number;
-                if sample.header().remote.is_some() { remote.push(number) } else { own.push(number) }
+                if sample.header().remote.is_some() {
+                    remote.push(number)
+                } else {
+                    own.push(number)
+                }
             }
         }
         heard.iter().all(|(_, remote)| remote.last() == Some(&50))
@@ -245,7 +302,11 @@ fn both_directions_of_one_topic_make_no_loop() {
         assert!(remote.is_sorted_by(|a, b| a < b), "{remote:?}");
         let report = host.report().expect("a report");
         // What came from the other host is on this one, and was not sent back.
-        assert!(report.edges.iter().all(|e| e.figures.sent <= 50) && report.inlets[0].figures.duplicate == 0, "{report:?}");
+        assert!(
+            report.edges.iter().all(|e| e.figures.sent <= 50)
+                && report.inlets[0].figures.duplicate == 0,
+            "{report:?}"
+        );
     }
 }
 
@@ -259,10 +320,12 @@ fn reliable_and_transient_local_topics_lose_nothing() {
         ..Qos::default()
     };
     let rig = Rig::new(&small(), &qos);
-    let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
+    let mut publisher =
+        rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
     (1..=10).for_each(|n| say(&mut publisher, n));
     // Late, and on another host: it gets what was kept.
-    let mut subscription = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
+    let mut subscription =
+        rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
     let mut heard = Heard::default();
     heard.until(&mut subscription, 10);
     for number in 11..=400 {
@@ -276,18 +339,28 @@ fn reliable_and_transient_local_topics_lose_nothing() {
 #[test]
 fn the_only_sample_of_each_further_publisher_of_a_latched_topic_arrives() {
     for reliability in [Reliability::BestEffort, Reliability::Reliable] {
-        let qos = Qos { reliability, durability: Durability::TransientLocal, max_blocking_ms: 10_000, ..Qos::default() };
+        let qos = Qos {
+            reliability,
+            durability: Durability::TransientLocal,
+            max_blocking_ms: 10_000,
+            ..Qos::default()
+        };
         let rig = Rig::new(&small(), &qos);
-        let mut subscription = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
+        let mut subscription =
+            rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&qos)).unwrap();
         let mut publishers = Vec::new();
         let mut heard = Vec::new();
         for number in 1..=20 {
             // From the second one on the edge is there and takes the sample at once, before the other host can know of its publisher.
-            let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
+            let mut publisher =
+                rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&qos, 64)).unwrap();
             say(&mut publisher, number);
             publishers.push(publisher);
             eventually(&format!("heard {number} ({reliability:?})"), || {
-                heard.extend(std::iter::from_fn(|| subscription.take().unwrap()).map(|s| s.view().unwrap().number));
+                heard.extend(
+                    std::iter::from_fn(|| subscription.take().unwrap())
+                        .map(|s| s.view().unwrap().number),
+                );
                 heard.contains(&number)
             });
         }
@@ -302,8 +375,10 @@ fn what_a_publisher_said_last_arrives_however_long_it_takes() {
     const LEN: usize = 2 << 20;
     let qos = Qos { depth: 4, reliability: Reliability::Reliable, ..Qos::default() };
     let rig = Rig::new(&[Carried::from_a("map", LEN as u64)], &qos);
-    let mut publisher = rig.a.node.bytes_publisher("map", "raw", publisher_options(&qos, LEN)).unwrap();
-    let mut subscription: RawSubscription = rig.b.node.bytes_subscription("map", "raw", subscription_options(&qos)).unwrap();
+    let mut publisher =
+        rig.a.node.bytes_publisher("map", "raw", publisher_options(&qos, LEN)).unwrap();
+    let mut subscription: RawSubscription =
+        rig.b.node.bytes_subscription("map", "raw", subscription_options(&qos)).unwrap();
     eventually("matched", || publisher.matched() == 2);
     // Most of a second for each: the publisher is long gone when the last one is sent.
     rig.limit(20, "a link on which the last samples take long");
@@ -329,7 +404,11 @@ fn what_waits_for_its_acknowledgement_is_followed_by_questions() {
     let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
     let rig = Rig::new(&small(), &qos);
     let (mut publisher, mut subscription) = pair(&rig, &qos);
-    let state = || rig.a.report().and_then(|r| Some((r.edges.first()?.figures.in_flight, r.hosts.first()?.exchanges)));
+    let state = || {
+        rig.a
+            .report()
+            .and_then(|r| Some((r.edges.first()?.figures.in_flight, r.hosts.first()?.exchanges)))
+    };
     let mut heard = Heard::default();
     say(&mut publisher, 1);
     heard.until(&mut subscription, 1);
@@ -343,9 +422,13 @@ fn what_waits_for_its_acknowledgement_is_followed_by_questions() {
         in_flight > 0
     });
     let begin = Instant::now();
-    eventually("asked far more often than the once in two seconds that tell whether a host can be reached", || {
-        state().is_some_and(|(_, exchanges)| exchanges >= before + 4 + begin.elapsed().as_secs())
-    });
+    eventually(
+        "asked far more often than the once in two seconds that tell whether a host can be reached",
+        || {
+            state()
+                .is_some_and(|(_, exchanges)| exchanges >= before + 4 + begin.elapsed().as_secs())
+        },
+    );
     assert!(state().unwrap().0 > 0, "acknowledged, though nobody reads");
     heard.until(&mut subscription, 3);
 }
@@ -354,9 +437,11 @@ fn what_waits_for_its_acknowledgement_is_followed_by_questions() {
 fn who_comes_late_after_a_volatile_subscription_gets_what_was_kept() {
     let kept = Qos { depth: 16, durability: Durability::TransientLocal, ..Qos::default() };
     let rig = Rig::new(&small(), &kept);
-    let mut publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&kept, 64)).unwrap();
+    let mut publisher =
+        rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&kept, 64)).unwrap();
     (1..=10).for_each(|n| say(&mut publisher, n));
-    let mut first = rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap();
+    let mut first =
+        rig.b.node.subscription::<Reading>(TOPIC, subscription_options(&deep())).unwrap();
     eventually("received by the first", || {
         let received = first.take().unwrap().is_some();
         std::thread::sleep(Duration::from_millis(5));
@@ -373,20 +458,24 @@ fn who_comes_late_after_a_volatile_subscription_gets_what_was_kept() {
 fn publishers_of_one_topic_with_different_qos_are_each_carried_as_they_are() {
     let reliable = Qos { reliability: Reliability::Reliable, max_blocking_ms: 10_000, ..deep() };
     let rig = Rig::new(&small(), &reliable);
-    let new = |qos: &Qos| rig.a.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
+    let new =
+        |qos: &Qos| rig.a.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
     let (mut sure, mut quick) = (new(&reliable), new(&deep()));
-    let subscribe = |qos: &Qos| rig.b.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
+    let subscribe =
+        |qos: &Qos| rig.b.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
     // One that needs reliability, and one that takes whatever there is.
     let (mut strict, mut all) = (subscribe(&reliable), subscribe(&deep()));
     eventually("matched", || strict.raw().matched() == 1 && all.raw().matched() == 2);
     let edges = || {
         let report = rig.a.report().expect("a report");
-        let mut edges: Vec<_> = report.edges.iter().map(|e| (e.offered.clone(), e.qos.clone())).collect();
+        let mut edges: Vec<_> =
+            report.edges.iter().map(|e| (e.offered.clone(), e.qos.clone())).collect();
         edges.sort_unstable();
         let each_delivers = report.edges.iter().all(|e| e.figures.delivered > 0);
         (edges, report.refused, each_delivers)
     };
-    let each_as_it_is = (["bv", "rv"].map(|mark| (mark.to_owned(), mark.to_owned())).to_vec(), Vec::new(), true);
+    let each_as_it_is =
+        (["bv", "rv"].map(|mark| (mark.to_owned(), mark.to_owned())).to_vec(), Vec::new(), true);
     // Where the one that takes whatever there is was heard of first, another edge follows when the other is.
     eventually("wanted", || {
         say(&mut sure, 0);
@@ -440,8 +529,10 @@ fn what_is_left_out_on_purpose_is_counted_on_both_ends() {
 #[test]
 fn another_type_on_the_other_host_is_refused_with_the_difference() {
     let rig = Rig::new(&small(), &deep());
-    let _publisher = rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap();
-    let mut subscription = rig.b.node.subscription::<OtherReading>(TOPIC, subscription_options(&deep())).unwrap();
+    let _publisher =
+        rig.a.node.publisher::<Reading>(TOPIC, publisher_options(&deep(), 64)).unwrap();
+    let mut subscription =
+        rig.b.node.subscription::<OtherReading>(TOPIC, subscription_options(&deep())).unwrap();
     let mut text = String::new();
     eventually("refused", || {
         if let Some(EndpointEvent::Refused { text: t }) = subscription.raw().poll_event() {
@@ -455,7 +546,9 @@ fn another_type_on_the_other_host_is_refused_with_the_difference() {
 /// The mode of a socket that a gateway has in a directory of this mode and group, and whether another user's gateway, who is of that group, gets in.
 fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
     let dir = tempfile::tempdir().unwrap();
-    let set_mode = |path: &Path, mode: u32| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let set_mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap()
+    };
     set_mode(dir.path(), 0o755);
     let shared = dir.path().join("shared");
     std::fs::create_dir(&shared).unwrap();
@@ -464,25 +557,41 @@ fn lets_in(mode: u32, group: u32, expected: bool) -> (u32, bool) {
     let socket = shared.join("gateway");
     let endpoint = format!("unixsock-stream/{}", socket.display());
     let topic = carried(TOPIC, true, true, 64, &Qos::default());
-    let mut host = Host::new(dir.path(), "a", Vec::new(), &json!({ "host": "a", "listen": [endpoint] }), std::slice::from_ref(&topic));
+    let mut host = Host::new(
+        dir.path(),
+        "a",
+        Vec::new(),
+        &json!({ "host": "a", "listen": [endpoint] }),
+        std::slice::from_ref(&topic),
+    );
     host.start();
     eventually("it listens", || host.report().is_some_and(|r| !r.network.listens.is_empty()));
     // The other one has all that it needs in places of its own.
     let (home, program) = (dir.path().join("b"), dir.path().join("gateway"));
     std::fs::create_dir(&home).unwrap();
-    std::fs::hard_link(rig::GATEWAY, &program).or_else(|_| std::fs::copy(rig::GATEWAY, &program).map(drop)).unwrap();
+    std::fs::hard_link(rig::GATEWAY, &program)
+        .or_else(|_| std::fs::copy(rig::GATEWAY, &program).map(drop))
+        .unwrap();
     let network = json!({ "host": "b", "connect": [endpoint] });
     let config = json!({ "domain": "test", "domain_dir": home.join("domain"), "network": network, "topics": [topic] });
     std::fs::write(home.join("config.json"), config.to_string()).unwrap();
     chown(&home, Some(OTHER), Some(OTHER)).unwrap();
     let user = [format!("--reuid={OTHER}"), format!("--regid={OTHER}"), "--clear-groups".into()];
     let mut other = Command::new("setpriv");
-    other.args(user).arg(&program).arg(home.join("config.json")).stdin(Stdio::null()).stdout(Stdio::null());
+    other
+        .args(user)
+        .arg(&program)
+        .arg(home.join("config.json"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     let mut other = other.spawn().unwrap();
     // It tries each 0.2 s.
     let end = Instant::now() + Duration::from_secs(10);
     let is_in = || host.report().is_some_and(|r| r.network.peers == 1);
-    while !is_in() && Instant::now() < end && !home.join("domain").join("gateway-zenoh.status").exists() {
+    while !is_in()
+        && Instant::now() < end
+        && !home.join("domain").join("gateway-zenoh.status").exists()
+    {
         std::thread::sleep(Duration::from_millis(10));
     }
     // Who is to get in has all the time that a slow machine takes.
@@ -502,7 +611,11 @@ const OTHER: u32 = 60_017;
 #[test]
 fn whoever_may_enter_the_directory_of_a_socket_gets_in_if_not_all_may() {
     if !rustix::process::geteuid().is_root() {
-        return rig::skipped("a socket between two users", "only root can be several", "run it as root");
+        return rig::skipped(
+            "a socket between two users",
+            "only root can be several",
+            "run it as root",
+        );
     }
     assert_eq!(lets_in(0o750, OTHER, true), (0o666, true), "its group may enter");
     assert!(!lets_in(0o750, 0, false).1, "he may not enter");
@@ -517,7 +630,13 @@ fn sides_that_share_only_a_directory_connect_through_a_socket_in_it() {
     let socket = format!("unixsock-stream/{}", dir.path().join("gateway").display());
     let host = |name: &str, key: &str, sends: bool| {
         let network = json!({ "host": name, key: [socket] });
-        let mut host = Host::new(dir.path(), name, rig::without_network(), &network, &[carried(TOPIC, sends, !sends, 64, &qos)]);
+        let mut host = Host::new(
+            dir.path(),
+            name,
+            rig::without_network(),
+            &network,
+            &[carried(TOPIC, sends, !sends, 64, &qos)],
+        );
         host.start();
         host
     };

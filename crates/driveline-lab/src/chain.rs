@@ -38,12 +38,16 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
     let mut rows = Vec::new();
     for cell in e.cells() {
         for c in e.in_cell(cell).filter(|c| c.headline().is_some()) {
-            let mut shares: Vec<String> = stages.iter().map(|stage| percent(c.transmission_percent(stage))).collect();
+            let mut shares: Vec<String> =
+                stages.iter().map(|stage| percent(c.transmission_percent(stage))).collect();
             shares.extend(has_output.then(|| output_hz(c).unwrap_or_default()));
             rows.push(Shares { cell, name: c.name(), shares });
         }
         for p in e.in_cell(cell).next().into_iter().flat_map(|c| e.transmission_published(c)) {
-            let mut shares: Vec<String> = stages.iter().map(|stage| percent(p.transmission_percent.get(*stage).copied())).collect();
+            let mut shares: Vec<String> = stages
+                .iter()
+                .map(|stage| percent(p.transmission_percent.get(*stage).copied()))
+                .collect();
             shares.extend(has_output.then(String::new));
             rows.push(Shares { cell, name: format!("{} (published, {})", p.system, p.on), shares });
         }
@@ -56,7 +60,12 @@ pub(crate) fn transmission(e: &ExperimentResult) -> Option<Transmission<'_>> {
 /// From where to where the latency of the whole goes, for each stage at which the chain ends; nothing if there is no chain.
 pub(crate) fn end_to_end(e: &ExperimentResult) -> Vec<String> {
     let Some(chain) = e.measured().find_map(|c| c.case.chain.as_ref()) else { return Vec::new() };
-    chain.stages.iter().filter(|s| s.output.is_none()).map(|sink| whole_way(&chain.stages, sink)).collect()
+    chain
+        .stages
+        .iter()
+        .filter(|s| s.output.is_none())
+        .map(|sink| whole_way(&chain.stages, sink))
+        .collect()
 }
 
 /// Where a sink's samples come from, along first inputs: the stage without any, by its name.
@@ -66,7 +75,11 @@ pub(crate) fn source_of<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Opt
 
 /// The sink first, and then what triggers it.
 fn way_to<'a>(stages: &'a [StageSpec], sink: &'a StageSpec) -> Vec<&'a StageSpec> {
-    let before = |s: &&StageSpec| stages.iter().find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()));
+    let before = |s: &&StageSpec| {
+        stages
+            .iter()
+            .find(|w| w.output.as_ref().is_some_and(|topic| Some(topic) == s.inputs.first()))
+    };
     // A chain has no circles; one that somebody wrote into an archive ends all the same.
     std::iter::successors(Some(sink), before).take(stages.len()).collect()
 }
@@ -88,24 +101,39 @@ fn whole_way(stages: &[StageSpec], sink: &StageSpec) -> String {
         }
     }
     if !others.is_empty() {
-        text += &format!(", nor how old the newest of the other inputs ({}) are then", others.join(", "));
+        text += &format!(
+            ", nor how old the newest of the other inputs ({}) are then",
+            others.join(", ")
+        );
     }
     text + "."
 }
 
 /// What the stages did, and where they ran: each by its name.
 pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
-    let chains: Vec<(&CaseResult, &ChainJob)> = e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
+    let chains: Vec<(&CaseResult, &ChainJob)> =
+        e.measured().filter_map(|c| c.case.chain.as_ref().map(|chain| (c, chain))).collect();
     let stages = chains.first().into_iter().flat_map(|(_, chain)| &chain.stages);
     let told = stages.map(|stage| {
         let told: Vec<String> = stage
             .parameters
             .iter()
-            .map(|(name, value)| format!("{name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+            .map(|(name, value)| {
+                format!(
+                    "{name} = {}",
+                    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+                )
+            })
             .collect();
-        let parameters = if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
-        let cpu = stage.cpu.map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
-        (stage.name.as_str(), format!("{} ({parameters}); {cpu}{}", stage.work, counted(&chains, &stage.name)))
+        let parameters =
+            if told.is_empty() { "as it is by default".to_owned() } else { told.join(", ") };
+        let cpu = stage
+            .cpu
+            .map_or_else(|| "the kernel chooses its CPU".to_owned(), |cpu| format!("on CPU {cpu}"));
+        (
+            stage.name.as_str(),
+            format!("{} ({parameters}); {cpu}{}", stage.work, counted(&chains, &stage.name)),
+        )
     });
     told.collect()
 }
@@ -114,15 +142,25 @@ pub(crate) fn works(e: &ExperimentResult) -> Vec<(&str, String)> {
 fn counted(chains: &[(&CaseResult, &ChainJob)], stage: &str) -> String {
     let mut all: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for (name, values) in chains.iter().flat_map(|(c, _)| &c.counters) {
-        let Some(what) = name.strip_prefix(stage).and_then(|rest| rest.strip_prefix(": ")) else { continue };
+        let Some(what) = name.strip_prefix(stage).and_then(|rest| rest.strip_prefix(": ")) else {
+            continue;
+        };
         for value in values {
             let (low, high) = all.entry(what).or_insert((u64::MAX, 0));
             (*low, *high) = ((*low).min(*value), (*high).max(*value));
         }
     }
     let words: Vec<String> =
-        all.iter().map(|(what, (low, high))| if low == high { format!("{what} {low}") } else { format!("{what} {low}–{high}") }).collect();
-    if words.is_empty() { String::new() } else { format!("; counted in each run: {}", words.join(", ")) }
+        all.iter()
+            .map(|(what, (low, high))| {
+                if low == high { format!("{what} {low}") } else { format!("{what} {low}–{high}") }
+            })
+            .collect();
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!("; counted in each run: {}", words.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -155,6 +193,10 @@ mod tests {
              camera → mosse → fusion. What camera does to make the sample is not in it, nor how old the newest of the other inputs (lanes, detections) are then."
         );
         let s7 = told("S7");
-        assert!(s7.contains("lidar → preprocessing → localization → perception → planning.") && s7.ends_with("is not in it."), "{s7}");
+        assert!(
+            s7.contains("lidar → preprocessing → localization → perception → planning.")
+                && s7.ends_with("is not in it."),
+            "{s7}"
+        );
     }
 }

@@ -20,7 +20,10 @@ use crate::table;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chance::{holm, is_real, welch};
 use driveline_analyze::prose;
-use driveline_bench::stats::{ENOUGH_ROUNDS, Goodput, Interval, Rank, Runs, goodput_interval_unpaired, ratio_interval_unpaired};
+use driveline_bench::stats::{
+    ENOUGH_ROUNDS, Goodput, Interval, Rank, Runs, goodput_interval_unpaired,
+    ratio_interval_unpaired,
+};
 use driveline_bench::{MAX_OTHERS, UsageError};
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -142,7 +145,9 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     let place = |archive: &Archive| archive.directory().canonicalize().ok();
     if place(&a).is_some() && place(&a) == place(&b) {
         let (a, b) = (args.a.display(), args.b.display());
-        bail!(UsageError::new(anyhow!("{a} and {b} are the same measurement, which does not differ from itself: name two")));
+        bail!(UsageError::new(anyhow!(
+            "{a} and {b} are the same measurement, which does not differ from itself: name two"
+        )));
     }
     let comparison = archives(&a, &b)?;
     ensure!(
@@ -152,7 +157,11 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
         args.b.display(),
         comparison.warnings.iter().map(|w| format!("\n  {w}")).collect::<String>()
     );
-    if args.json { Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?)) } else { Ok(text::text(&comparison, prose::width())) }
+    if args.json {
+        Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?))
+    } else {
+        Ok(text::text(&comparison, prose::width()))
+    }
 }
 
 /// Compares what is in both.
@@ -165,12 +174,20 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         warnings.extend(doubts(which, archive)?);
     }
     let (mut rows, mut chances, mut cases) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut all_costs, mut chances_of_costs, mut cases_of_costs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all_costs, mut chances_of_costs, mut cases_of_costs) =
+        (Vec::new(), Vec::new(), Vec::new());
     let mut uncompared = Uncompared::default();
     let seed = a.manifest.seed ^ b.manifest.seed;
     for e in &a.manifest.experiments {
-        let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id) else { continue };
-        for theirs in other.cases.iter().filter(|c| is_compared(c) && e.cases.iter().all(|own| !are_twins(own, c))) {
+        let Some(other) = b.manifest.experiments.iter().find(|o| o.scenario.id == e.scenario.id)
+        else {
+            continue;
+        };
+        for theirs in other
+            .cases
+            .iter()
+            .filter(|c| is_compared(c) && e.cases.iter().all(|own| !are_twins(own, c)))
+        {
             uncompared.add(Why::OnlyInB, format!("{} · {}", e.scenario.id, theirs.id));
         }
         for case in e.cases.iter().filter(|c| is_compared(c)) {
@@ -190,12 +207,17 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
             if contradicted {
                 continue;
             }
-            for (cost, chance) in costs::of((a, e, case), (b, other, theirs), seed).with_context(at)? {
+            for (cost, chance) in
+                costs::of((a, e, case), (b, other, theirs), seed).with_context(at)?
+            {
                 all_costs.push(cost);
                 chances_of_costs.push(chance);
                 cases_of_costs.push(case);
             }
-            let figures = (pooled_headline(a, e, case).with_context(at)?, pooled_headline(b, other, theirs).with_context(at)?);
+            let figures = (
+                pooled_headline(a, e, case).with_context(at)?,
+                pooled_headline(b, other, theirs).with_context(at)?,
+            );
             let ((of, ours), (same, runs)) = match figures {
                 (Some(ours), Some(theirs)) => (ours, theirs),
                 (ours, theirs) => {
@@ -204,7 +226,10 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
                 }
             };
             if of != same {
-                uncompared.add(Why::OtherFigure, format!("{} ({} and {})", at(), of.label(), same.label()));
+                uncompared.add(
+                    Why::OtherFigure,
+                    format!("{} ({} and {})", at(), of.label(), same.label()),
+                );
                 continue;
             }
             let decides = match (goodput(case, &ours), goodput(theirs, &runs)) {
@@ -228,9 +253,15 @@ pub fn archives(a: &Archive, b: &Archive) -> Result<Differences> {
         row.verdict = verdict(row, *p);
     }
     costs::judge(&mut all_costs, of_costs, &cases_of_costs);
-    let changed = |r: &Difference| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower);
-    let floors: Vec<(Difference, &Case)> =
-        rows.iter().zip(&cases).filter(|(r, _)| changed(r)).map(|(r, case)| (r.clone(), *case)).collect();
+    let changed = |r: &Difference| {
+        r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower)
+    };
+    let floors: Vec<(Difference, &Case)> = rows
+        .iter()
+        .zip(&cases)
+        .filter(|(r, _)| changed(r))
+        .map(|(r, case)| (r.clone(), *case))
+        .collect();
     for (row, case) in rows.iter_mut().zip(&cases).filter(|(r, _)| r.role != Role::Floor) {
         row.verdict = beside_floors(row, case, &floors);
     }
@@ -254,19 +285,42 @@ enum Figures<'a> {
     Times(Measure, Rank, &'a Runs, &'a Runs),
 }
 
-fn row(e: &Experiment, case: &Case, of: &Compared, figures: Figures<'_>, seed: u64) -> (Difference, Option<f64>) {
-    let (measure, ratio, is_alike, [ours, theirs], [a_ns, b_ns], [a_bytes_per_s, b_bytes_per_s]) = match figures {
-        Figures::Goodput(a, b) => {
-            let ratio = goodput_interval_unpaired(b, a, seed);
-            let logarithms = [a, b].map(|of| of.each().into_iter().map(f64::ln).collect::<Vec<_>>());
-            (Measure::Goodput, ratio, true, logarithms, [None; 2], [a, b].map(|of| of.bytes_per_s()))
-        }
-        Figures::Times(column, rank, a, b) => {
-            let enough = |r: &Runs| (r.samples() >= rank.needs).then(|| r.at(rank)).flatten();
-            let (ratio, is_alike) = (ratio_interval_unpaired(b, a, rank, seed), are_alike(a, b, rank));
-            (column, ratio, is_alike, [a, b].map(|r| logarithms(r, rank)), [a, b].map(enough), [None; 2])
-        }
-    };
+fn row(
+    e: &Experiment,
+    case: &Case,
+    of: &Compared,
+    figures: Figures<'_>,
+    seed: u64,
+) -> (Difference, Option<f64>) {
+    let (measure, ratio, is_alike, [ours, theirs], [a_ns, b_ns], [a_bytes_per_s, b_bytes_per_s]) =
+        match figures {
+            Figures::Goodput(a, b) => {
+                let ratio = goodput_interval_unpaired(b, a, seed);
+                let logarithms =
+                    [a, b].map(|of| of.each().into_iter().map(f64::ln).collect::<Vec<_>>());
+                (
+                    Measure::Goodput,
+                    ratio,
+                    true,
+                    logarithms,
+                    [None; 2],
+                    [a, b].map(|of| of.bytes_per_s()),
+                )
+            }
+            Figures::Times(column, rank, a, b) => {
+                let enough = |r: &Runs| (r.samples() >= rank.needs).then(|| r.at(rank)).flatten();
+                let (ratio, is_alike) =
+                    (ratio_interval_unpaired(b, a, rank, seed), are_alike(a, b, rank));
+                (
+                    column,
+                    ratio,
+                    is_alike,
+                    [a, b].map(|r| logarithms(r, rank)),
+                    [a, b].map(enough),
+                    [None; 2],
+                )
+            }
+        };
     let verdict = match ratio {
         None => Verdict::TooFewSamples,
         Some(i) if i.rounds < ENOUGH_ROUNDS => Verdict::TooFewRounds,
@@ -296,9 +350,12 @@ fn row(e: &Experiment, case: &Case, of: &Compared, figures: Figures<'_>, seed: u
 
 /// Whether the rounds of both can be compared by a percentile of each: all have enough samples for it, or about equally many.
 fn are_alike(a: &Runs, b: &Runs, rank: Rank) -> bool {
-    let of = |r: &Runs| (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>();
+    let of = |r: &Runs| {
+        (0..r.count()).map(|i| r.samples_of(&[i])).filter(|n| *n > 0).collect::<Vec<_>>()
+    };
     let all = [of(a), of(b)].concat();
-    let (least, most) = (all.iter().min().copied().unwrap_or(0), all.iter().max().copied().unwrap_or(0));
+    let (least, most) =
+        (all.iter().min().copied().unwrap_or(0), all.iter().max().copied().unwrap_or(0));
     least >= rank.needs || most as f64 <= 1.1 * least as f64
 }
 
@@ -337,7 +394,11 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
         }
     };
     differs("the processor", m.machine.cpu.clone(), n.machine.cpu.clone());
-    differs("the set of usable CPUs", format!("{:?}", m.machine.usable_cpus), format!("{:?}", n.machine.usable_cpus));
+    differs(
+        "the set of usable CPUs",
+        format!("{:?}", m.machine.usable_cpus),
+        format!("{:?}", n.machine.usable_cpus),
+    );
     differs("the kernel", m.machine.kernel.clone(), n.machine.kernel.clone());
     differs("the clock source", m.machine.clock_source.clone(), n.machine.clock_source.clone());
     differs("the frequency governor", m.machine.governor.clone(), n.machine.governor.clone());
@@ -346,15 +407,24 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
         let [one, other] = tcp;
         differs("TCP's congestion control", one, other);
     }
-    differs("the CPU limit", m.machine.cgroup_cpu_limit.clone(), n.machine.cgroup_cpu_limit.clone());
+    differs(
+        "the CPU limit",
+        m.machine.cgroup_cpu_limit.clone(),
+        n.machine.cgroup_cpu_limit.clone(),
+    );
     for d in &m.peers {
         if let Some(other) = n.peers.iter().find(|p| p.name == d.name) {
-            differs(&format!("the version of {}", d.title), d.version.clone(), other.version.clone());
+            differs(
+                &format!("the version of {}", d.title),
+                d.version.clone(),
+                other.version.clone(),
+            );
         }
     }
     for (which, x) in [("A", m), ("B", n)] {
         if !x.optimised {
-            warnings.push(format!("{which} is of a debug build: its figures say nothing about speed"));
+            warnings
+                .push(format!("{which} is of a debug build: its figures say nothing about speed"));
         }
         if x.finished_at.is_none() {
             warnings.push(format!("{which} is not complete"));
@@ -363,11 +433,17 @@ fn warnings(a: &Archive, b: &Archive) -> Vec<String> {
     for e in &m.experiments {
         match n.experiments.iter().find(|o| o.scenario.id == e.scenario.id) {
             None => warnings.push(format!("{} is only in A", e.scenario.id)),
-            Some(o) if o.scenario != e.scenario => warnings.push(format!("the scenario {} is not the same in both", e.scenario.id)),
+            Some(o) if o.scenario != e.scenario => {
+                warnings.push(format!("the scenario {} is not the same in both", e.scenario.id))
+            }
             Some(_) => {}
         }
     }
-    for o in n.experiments.iter().filter(|o| m.experiments.iter().all(|e| e.scenario.id != o.scenario.id)) {
+    for o in n
+        .experiments
+        .iter()
+        .filter(|o| m.experiments.iter().all(|e| e.scenario.id != o.scenario.id))
+    {
         warnings.push(format!("{} is only in B", o.scenario.id));
     }
     warnings
@@ -407,9 +483,16 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
         ));
     }
     if let Some(first) = invalid.first() {
-        let more = if invalid.len() > 1 { format!(", and {} more", invalid.len() - 1) } else { String::new() };
+        let more = if invalid.len() > 1 {
+            format!(", and {} more", invalid.len() - 1)
+        } else {
+            String::new()
+        };
         let left_out = if invalid.len() == 1 { "is" } else { "are" };
-        doubts.push(format!("{which}: {} and {left_out} left out: {first}{more}", table::do_not_count(invalid.len() as u64, made)));
+        doubts.push(format!(
+            "{which}: {} and {left_out} left out: {first}{more}",
+            table::do_not_count(invalid.len() as u64, made)
+        ));
     }
     Ok(doubts)
 }
@@ -417,9 +500,18 @@ fn doubts(which: &str, archive: &Archive) -> Result<Vec<String>> {
 /// Cases of the same name may still do different things.
 fn differing(a: &Case, b: &Case, experiment: &str, warnings: &mut Vec<String>) {
     let handling = |c: &Case| c.links.iter().map(|l| (l.payload, l.take)).collect::<Vec<_>>();
-    let shape =
-        |c: &Case| c.links.iter().map(|l| (l.size, l.subscribers, l.pace, l.wait, l.reliability, l.depth, l.priority)).collect::<Vec<_>>();
-    let mut differs = |what: &str| warnings.push(format!("{experiment} · {}: {what} differs, so its rows compare two things", a.id));
+    let shape = |c: &Case| {
+        c.links
+            .iter()
+            .map(|l| (l.size, l.subscribers, l.pace, l.wait, l.reliability, l.depth, l.priority))
+            .collect::<Vec<_>>()
+    };
+    let mut differs = |what: &str| {
+        warnings.push(format!(
+            "{experiment} · {}: {what} differs, so its rows compare two things",
+            a.id
+        ))
+    };
     if handling(a) != handling(b) {
         differs("payload handling");
     }

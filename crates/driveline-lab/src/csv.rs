@@ -13,7 +13,15 @@ pub fn csv(a: &Analysis) -> String {
     let mut text = String::from(HEAD);
     for e in &a.experiments {
         for c in &e.cases {
-            let start = [e.id.as_str(), &c.case.id, &word(&c.case.role), &c.case.cell, &c.case.system.to_string()].map(quoted).join(",");
+            let start = [
+                e.id.as_str(),
+                &c.case.id,
+                &word(&c.case.role),
+                &c.case.cell,
+                &c.case.system.to_string(),
+            ]
+            .map(quoted)
+            .join(",");
             case(&mut text, &start, c);
         }
         for left in &e.left_out {
@@ -26,7 +34,14 @@ pub fn csv(a: &Analysis) -> String {
 
 fn case(text: &mut String, start: &str, c: &CaseResult) {
     for (metric, f) in &c.figures {
-        distribution(text, start, &word(metric), "all", if metric.is_per_second() { "ns/s" } else { "ns" }, f);
+        distribution(
+            text,
+            start,
+            &word(metric),
+            "all",
+            if metric.is_per_second() { "ns/s" } else { "ns" },
+            f,
+        );
     }
     // Those of a workload stand among what was observed.
     for s in c.subscribers.iter().filter(|_| c.case.workload.is_none()) {
@@ -37,7 +52,9 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
     }
     if c.has_deliveries() {
         let t = &c.totals;
-        let mut count = |what: &str, subject: &str, unit: &str, value: String| single(text, start, what, subject, unit, &value);
+        let mut count = |what: &str, subject: &str, unit: &str, value: String| {
+            single(text, start, what, subject, unit, &value)
+        };
         let counts = [
             ("scheduled", t.scheduled),
             ("sent", t.sent),
@@ -63,7 +80,14 @@ fn case(text: &mut String, start: &str, c: &CaseResult) {
     }
     for (name, counts) in &c.counters {
         for (run, n) in counts.iter().enumerate() {
-            single(text, start, "counter", &format!("{name} (valid run {})", run + 1), "count", &n.to_string());
+            single(
+                text,
+                start,
+                "counter",
+                &format!("{name} (valid run {})", run + 1),
+                "count",
+                &n.to_string(),
+            );
         }
     }
     let valid = c.valid_runs();
@@ -100,5 +124,9 @@ fn single(text: &mut String, start: &str, what: &str, subject: &str, unit: &str,
 
 /// A cell, in quotes where it must be.
 fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }

@@ -12,40 +12,61 @@ use driveline_bench::stats::Percentiles;
 /// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none, because it may be due faster than its way can
 /// carry.
 pub(crate) fn open_loop(c: &CaseResult) -> Option<(&Figure, &Figure)> {
-    let of = |m| c.figures.get(&m).filter(|f| f.percentiles.n > 0 && c.case.figure != Metric::BetweenArrivals);
+    let of = |m| {
+        c.figures
+            .get(&m)
+            .filter(|f| f.percentiles.n > 0 && c.case.figure != Metric::BetweenArrivals)
+    };
     of(Metric::Transport).zip(of(Metric::ScheduleRelative))
 }
 
 /// What links with a rate take from publishing, and from when samples were due: the same samples, at all subscribers.
 pub(crate) fn since_due(e: &ExperimentResult) -> Rows {
-    let all = || e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).filter_map(|c| Some((c, open_loop(c)?)));
-    let ranks: Vec<Measure> = columns(all().flat_map(|(_, (sent, due))| [&sent.percentiles, &due.percentiles]))
-        .into_iter()
-        .filter(|c| matches!(c, Measure::P50 | Measure::P95 | Measure::P99))
-        .collect();
+    let all = || {
+        e.cells()
+            .into_iter()
+            .flat_map(|cell| e.in_cell(cell))
+            .filter_map(|c| Some((c, open_loop(c)?)))
+    };
+    let ranks: Vec<Measure> =
+        columns(all().flat_map(|(_, (sent, due))| [&sent.percentiles, &due.percentiles]))
+            .into_iter()
+            .filter(|c| matches!(c, Measure::P50 | Measure::P95 | Measure::P99))
+            .collect();
     let heads = |of: &str| ranks.iter().map(|c| format!("{of}, {}", c.label())).collect::<Vec<_>>();
     let head = [vec!["n".to_owned()], heads("transport"), heads("since due")].concat();
     let row = |(c, (sent, due)): (&CaseResult, (&Figure, &Figure))| {
-        let told = |f: &Figure| ranks.iter().map(|c| percentile(c.of(&f.percentiles))).collect::<Vec<_>>();
+        let told =
+            |f: &Figure| ranks.iter().map(|c| percentile(c.of(&f.percentiles))).collect::<Vec<_>>();
         let cells = [vec![due.percentiles.n.to_string()], told(sent), told(due)].concat();
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
-    Rows::new("from when samples were due", &head.iter().map(String::as_str).collect::<Vec<_>>(), all().map(row).collect())
+    Rows::new(
+        "from when samples were due",
+        &head.iter().map(String::as_str).collect::<Vec<_>>(),
+        all().map(row).collect(),
+    )
 }
 
 /// What passes between two arrivals of streams, which are compared by goodput: stalls are in its tail.
 pub(crate) fn between_arrivals(e: &ExperimentResult) -> Rows {
     let streams = || {
-        let all = e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).filter(|c| c.criterion() == Criterion::Goodput);
+        let all = e
+            .cells()
+            .into_iter()
+            .flat_map(|cell| e.in_cell(cell))
+            .filter(|c| c.criterion() == Criterion::Goodput);
         all.filter_map(|c| c.headline().map(|(_, f)| (c, &f.percentiles)))
     };
     let mut ranks = columns(streams().map(|(_, p)| p));
     ranks.extend((!ranks.contains(&Measure::Greatest)).then_some(Measure::Greatest));
     let row = |(c, p): (&CaseResult, &Percentiles)| {
-        let cells = std::iter::once(p.n.to_string()).chain(ranks.iter().map(|rank| percentile(rank.of(p))));
+        let cells =
+            std::iter::once(p.n.to_string()).chain(ranks.iter().map(|rank| percentile(rank.of(p))));
         Row { cell: c.case.cell.clone(), name: c.name(), cells: cells.collect() }
     };
-    let head: Vec<&str> = std::iter::once("n").chain(ranks.iter().map(|rank| rank.label())).collect();
+    let head: Vec<&str> =
+        std::iter::once("n").chain(ranks.iter().map(|rank| rank.label())).collect();
     Rows::new("between arrivals", &head, streams().map(row).collect())
 }
 
@@ -57,10 +78,20 @@ pub(crate) fn parts(c: &CaseResult) -> Vec<(&str, [Option<f64>; 3])> {
             subjects.push(&o.subject);
         }
     }
-    let mean =
-        |subject: &str, q| c.observed.iter().find(|o| o.subject == subject && o.quantity == q).and_then(|o| o.figure.percentiles.mean);
-    let of = |subject| [Quantity::Idle, Quantity::Communication, Quantity::Computation].map(|q| mean(subject, q));
-    subjects.into_iter().map(|subject| (subject, of(subject))).filter(|(_, parts)| parts.iter().any(Option::is_some)).collect()
+    let mean = |subject: &str, q| {
+        c.observed
+            .iter()
+            .find(|o| o.subject == subject && o.quantity == q)
+            .and_then(|o| o.figure.percentiles.mean)
+    };
+    let of = |subject| {
+        [Quantity::Idle, Quantity::Communication, Quantity::Computation].map(|q| mean(subject, q))
+    };
+    subjects
+        .into_iter()
+        .map(|subject| (subject, of(subject)))
+        .filter(|(_, parts)| parts.iter().any(Option::is_some))
+        .collect()
 }
 
 /// Of workloads, what their latencies consist of.
@@ -71,8 +102,13 @@ pub(crate) fn split(e: &ExperimentResult) -> Rows {
         name: format!("{} · {subject}", c.name()),
         cells: parts.iter().map(|ns| ns.map_or_else(String::new, duration_ns)).collect(),
     };
-    let rows = workloads.flat_map(|c| parts(c).into_iter().map(move |(subject, parts)| row(c, subject, parts)));
-    Rows::new("parts of the latency, means", &["idle", "communication", "computation"], rows.collect())
+    let rows = workloads
+        .flat_map(|c| parts(c).into_iter().map(move |(subject, parts)| row(c, subject, parts)));
+    Rows::new(
+        "parts of the latency, means",
+        &["idle", "communication", "computation"],
+        rows.collect(),
+    )
 }
 
 /// Columns of latencies in [`key_figures`].
@@ -81,14 +117,20 @@ const LATENCIES: usize = 3;
 /// What graphs are judged by, and what the processes of watched links use.
 pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
     let row = |c: &CaseResult| {
-        let of = |q| c.observed.iter().filter(move |o| o.quantity == q && o.figure.percentiles.n > 0);
-        let latency = c.headline().filter(|_| c.case.workload.is_some()).map(|(_, f)| &f.percentiles);
-        let period = of(Quantity::PeriodDeviation).max_by_key(|o| o.figure.percentiles.p50).map(|o| &o.figure.percentiles);
+        let of =
+            |q| c.observed.iter().filter(move |o| o.quantity == q && o.figure.percentiles.n > 0);
+        let latency =
+            c.headline().filter(|_| c.case.workload.is_some()).map(|(_, f)| &f.percentiles);
+        let period = of(Quantity::PeriodDeviation)
+            .max_by_key(|o| o.figure.percentiles.p50)
+            .map(|o| &o.figure.percentiles);
         let told = |q: Quantity, x: Option<f64>| x.map_or_else(String::new, |x| quantity(q, x));
         let sum = |all: Vec<f64>| (!all.is_empty()).then(|| all.iter().sum::<f64>());
-        let drops =
-            of(Quantity::Drops).filter_map(|o| o.figure.percentiles.mean.map(|mean| (mean * o.figure.percentiles.n as f64).round()));
-        let memory = of(Quantity::ResidentMemory).filter_map(|o| o.figure.percentiles.p50.map(|bytes| bytes as f64));
+        let drops = of(Quantity::Drops).filter_map(|o| {
+            o.figure.percentiles.mean.map(|mean| (mean * o.figure.percentiles.n as f64).round())
+        });
+        let memory = of(Quantity::ResidentMemory)
+            .filter_map(|o| o.figure.percentiles.p50.map(|bytes| bytes as f64));
         let cells = vec![
             latency.and_then(|p| p.mean).map_or_else(String::new, duration_ns),
             latency.map_or_else(String::new, |p| percentile(p.p50)),
@@ -96,14 +138,16 @@ pub(crate) fn key_figures(e: &ExperimentResult) -> Rows {
             told(Quantity::Drops, sum(drops.collect())),
             told(Quantity::PeriodDeviation, period.and_then(|p| p.p50.map(|ns| ns as f64))),
             told(Quantity::PeriodDeviation, period.and_then(|p| p.standard_deviation)),
-            sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect()).map_or_else(String::new, digits),
+            sum(of(Quantity::Cpu).filter_map(|o| o.cpus).collect())
+                .map_or_else(String::new, digits),
             told(Quantity::ResidentMemory, sum(memory.collect())),
         ];
         Row { cell: c.case.cell.clone(), name: c.name(), cells }
     };
     // A latency alone stands above.
     let says = |r: &Row| r.cells.iter().skip(LATENCIES).any(|c| !c.is_empty());
-    let rows = e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).map(row).filter(says).collect();
+    let rows =
+        e.cells().into_iter().flat_map(|cell| e.in_cell(cell)).map(row).filter(says).collect();
     let head = [
         "latency, mean",
         "latency, p50",
@@ -144,8 +188,15 @@ pub(crate) fn layers(e: &ExperimentResult) -> Rows {
     let row = |c: &CaseResult| Row {
         cell: c.case.cell.clone(),
         name: c.name(),
-        cells: layers_of(c).iter().map(|(_, ns)| if *ns > 0.0 { duration_ns(*ns) } else { String::new() }).collect(),
+        cells: layers_of(c)
+            .iter()
+            .map(|(_, ns)| if *ns > 0.0 { duration_ns(*ns) } else { String::new() })
+            .collect(),
     };
     let rows = measured.filter(|c| c.figures.contains_key(&Metric::Transport)).map(row).collect();
-    Rows::new("layers, medians", &["fill", "publish call", "on its way", "wake to hand", "copy", "read"], rows)
+    Rows::new(
+        "layers, medians",
+        &["fill", "publish call", "on its way", "wake to hand", "copy", "read"],
+        rows,
+    )
 }

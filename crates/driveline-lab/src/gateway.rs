@@ -24,7 +24,9 @@ pub(crate) struct Gateway {
 /// It was built from something else than this program, or one of the two does not say from what: figures of it would be told as those of this commit.
 pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
     let mut cases = experiments.iter().flat_map(|e| &e.cases);
-    if !cases.any(|c| c.system == System::Driveline && c.links.iter().any(|l| l.reach == Reach::Network)) {
+    if !cases
+        .any(|c| c.system == System::Driveline && c.links.iter().any(|l| l.reach == Reach::Network))
+    {
         return Ok(None);
     }
     let own = Build { version: VERSION.into(), commit: COMMIT.into() };
@@ -32,15 +34,23 @@ pub(crate) fn gateway(experiments: &[Experiment]) -> Result<Option<Gateway>> {
 }
 
 fn checked(program: PathBuf, own: &Build) -> Result<Gateway> {
-    let remedy = format!("build it anew with `make gateways`, or name another one in {GATEWAY}; this program is {own}");
+    let remedy = format!(
+        "build it anew with `make gateways`, or name another one in {GATEWAY}; this program is {own}"
+    );
     match Build::of_program(&program) {
         Ok(its) if its.commit == UNKNOWN => bail!(
             "it is not known what the gateway {} and this program were built from: build both in a clone of the repository",
             program.display()
         ),
         Ok(its) if its == *own => Ok(Gateway { program, commit: its.commit }),
-        Ok(its) => bail!("the gateway {} is {its}, so what it carries says nothing of this commit: {remedy}", program.display()),
-        Err(why) => bail!("the gateway {} does not say what it was built from ({why}): {remedy}", program.display()),
+        Ok(its) => bail!(
+            "the gateway {} is {its}, so what it carries says nothing of this commit: {remedy}",
+            program.display()
+        ),
+        Err(why) => bail!(
+            "the gateway {} does not say what it was built from ({why}): {remedy}",
+            program.display()
+        ),
     }
 }
 
@@ -74,7 +84,12 @@ mod tests {
             ("echo 'error: cannot read --version' >&2; exit 1", "does not say"),
         ] {
             let text = says(other).err().expect("it is another one").to_string();
-            assert!(text.contains(told) && text.contains("make gateways") && text.contains(&program.display().to_string()), "{text}");
+            assert!(
+                text.contains(told)
+                    && text.contains("make gateways")
+                    && text.contains(&program.display().to_string()),
+                "{text}"
+            );
         }
     }
 

@@ -44,7 +44,8 @@ impl LeftOutLines {
 
     /// What is told once.
     pub(crate) fn together(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.shared.iter().filter(|l| !self.is_counted(l)).map(line).collect();
+        let mut lines: Vec<String> =
+            self.shared.iter().filter(|l| !self.is_counted(l)).map(line).collect();
         if !self.peers.is_empty() {
             let names: Vec<&str> = self.peers.iter().map(|(what, _)| what.as_str()).collect();
             let built = match self.peers.iter().filter(|(_, built)| *built).count() {
@@ -62,8 +63,12 @@ impl LeftOutLines {
     }
 
     /// Where peers are looked for, if one has a line of its own because it is not there.
-    pub(crate) fn place<'a>(&self, lists: impl Iterator<Item = (&'a str, &'a [LeftOut])>) -> Option<&'static str> {
-        let any = lists.flat_map(|(_, list)| list).any(|l| is_not_installed(l) && !self.is_counted(l));
+    pub(crate) fn place<'a>(
+        &self,
+        lists: impl Iterator<Item = (&'a str, &'a [LeftOut])>,
+    ) -> Option<&'static str> {
+        let any =
+            lists.flat_map(|(_, list)| list).any(|l| is_not_installed(l) && !self.is_counted(l));
         any.then_some(PLACE)
     }
 }
@@ -79,16 +84,25 @@ mod tests {
     #[test]
     fn many_peers_that_are_missing_are_one_line_and_what_else_is_missing_has_its_own() {
         let missing = |n: usize| {
-            let how = |i| if i == 3 { "not installed: buy it" } else { "not installed: make peers" };
+            let how =
+                |i| if i == 3 { "not installed: buy it" } else { "not installed: make peers" };
             (0..n).map(move |i| LeftOut::new(format!("p{i}"), how(i)))
         };
         let other = LeftOut::new("floor", "there is none");
-        let lists = |n: usize| [("W1", missing(n).chain([other.clone()]).collect::<Vec<_>>()), ("W2", missing(n).collect())];
+        let lists = |n: usize| {
+            [
+                ("W1", missing(n).chain([other.clone()]).collect::<Vec<_>>()),
+                ("W2", missing(n).collect()),
+            ]
+        };
         for (n, own, together) in [
             (
                 2,
                 vec!["floor: there is none"],
-                vec!["p0: not installed: make peers (in W1; W2)", "p1: not installed: make peers (in W1; W2)"],
+                vec![
+                    "p0: not installed: make peers (in W1; W2)",
+                    "p1: not installed: make peers (in W1; W2)",
+                ],
             ),
             (
                 3,
@@ -108,7 +122,10 @@ mod tests {
             let lists = lists(n);
             let all = || lists.iter().map(|(id, list)| (*id, list.as_slice()));
             let told = LeftOutLines::of(all());
-            assert_eq!((told.own(&lists[0].1), told.own(&lists[1].1)), (own.into_iter().map(str::to_owned).collect(), Vec::new()));
+            assert_eq!(
+                (told.own(&lists[0].1), told.own(&lists[1].1)),
+                (own.into_iter().map(str::to_owned).collect(), Vec::new())
+            );
             assert_eq!(told.together(), together);
             assert_eq!(told.place(all()).is_some(), n == 2);
         }

@@ -12,7 +12,10 @@ use std::path::Path;
 /// # Errors
 /// If one of them is damaged, which its test excludes.
 pub fn list(json: bool) -> Result<String> {
-    let all = builtin().iter().map(|b| scenario::load(b.id).with_context(|| b.id)).collect::<Result<Vec<_>>>()?;
+    let all = builtin()
+        .iter()
+        .map(|b| scenario::load(b.id).with_context(|| b.id))
+        .collect::<Result<Vec<_>>>()?;
     if json {
         return Ok(serde_json::to_string_pretty(&all)?);
     }
@@ -37,7 +40,9 @@ fn told(all: &[Scenario], width: usize) -> String {
 fn needs(s: &Scenario) -> Option<&'static str> {
     let between_hosts = s.link.reach == Some(ReachSpec::Network);
     let chain = s.chain.is_some().then_some("`make peers`: its stages are programs of their own");
-    chain.or(between_hosts.then_some("root, `make gateways`, and `make peers` for whom to compare with"))
+    chain
+        .or(between_hosts
+            .then_some("root, `make gateways`, and `make peers` for whom to compare with"))
 }
 
 /// The text of a built-in experiment, to be copied and edited.
@@ -61,9 +66,15 @@ mod tests {
         let text = list(false).unwrap();
         let needing = |what: &str| {
             let ids = text.split("\n").collect::<Vec<_>>();
-            let ids = ids.windows(3).filter(|w| w[2].trim_start().starts_with(what)).map(|w| w[0].split(' ').next().unwrap_or_default());
+            let ids = ids
+                .windows(3)
+                .filter(|w| w[2].trim_start().starts_with(what))
+                .map(|w| w[0].split(' ').next().unwrap_or_default());
             ids.collect::<Vec<_>>()
         };
-        assert_eq!((needing("Needs `make peers`"), needing("Needs root")), (vec!["W9", "S7", "B2"], vec!["W10"]));
+        assert_eq!(
+            (needing("Needs `make peers`"), needing("Needs root")),
+            (vec!["W9", "S7", "B2"], vec!["W10"])
+        );
     }
 }

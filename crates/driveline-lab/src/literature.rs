@@ -71,7 +71,11 @@ pub(crate) struct Literature {
 impl Literature {
     /// In brief without what nothing was measured beside.
     pub(crate) fn of(e: &ExperimentResult, brief: bool) -> Self {
-        let all: Vec<&PublishedRow> = e.published.iter().filter(|row| row.published.transmission_percent.is_empty()).collect();
+        let all: Vec<&PublishedRow> = e
+            .published
+            .iter()
+            .filter(|row| row.published.transmission_percent.is_empty())
+            .collect();
         let here = || all.iter().filter_map(|row| row.here.as_ref());
         // A column in which nobody has enough samples is none.
         let always = |k: Kind| matches!(k, Kind::P50 | Kind::P99);
@@ -90,7 +94,8 @@ impl Literature {
         }
         let (mut rows, mut alone) = (Vec::new(), 0);
         for cell in groups {
-            let of_group: Vec<&&PublishedRow> = all.iter().filter(|row| conditions(&row.published) == cell).collect();
+            let of_group: Vec<&&PublishedRow> =
+                all.iter().filter(|row| conditions(&row.published) == cell).collect();
             let mut told: Vec<Published> = Vec::new();
             for row in &of_group {
                 // What stands beside several systems is told once.
@@ -98,17 +103,37 @@ impl Literature {
                 if told.contains(&figure) {
                     continue;
                 }
-                let besides = || of_group.iter().filter(|other| Published { beside: None, ..other.published.clone() } == figure);
+                let besides = || {
+                    of_group.iter().filter(|other| {
+                        Published { beside: None, ..other.published.clone() } == figure
+                    })
+                };
                 let nothing = besides().all(|row| row.here.is_none());
                 alone += usize::from(nothing);
                 if !(brief && nothing) {
                     // Nothing stands beside itself.
-                    let ratio = row.published_ratio.filter(|_| row.published_reference.as_ref() != Some(&figure.system));
-                    let on = if figure.on.is_empty() { String::new() } else { format!(", {}", figure.on) };
-                    let cells = kinds.iter().map(|k| k.published(&figure).map_or_else(String::new, value)).chain([factor(ratio)]);
-                    rows.push(Row { cell: cell.clone(), name: format!("{} (published{on})", figure.system), cells: cells.collect() });
+                    let ratio = row
+                        .published_ratio
+                        .filter(|_| row.published_reference.as_ref() != Some(&figure.system));
+                    let on = if figure.on.is_empty() {
+                        String::new()
+                    } else {
+                        format!(", {}", figure.on)
+                    };
+                    let cells = kinds
+                        .iter()
+                        .map(|k| k.published(&figure).map_or_else(String::new, value))
+                        .chain([factor(ratio)]);
+                    rows.push(Row {
+                        cell: cell.clone(),
+                        name: format!("{} (published{on})", figure.system),
+                        cells: cells.collect(),
+                    });
                     for beside in besides() {
-                        rows.extend(measured(e, beside, &cell, &kinds, &enough).filter(|_| !brief || beside.here.is_some()));
+                        rows.extend(
+                            measured(e, beside, &cell, &kinds, &enough)
+                                .filter(|_| !brief || beside.here.is_some()),
+                        );
                     }
                 }
                 told.push(figure);
@@ -116,9 +141,10 @@ impl Literature {
         }
         let mean = |k: &Kind| match k {
             Kind::Mean
-                if all
-                    .iter()
-                    .any(|row| row.published.deviation_us.is_some() || row.here.as_ref().is_some_and(|h| h.deviation_us.is_some())) =>
+                if all.iter().any(|row| {
+                    row.published.deviation_us.is_some()
+                        || row.here.as_ref().is_some_and(|h| h.deviation_us.is_some())
+                }) =>
             {
                 "mean ± sd"
             }
@@ -130,12 +156,21 @@ impl Literature {
 }
 
 /// What stands beside a published figure; nothing if the paper's system has nothing here.
-fn measured(e: &ExperimentResult, row: &PublishedRow, cell: &str, kinds: &[Kind], enough: &impl Fn(Kind) -> bool) -> Option<Row> {
+fn measured(
+    e: &ExperimentResult,
+    row: &PublishedRow,
+    cell: &str,
+    kinds: &[Kind],
+    enough: &impl Fn(Kind) -> bool,
+) -> Option<Row> {
     let system = row.published.beside.as_ref()?;
     let Some(h) = &row.here else {
         return Some(Row {
             cell: cell.to_owned(),
-            name: format!("{} was not measured", if system == "driveline" { "Driveline" } else { system }),
+            name: format!(
+                "{} was not measured",
+                if system == "driveline" { "Driveline" } else { system }
+            ),
             cells: Vec::new(),
         });
     };
@@ -144,8 +179,16 @@ fn measured(e: &ExperimentResult, row: &PublishedRow, cell: &str, kinds: &[Kind]
     let ratio = factor(h.ratio.filter(|r| system != "driveline" || *r != 1.0));
     Some(Row {
         cell: cell.to_owned(),
-        name: e.cases.iter().find(|c| c.case.id == h.case).map_or_else(|| h.system.clone(), CaseResult::name),
-        cells: kinds.iter().map(|k| k.measured(h).map_or_else(|| none(*k), value)).chain([ratio]).collect(),
+        name: e
+            .cases
+            .iter()
+            .find(|c| c.case.id == h.case)
+            .map_or_else(|| h.system.clone(), CaseResult::name),
+        cells: kinds
+            .iter()
+            .map(|k| k.measured(h).map_or_else(|| none(*k), value))
+            .chain([ratio])
+            .collect(),
     })
 }
 

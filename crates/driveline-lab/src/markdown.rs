@@ -4,7 +4,8 @@
 //! what is left out, and the scenario's notes.
 
 use crate::analysis::{
-    Analysis, CaseResult, Criterion, ExperimentResult, Measure, Ratio, compared_columns, ratio_columns, remark, too_few,
+    Analysis, CaseResult, Criterion, ExperimentResult, Measure, Ratio, compared_columns,
+    ratio_columns, remark, too_few,
 };
 use crate::archive::{Experiment, Manifest, Role};
 use crate::chain::{self, TRANSMISSION};
@@ -12,7 +13,10 @@ use crate::further;
 use crate::literature::{self, Literature};
 use crate::rows::Rows;
 use crate::scenario::AnswerSpec;
-use crate::table::{LOSSES, about_goodput, beside_copy, date, few_rounds, is_driveline_again, not_confirmed, ratio, remarks, with_unseen};
+use crate::table::{
+    LOSSES, about_goodput, beside_copy, date, few_rounds, is_driveline_again, not_confirmed, ratio,
+    remarks, with_unseen,
+};
 use driveline_analyze::text::{Columns, digits, microseconds};
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::{Interval, Percentiles};
@@ -37,7 +41,11 @@ pub(crate) fn summary(m: &Manifest, a: &Analysis) -> String {
 }
 
 fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &Experiment) {
-    let rounds = if planned.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", planned.rounds) };
+    let rounds = if planned.rounds == 1 {
+        "1 round".to_owned()
+    } else {
+        format!("{} rounds", planned.rounds)
+    };
     let _ = writeln!(text, "### {} · {}\n", e.id, escaped(&e.title));
     let _ = writeln!(
         text,
@@ -48,7 +56,8 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     );
     let table = table(e);
     if table.is_empty() {
-        let _ = writeln!(text, "{}\n", e.answer.lines().map(escaped).collect::<Vec<_>>().join("\n"));
+        let _ =
+            writeln!(text, "{}\n", e.answer.lines().map(escaped).collect::<Vec<_>>().join("\n"));
     } else {
         let _ = writeln!(text, "{}", table.markdown());
         if let Some(line) = too_few(of_rows(e)) {
@@ -72,7 +81,9 @@ fn experiment(text: &mut String, m: &Manifest, e: &ExperimentResult, planned: &E
     own_tools(text, e);
     invalid(text, e);
     left_out(text, e);
-    let works = chain::works(e).into_iter().map(|(stage, what)| format!("{}: {}", escaped(stage), escaped(&what)));
+    let works = chain::works(e)
+        .into_iter()
+        .map(|(stage, what)| format!("{}: {}", escaped(stage), escaped(&what)));
     list(text, "What the stages do", &works.collect::<Vec<_>>());
     list(text, "Notes", &e.notes.iter().map(|n| escaped(n)).collect::<Vec<_>>());
 }
@@ -95,7 +106,11 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
         return;
     }
     for answer in crate::analysis::answers(e, about) {
-        list(text, &escaped(&answer.about), &answer.systems.iter().map(|s| escaped(s)).collect::<Vec<_>>());
+        list(
+            text,
+            &escaped(&answer.about),
+            &answer.systems.iter().map(|s| escaped(s)).collect::<Vec<_>>(),
+        );
     }
     let remark = remark(e, about);
     if !remark.is_empty() {
@@ -106,7 +121,8 @@ fn answers(text: &mut String, e: &ExperimentResult, about: Option<AnswerSpec>) {
 /// What transmission costs beside the work of a chain's stages.
 fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
-    let mut table = Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.columns).collect::<Vec<_>>());
+    let mut table =
+        Columns::new(&[TRANSMISSION, "system"].into_iter().chain(of.columns).collect::<Vec<_>>());
     for row in of.rows {
         table.row([row.cell.to_owned(), row.name].into_iter().chain(row.shares).collect());
     }
@@ -118,10 +134,22 @@ fn transmission(text: &mut String, e: &ExperimentResult) {
 
 /// How far apart subscribers of the same link are.
 fn fairness(text: &mut String, e: &ExperimentResult) {
-    let head = ["transport of subscribers", "system", "first, p50", "last, p50", "last ÷ first", "most often the last", "for"];
+    let head = [
+        "transport of subscribers",
+        "system",
+        "first, p50",
+        "last, p50",
+        "last ÷ first",
+        "most often the last",
+        "for",
+    ];
     let mut table = Columns::new(&head);
     for (c, f) in e.measured().filter_map(|c| Some((c, c.fairness()?))) {
-        let served = if f.served < f.subscribers { format!(" ({} of {} served)", f.served, f.subscribers) } else { String::new() };
+        let served = if f.served < f.subscribers {
+            format!(" ({} of {} served)", f.served, f.subscribers)
+        } else {
+            String::new()
+        };
         let apart = f.last_to_first();
         let (first, last) = f.medians.unzip();
         let (share, who) = f.most_often_last.unzip();
@@ -177,7 +205,12 @@ fn published(text: &mut String, e: &ExperimentResult) {
 fn own_tools(text: &mut String, e: &ExperimentResult) {
     let agreements = e.cases.iter().filter_map(|c| Some((c, c.own_tool.as_ref()?)));
     let line = |(c, agreement): (&CaseResult, &Agreement)| {
-        format!("{}{}: {}", if agreement.contradicts() { "INVALID " } else { "" }, escaped(&c.case.id), escaped(&agreement.to_string()))
+        format!(
+            "{}{}: {}",
+            if agreement.contradicts() { "INVALID " } else { "" },
+            escaped(&c.case.id),
+            escaped(&agreement.to_string())
+        )
     };
     let mut lines: Vec<String> = agreements.map(line).collect();
     lines.extend(not_confirmed(e).map(|line| format!("NOT CONFIRMED {}", escaped(&line))));
@@ -213,12 +246,18 @@ fn left_out(text: &mut String, e: &ExperimentResult) {
             None => told.push((l.told(), vec![&l.what])),
         }
     }
-    let items: Vec<String> = told.iter().map(|(reason, what)| format!("{}: {}", escaped(&what.join(", ")), escaped(reason))).collect();
+    let items: Vec<String> = told
+        .iter()
+        .map(|(reason, what)| format!("{}: {}", escaped(&what.join(", ")), escaped(reason)))
+        .collect();
     list(text, "Left out", &items);
 }
 
 fn with_floors(e: &ExperimentResult) -> impl Iterator<Item = &CaseResult> {
-    e.cases.iter().filter(|c| matches!(c.case.role, Role::Floor | Role::Control)).chain(e.measured())
+    e.cases
+        .iter()
+        .filter(|c| matches!(c.case.role, Role::Floor | Role::Control))
+        .chain(e.measured())
 }
 
 /// The times in the rows of the table.
@@ -233,12 +272,23 @@ fn table(e: &ExperimentResult) -> Columns {
     let is_compared = !compared.is_empty();
     // Beside whom nobody stands, has its floor.
     let of = |c: &'_ CaseResult| match c.case.role {
-        Role::Measured => c.to_driveline().or_else(|| c.to_floor().filter(|_| c.is_driveline() || !is_compared)).cloned(),
+        Role::Measured => c
+            .to_driveline()
+            .or_else(|| c.to_floor().filter(|_| c.is_driveline() || !is_compared))
+            .cloned(),
         _ => c.ratios.first().cloned(),
     };
-    let ratios = if is_compared { ratio_columns(compared) } else { ratio_columns(&with_floors(e).filter_map(of).collect::<Vec<_>>()) };
+    let ratios = if is_compared {
+        ratio_columns(compared)
+    } else {
+        ratio_columns(&with_floors(e).filter_map(of).collect::<Vec<_>>())
+    };
     // Nobody wonders whether samples were lost: that stands there even of none.
-    let losses = || LOSSES.into_iter().filter(|(name, of)| *name == "lost" || e.measured().any(|c| of(&c.totals) > 0));
+    let losses = || {
+        LOSSES
+            .into_iter()
+            .filter(|(name, of)| *name == "lost" || e.measured().any(|c| of(&c.totals) > 0))
+    };
     let mut labels: Vec<String> = e.measured().filter_map(CaseResult::compared_label).collect();
     labels.dedup();
     // Goodput is called so in its column.
@@ -265,12 +315,20 @@ fn table(e: &ExperimentResult) -> Columns {
         let mut row = vec![place, c.name_with_doubt()];
         if let Some((_, figure)) = c.headline() {
             row.push(figure.percentiles.n.to_string());
-            row.extend(ranks.iter().map(|rank| rank.cell(c, |ns| ns.map_or_else(nothing, |ns| microseconds(ns as f64)))));
+            row.extend(ranks.iter().map(|rank| {
+                rank.cell(c, |ns| ns.map_or_else(nothing, |ns| microseconds(ns as f64)))
+            }));
             let other = of(c);
             row.extend(ratios.iter().map(|column| match &other {
                 _ if column.criterion() != c.criterion() => String::new(),
                 // Whatever its floor is: it is itself.
-                r if measured && c.is_driveline() && is_compared && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) => "1".to_owned(),
+                r if measured
+                    && c.is_driveline()
+                    && is_compared
+                    && r.as_ref().is_none_or(|r| column.ratio(r).is_none()) =>
+                {
+                    "1".to_owned()
+                }
                 None => String::new(),
                 Some(r) => interval(r, column.ratio(r), is_compared),
             }));
@@ -278,13 +336,24 @@ fn table(e: &ExperimentResult) -> Columns {
             row.push(c.without_figures());
             row.extend(std::iter::repeat_n(String::new(), ranks.len() + ratios.len()));
         }
-        row.extend(copy.iter().map(|column| c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))));
+        row.extend(copy.iter().map(|column| {
+            c.to_memcpy().map_or_else(String::new, |r| interval(r, column.ratio(r), false))
+        }));
         let links = !c.case.links.is_empty();
-        row.push(if links { c.cpu_per_message(microseconds).unwrap_or_else(nothing) } else { String::new() });
+        row.push(if links {
+            c.cpu_per_message(microseconds).unwrap_or_else(nothing)
+        } else {
+            String::new()
+        });
         row.push(c.switches_per_sample().map_or_else(String::new, digits));
-        row.extend(losses().map(|loss| if c.has_deliveries() { with_unseen(&loss, &c.totals) } else { String::new() }));
+        row.extend(losses().map(|loss| {
+            if c.has_deliveries() { with_unseen(&loss, &c.totals) } else { String::new() }
+        }));
         let sent = c.lost().filter(|_| !c.has_deliveries());
-        row.extend(sent.map_or_else(|| [String::new(), String::new()], |(lost, due)| [due.to_string(), lost.to_string()]));
+        row.extend(sent.map_or_else(
+            || [String::new(), String::new()],
+            |(lost, due)| [due.to_string(), lost.to_string()],
+        ));
         row.push(format!("{} of {}", c.valid_runs(), c.runs.len()));
         table.row(row);
     }
@@ -294,7 +363,10 @@ fn table(e: &ExperimentResult) -> Columns {
 /// Text in which nothing means anything to Markdown, on one line: another one could begin a heading.
 fn escaped(text: &str) -> String {
     let on_one_line = |c: char| if c == '\n' { ' ' } else { c };
-    text.chars().map(on_one_line).flat_map(|c| "\\`*_[<&".contains(c).then_some('\\').into_iter().chain([c])).collect()
+    text.chars()
+        .map(on_one_line)
+        .flat_map(|c| "\\`*_[<&".contains(c).then_some('\\').into_iter().chain([c]))
+        .collect()
 }
 
 /// Text as it is, in more backticks than it has in a row.
@@ -316,7 +388,11 @@ fn interval(r: &Ratio, i: Option<&Interval>, is_among_others: bool) -> String {
         _ => "",
     };
     i.map_or_else(nothing, |i| {
-        let bounds = if i.rounds == 1 { String::new() } else { format!(" ({}–{})", ratio(i.low), ratio(i.high)) };
+        let bounds = if i.rounds == 1 {
+            String::new()
+        } else {
+            format!(" ({}–{})", ratio(i.low), ratio(i.high))
+        };
         format!("{}{bounds}{}{to}", ratio(i.estimate), few_rounds(i))
     })
 }

@@ -49,7 +49,9 @@ pub struct ReportArgs {
 /// If there is no archive, it is damaged, a file cannot be written, or two ways of printing are asked for.
 pub fn report(args: &ReportArgs) -> Result<String> {
     if args.json && args.markdown {
-        bail!(UsageError::new(anyhow!("--json and --markdown are two ways to print the same: choose one")));
+        bail!(UsageError::new(anyhow!(
+            "--json and --markdown are two ways to print the same: choose one"
+        )));
     }
     let archive = Archive::open(&args.directory)?;
     let path = args.out.clone().unwrap_or_else(|| archive.directory().join(PAGE));
@@ -68,7 +70,8 @@ pub fn report(args: &ReportArgs) -> Result<String> {
     }
     if let Some(path) = &args.out {
         // Where whoever calls wants it, be it a link or a device.
-        fs::write(path, page(&archive.manifest, &analysis)).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(path, page(&archive.manifest, &analysis))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     if args.markdown {
         return Ok(markdown::summary(&archive.manifest, &analysis));
@@ -90,5 +93,6 @@ pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> St
 pub(crate) fn keep(archive: &Archive, analysis: &Analysis, elsewhere: Option<&Path>) -> Result<()> {
     archive.put("results.csv", csv::csv(analysis).as_bytes())?;
     archive.put("summary.json", serde_json::to_string_pretty(analysis)?.as_bytes())?;
-    elsewhere.map_or_else(|| archive.put(PAGE, page(&archive.manifest, analysis).as_bytes()), |_| Ok(()))
+    elsewhere
+        .map_or_else(|| archive.put(PAGE, page(&archive.manifest, analysis).as_bytes()), |_| Ok(()))
 }

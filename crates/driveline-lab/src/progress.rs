@@ -45,7 +45,9 @@ impl Progress {
         let mut state = State::new(Instant::now());
         for e in &archive.manifest.experiments {
             for case in &e.cases {
-                let there = (0..e.rounds).filter(|round| archive.has(&e.scenario.id, case, *round)).count() as u64;
+                let there = (0..e.rounds)
+                    .filter(|round| archive.has(&e.scenario.id, case, *round))
+                    .count() as u64;
                 let each = plan::expected_seconds(case);
                 state.before_s += each * there as f64;
                 state.expected_s += each * e.rounds.saturating_sub(there) as f64;
@@ -54,7 +56,11 @@ impl Progress {
             }
         }
         let state = Arc::new(Mutex::new(state));
-        Self { bar: std::io::stderr().is_terminal().then(|| bar(Arc::clone(&state))), told: None, state }
+        Self {
+            bar: std::io::stderr().is_terminal().then(|| bar(Arc::clone(&state))),
+            told: None,
+            state,
+        }
     }
 
     /// A run begins.
@@ -101,7 +107,17 @@ fn is_due(told: &mut Option<Instant>, now: Instant) -> bool {
 
 impl State {
     fn new(now: Instant) -> Self {
-        Self { runs: 0, made: 0, before_s: 0.0, expected_s: 0.0, done_s: 0.0, began: now, run_s: 0.0, run_began: now, pace: 1.0 }
+        Self {
+            runs: 0,
+            made: 0,
+            before_s: 0.0,
+            expected_s: 0.0,
+            done_s: 0.0,
+            began: now,
+            run_s: 0.0,
+            run_began: now,
+            pace: 1.0,
+        }
     }
 
     fn begins(&mut self, now: Instant, run_s: f64) {
@@ -129,16 +145,30 @@ impl State {
     }
 
     fn line(&self, now: Instant, what: &str) -> String {
-        format!("{} of {} runs made, about {} left · {what}", self.made, self.runs, minutes(self.left_s(now)))
+        format!(
+            "{} of {} runs made, about {} left · {what}",
+            self.made,
+            self.runs,
+            minutes(self.left_s(now))
+        )
     }
 
     /// `██████░░░░░░░░  42 %, about 7 s left`, which moves within a run, too.
     fn bar(&self, now: Instant) -> String {
         let all_s = self.before_s + self.expected_s;
-        let share = if all_s > 0.0 { (self.before_s + self.done_s + self.of_run_s(now)) / all_s } else { 0.0 };
+        let share = if all_s > 0.0 {
+            (self.before_s + self.done_s + self.of_run_s(now)) / all_s
+        } else {
+            0.0
+        };
         let full = ((share * BAR as f64) as usize).min(BAR);
         let percent = ((share * 100.0) as u32).min(100);
-        format!("{}{} {percent:>3} %, about {} left", "█".repeat(full), "░".repeat(BAR - full), minutes(self.left_s(now)))
+        format!(
+            "{}{} {percent:>3} %, about {} left",
+            "█".repeat(full),
+            "░".repeat(BAR - full),
+            minutes(self.left_s(now))
+        )
     }
 }
 
@@ -146,7 +176,8 @@ fn bar(state: Arc<Mutex<State>>) -> ProgressBar {
     // Not its own estimate: that knows nothing before the first run has ended.
     let bar = ProgressBar::new(1);
     let how_far = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
-        let _ = to.write_str(&state.lock().unwrap_or_else(PoisonError::into_inner).bar(Instant::now()));
+        let _ =
+            to.write_str(&state.lock().unwrap_or_else(PoisonError::into_inner).bar(Instant::now()));
     };
     if let Ok(style) = ProgressStyle::with_template("{how_far} · {wide_msg}") {
         bar.set_style(style.with_key("how_far", how_far));
@@ -164,7 +195,10 @@ mod tests {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
         let mut told = None;
-        assert_eq!([0, 9, 10, 19, 20].map(|s| is_due(&mut told, at(s))), [true, false, true, false, true]);
+        assert_eq!(
+            [0, 9, 10, 19, 20].map(|s| is_due(&mut told, at(s))),
+            [true, false, true, false, true]
+        );
         let mut state = State { runs: 40, made: 8, expected_s: 64.0, ..State::new(began) };
         state.begins(at(0), 5.0);
         assert_eq!(state.line(at(0), "x"), "8 of 40 runs made, about 64 s left · x");
@@ -181,11 +215,17 @@ mod tests {
         let began = Instant::now();
         let at = |s: u64| began + Duration::from_secs(s);
         let mut state = State { runs: 2, expected_s: 24.0, ..State::new(began) };
-        let told = |state: &State, s| state.bar(at(s)).trim_start_matches(['█', '░']).trim_start().to_owned();
+        let told = |state: &State, s| {
+            state.bar(at(s)).trim_start_matches(['█', '░']).trim_start().to_owned()
+        };
         assert_eq!(told(&state, 0), "0 %, about 24 s left");
         state.begins(at(0), 12.0);
         assert_eq!(told(&state, 6), "25 %, about 18 s left");
-        assert!(state.bar(at(6)).starts_with(&format!("{}{} ", "█".repeat(7), "░".repeat(23))), "{}", state.bar(at(6)));
+        assert!(
+            state.bar(at(6)).starts_with(&format!("{}{} ", "█".repeat(7), "░".repeat(23))),
+            "{}",
+            state.bar(at(6))
+        );
         // A run that takes longer than expected stands still, and takes nothing from the next one.
         assert_eq!(told(&state, 12), told(&state, 18));
         state.made();
@@ -195,7 +235,8 @@ mod tests {
         state.made();
         assert_eq!(told(&state, 40), "100 %, about 0 s left");
         // What was there before counts.
-        let resumed = State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
+        let resumed =
+            State { runs: 4, made: 3, before_s: 30.0, expected_s: 10.0, ..State::new(began) };
         assert_eq!(told(&resumed, 0), "75 %, about 10 s left");
     }
 }

@@ -21,13 +21,25 @@ pub(crate) struct Row {
 impl Rows {
     /// Without the columns in which there is nothing but their head.
     pub(crate) fn new(about: &'static str, head: &[&str], mut rows: Vec<Row>) -> Self {
-        let says: Vec<bool> = (0..head.len()).map(|c| rows.iter().any(|r| r.cells.get(c).is_some_and(|t| !t.is_empty()))).collect();
+        let says: Vec<bool> = (0..head.len())
+            .map(|c| rows.iter().any(|r| r.cells.get(c).is_some_and(|t| !t.is_empty())))
+            .collect();
         let told = |c: usize| says.get(c).copied().unwrap_or(false);
         for row in &mut rows {
             row.cells.resize(head.len(), String::new());
-            row.cells = std::mem::take(&mut row.cells).into_iter().enumerate().filter(|(c, _)| told(*c)).map(|(_, t)| t).collect();
+            row.cells = std::mem::take(&mut row.cells)
+                .into_iter()
+                .enumerate()
+                .filter(|(c, _)| told(*c))
+                .map(|(_, t)| t)
+                .collect();
         }
-        let head = head.iter().enumerate().filter(|(c, _)| told(*c)).map(|(_, h)| (*h).to_owned()).collect();
+        let head = head
+            .iter()
+            .enumerate()
+            .filter(|(c, _)| told(*c))
+            .map(|(_, h)| (*h).to_owned())
+            .collect();
         Self { about, head, rows }
     }
 
@@ -36,7 +48,12 @@ impl Rows {
     }
 
     pub(crate) fn terminal(&self) -> Columns {
-        let mut table = Columns::new(&[self.about].into_iter().chain(self.head.iter().map(String::as_str)).collect::<Vec<_>>());
+        let mut table = Columns::new(
+            &[self.about]
+                .into_iter()
+                .chain(self.head.iter().map(String::as_str))
+                .collect::<Vec<_>>(),
+        );
         let mut cell = None;
         for row in &self.rows {
             if cell.replace(&row.cell) != Some(&row.cell) {
@@ -48,9 +65,17 @@ impl Rows {
     }
 
     pub(crate) fn markdown(&self) -> String {
-        let mut table = Columns::new(&[self.about, "system"].into_iter().chain(self.head.iter().map(String::as_str)).collect::<Vec<_>>());
+        let mut table = Columns::new(
+            &[self.about, "system"]
+                .into_iter()
+                .chain(self.head.iter().map(String::as_str))
+                .collect::<Vec<_>>(),
+        );
         for row in &self.rows {
-            table.named(row.cell.clone(), [row.name.clone()].into_iter().chain(row.cells.iter().cloned()).collect());
+            table.named(
+                row.cell.clone(),
+                [row.name.clone()].into_iter().chain(row.cells.iter().cloned()).collect(),
+            );
         }
         table.markdown()
     }

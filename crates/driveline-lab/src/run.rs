@@ -19,7 +19,10 @@ use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
 use driveline_bench::peers;
 use driveline_bench::stats::Random;
-use driveline_bench::{self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial, UsageError};
+use driveline_bench::{
+    self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial,
+    UsageError,
+};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -118,7 +121,10 @@ fn say(text: &str) -> Result<()> {
 /// # Errors
 /// If nothing can be measured. Runs that fail are part of the result instead.
 pub fn run(args: &RunArgs) -> Result<Ending> {
-    let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
+    let program = Program {
+        path: std::env::current_exe().context("cannot find the running program")?,
+        args: vec![PEER_COMMAND.into()],
+    };
     if args.dry_run {
         let experiments = plan_all(args)?.0;
         something(&experiments, is_all(args))?;
@@ -170,7 +176,10 @@ fn agreed(seconds: f64, yes: bool) -> Result<()> {
     write!(std::io::stderr(), "{long}; after an interruption, --resume goes on. Begin? [y/N] ")?;
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
-    ensure!(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()), "nothing was begun: {remedy}");
+    ensure!(
+        ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()),
+        "nothing was begun: {remedy}"
+    );
     Ok(())
 }
 
@@ -187,7 +196,14 @@ fn outline(experiments: &[Experiment], width: usize) -> String {
     for e in experiments {
         let seconds = seconds(e);
         total += seconds;
-        let _ = writeln!(text, "{}: {} cases × {} rounds, about {}", e.scenario.id, e.cases.len(), e.rounds, minutes(seconds));
+        let _ = writeln!(
+            text,
+            "{}: {} cases × {} rounds, about {}",
+            e.scenario.id,
+            e.cases.len(),
+            e.rounds,
+            minutes(seconds)
+        );
         for case in &e.cases {
             let _ = writeln!(text, "    {}", case.id);
         }
@@ -233,11 +249,17 @@ fn something(experiments: &[Experiment], of_all: bool) -> Result<()> {
     let told = LeftOutLines::of(lists);
     let own = without.iter().flat_map(|e| told.own(&e.left_out));
     let lines: String = own.chain(told.together()).map(|line| format!("\n  {line}")).collect();
-    let ids = |of: &[&Experiment]| of.iter().map(|e| e.scenario.id.as_str()).collect::<Vec<_>>().join(" ");
+    let ids = |of: &[&Experiment]| {
+        of.iter().map(|e| e.scenario.id.as_str()).collect::<Vec<_>>().join(" ")
+    };
     bail!(
         "in {} there is nothing to measure{}{}",
         ids(&without),
-        if lines.is_empty() { ": no system was chosen".to_owned() } else { format!("; left out:{lines}") },
+        if lines.is_empty() {
+            ": no system was chosen".to_owned()
+        } else {
+            format!("; left out:{lines}")
+        },
         if with.is_empty() {
             String::new()
         } else {
@@ -255,16 +277,23 @@ fn plan_all(args: &RunArgs) -> Result<(Vec<Experiment>, Extent, Placement, peers
     };
     let placement = Placement::automatic(machine::usable_cpus()?);
     let found = peers::discover(peers::directory().as_deref())?;
-    if let Some((message, help)) = args.systems.iter().find_map(|name| peers::misnamed(&found, name, &scenario::OWN_SYSTEMS)) {
+    if let Some((message, help)) =
+        args.systems.iter().find_map(|name| peers::misnamed(&found, name, &scenario::OWN_SYSTEMS))
+    {
         bail!(UsageError::new(anyhow!("--systems: {message}: {help}")));
     }
     let mut experiments: Vec<Experiment> = Vec::new();
     let all = || scenario::builtin().iter().map(|b| b.id.to_owned());
-    let words: Vec<String> = args.what.iter().flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] }).collect();
+    let words: Vec<String> = args
+        .what
+        .iter()
+        .flat_map(|w| if w == "all" { all().collect() } else { vec![w.clone()] })
+        .collect();
     for (i, word) in words.iter().enumerate() {
         let mut scenario = scenario::load_for(word, &found).map_err(LoadError::in_command_line)?;
         if let Some(at) = experiments.iter().position(|e| e.scenario.id == scenario.id) {
-            let same = words.iter().take(i).nth(at).is_some_and(|other| scenario::is_same(other, word));
+            let same =
+                words.iter().take(i).nth(at).is_some_and(|other| scenario::is_same(other, word));
             let id = &scenario.id;
             bail!(UsageError::new(if same {
                 anyhow!("{id} is named twice: name it once")
@@ -320,9 +349,11 @@ fn prepare(args: &RunArgs) -> Result<Archive> {
         experiments,
     };
     let directory = args.out.clone().unwrap_or_else(|| {
-        let ids: Vec<_> = manifest.experiments.iter().map(|e| e.scenario.id.to_lowercase()).collect();
+        let ids: Vec<_> =
+            manifest.experiments.iter().map(|e| e.scenario.id.to_lowercase()).collect();
         let ids = if ids.len() > 3 { format!("{}-experiments", ids.len()) } else { ids.join("-") };
-        let time: String = manifest.started_at.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
+        let time: String =
+            manifest.started_at.chars().take(19).map(|c| if c == ':' { '-' } else { c }).collect();
         PathBuf::from(format!("bench-{ids}-{time}"))
     });
     Archive::create(&directory, manifest)
@@ -347,8 +378,14 @@ fn reopen(directory: &Path) -> Result<Archive> {
         bench::COMMIT
     );
     let here = Machine::examine(&machine::usable_cpus()?);
-    let same = here.cpu == m.machine.cpu && here.usable_cpus == m.machine.usable_cpus && here.kernel == m.machine.kernel;
-    ensure!(same, "the measurement in {} was begun on another machine, or another kernel: measure anew", directory.display());
+    let same = here.cpu == m.machine.cpu
+        && here.usable_cpus == m.machine.usable_cpus
+        && here.kernel == m.machine.kernel;
+    ensure!(
+        same,
+        "the measurement in {} was begun on another machine, or another kernel: measure anew",
+        directory.display()
+    );
     Ok(archive)
 }
 
@@ -363,23 +400,41 @@ fn measure(mut archive: Archive, program: &Program, interrupted: &AtomicBool) ->
         bail!("{what} took part so far and is not there any more: {reason}");
     }
     for d in &archive.manifest.peers {
-        let now = selection.chosen.iter().find(|(_, n)| n.name == d.name).map(|(_, n)| n.version.as_str());
-        ensure!(now == Some(d.version.as_str()), "{} was measured in version {}, now there is {now:?}: measure anew", d.title, d.version);
+        let now = selection
+            .chosen
+            .iter()
+            .find(|(_, n)| n.name == d.name)
+            .map(|(_, n)| n.version.as_str());
+        ensure!(
+            now == Some(d.version.as_str()),
+            "{} was measured in version {}, now there is {now:?}: measure anew",
+            d.title,
+            d.version
+        );
     }
     let gateway = gateway(&archive.manifest.experiments)?.map(|g| g.program);
-    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(2), gateway };
+    let conductor = Conductor {
+        program,
+        peers: &selection,
+        interrupted,
+        idle: Duration::from_secs(2),
+        gateway,
+    };
     let scratch = bench::Scratch::new()?;
     let mut progress = Progress::new(&archive);
     for e in &archive.manifest.experiments {
         let id = &e.scenario.id;
         for round in 0..e.rounds {
-            for (place, index) in plan::order(e, archive.manifest.seed, round).into_iter().enumerate() {
+            for (place, index) in
+                plan::order(e, archive.manifest.seed, round).into_iter().enumerate()
+            {
                 let Some(case) = e.cases.get(index) else { continue };
                 if archive.has(id, case, round) {
                     continue;
                 }
                 progress.begins(id, round, e.rounds, case);
-                let (run, observations) = one_run(&conductor, &archive, case, round, place, scratch.path())?;
+                let (run, observations) =
+                    one_run(&conductor, &archive, case, round, place, scratch.path())?;
                 if interrupted.load(Relaxed) {
                     // What was cut short is no result.
                     drop(progress);
@@ -436,7 +491,13 @@ fn one_run(
     Ok((run, observations))
 }
 
-fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], dir: &Path) -> Result<bench::Ensemble> {
+fn conduct(
+    conductor: &Conductor<'_>,
+    case: &Case,
+    seed: u64,
+    cpus: &[usize],
+    dir: &Path,
+) -> Result<bench::Ensemble> {
     let observed = |observations| bench::Ensemble { accounts: Vec::new(), observations };
     if let Some(workload) = &case.workload {
         return workload::run(conductor, workload, seed, cpus, dir).map(observed);
@@ -456,7 +517,8 @@ fn conduct(conductor: &Conductor<'_>, case: &Case, seed: u64, cpus: &[usize], di
     if open && !matches!(case.system, System::Futex | System::Spin) {
         return conductor.run_links(&jobs, &case.beside, dir);
     }
-    let kind = if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
+    let kind =
+        if matches!(case.system, System::Futex | System::Spin) { Kind::Floor } else { Kind::Link };
     conductor.run(&Trial::new(kind, job.clone()).over(case.beside.cable), dir)
 }
 
@@ -478,7 +540,12 @@ mod tests {
             let mut s = s.clone();
             change(&mut s, &["driveline".to_owned()], Some(7));
             let e = plan::plan(&s, extent, &[], &placement).unwrap();
-            let systems: Vec<_> = e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.system.to_string()).collect();
+            let systems: Vec<_> = e
+                .cases
+                .iter()
+                .filter(|c| c.role == Role::Measured)
+                .map(|c| c.system.to_string())
+                .collect();
             assert_eq!((systems, e.rounds), (vec!["driveline".to_owned(); 2], 7), "{extent:?}");
         }
         let mut same = s.clone();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How figures are written everywhere, and what every reader must know.
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns};
+use crate::analysis::{
+    Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns,
+};
 use crate::archive::{Manifest, Role};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::observations::Quantity;
@@ -13,7 +15,12 @@ pub(crate) const TOO_SMALL: &str = "n too small";
 
 /// What can go wrong with samples, by name, and how often it did.
 pub(crate) type Loss = (&'static str, fn(&Totals) -> u64);
-pub(crate) const LOSSES: [Loss; 4] = [("late", |t| t.late), ("lost", |t| t.missed), ("not sent", Totals::all_not_sent), (TORN, |t| t.torn)];
+pub(crate) const LOSSES: [Loss; 4] = [
+    ("late", |t| t.late),
+    ("lost", |t| t.missed),
+    ("not sent", Totals::all_not_sent),
+    (TORN, |t| t.torn),
+];
 const TORN: &str = "torn";
 
 /// How often something went wrong; `–` for payloads that nobody looked at.
@@ -33,9 +40,14 @@ pub(crate) struct Nowhere {
 /// That payloads are whole is known of those that were verified, and of no others.
 pub(crate) fn nowhere(e: &ExperimentResult) -> Nowhere {
     let rows = || e.measured().filter(|c| c.has_deliveries());
-    let mut names: Vec<&str> = LOSSES.iter().filter(|(_, of)| rows().all(|c| of(&c.totals) == 0)).map(|(name, _)| *name).collect();
+    let mut names: Vec<&str> = LOSSES
+        .iter()
+        .filter(|(_, of)| rows().all(|c| of(&c.totals) == 0))
+        .map(|(name, _)| *name)
+        .collect();
     let arrived = || rows().filter(|c| c.totals.received > 0);
-    let (any, all) = (arrived().any(|c| c.totals.verified > 0), arrived().all(|c| c.totals.verified > 0));
+    let (any, all) =
+        (arrived().any(|c| c.totals.verified > 0), arrived().all(|c| c.totals.verified > 0));
     let not_torn_where_verified = names.contains(&TORN) && any && !all;
     if !(any && all) {
         names.retain(|name| *name != TORN);
@@ -76,7 +88,9 @@ pub(crate) fn spread(mean_ns: f64, deviation_ns: Option<f64>) -> String {
     let mean = duration_ns(mean_ns);
     let Some(deviation) = deviation_ns.map(duration_ns) else { return mean };
     match (mean.split_once(' '), deviation.split_once(' ')) {
-        (Some((value, unit)), Some((off, same))) if unit == same => format!("{value} ± {off} {unit}"),
+        (Some((value, unit)), Some((off, same))) if unit == same => {
+            format!("{value} ± {off} {unit}")
+        }
         _ => format!("{mean} ± {deviation}"),
     }
 }
@@ -158,7 +172,9 @@ pub(crate) fn interval(i: Option<&Interval>) -> String {
     i.map_or_else(String::new, |i| match i.rounds {
         // From where to where it goes, one round does not say.
         1 => format!("{}{}", ratio(i.estimate), few_rounds(i)),
-        _ => format!("{} [{}, {}]{}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i)),
+        _ => {
+            format!("{} [{}, {}]{}", ratio(i.estimate), ratio(i.low), ratio(i.high), few_rounds(i))
+        }
     })
 }
 
@@ -187,7 +203,8 @@ pub(crate) fn percentile(p: Option<u64>) -> String {
 pub(crate) fn controls(e: &ExperimentResult) -> impl Iterator<Item = (&CaseResult, &Ratio)> {
     let of_headline = |c: &'_ CaseResult, r: &Ratio| c.headline().is_some_and(|(of, _)| of == r.of);
     let controls = e.cases.iter().filter(|c| c.case.role == Role::Control);
-    controls.flat_map(move |c| c.ratios.iter().filter(move |r| of_headline(c, r)).map(move |r| (c, r)))
+    controls
+        .flat_map(move |c| c.ratios.iter().filter(move |r| of_headline(c, r)).map(move |r| (c, r)))
 }
 
 /// Floors, and what is measured twice because it has none.
@@ -217,7 +234,11 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn of(e: &ExperimentResult) -> Self {
-        let with = |to, of: fn(&CaseResult) -> Option<&Ratio>| Self { to, columns: ratio_columns(e.measured().filter_map(of)), of };
+        let with = |to, of: fn(&CaseResult) -> Option<&Ratio>| Self {
+            to,
+            columns: ratio_columns(e.measured().filter_map(of)),
+            of,
+        };
         let driveline = with("Driveline", CaseResult::to_driveline);
         if driveline.columns.is_empty() { with("floor", CaseResult::to_floor) } else { driveline }
     }
@@ -243,7 +264,9 @@ pub(crate) fn remarks(m: &Manifest, a: &Analysis, directory: Option<&Path>) -> V
         lines.push(format!("PARTIAL: {} of {} runs were made; {how} goes on.", a.made, a.planned));
     }
     if !m.optimised {
-        lines.push("NOT OPTIMISED: this is a debug build, its figures say nothing about speed.".into());
+        lines.push(
+            "NOT OPTIMISED: this is a debug build, its figures say nothing about speed.".into(),
+        );
     }
     if a.valid < a.made {
         let reasons = if a.made - a.valid == 1 { "its reason is" } else { "their reasons are" };
@@ -279,20 +302,32 @@ mod tests {
 
     #[test]
     fn what_people_copy_is_one_word_and_dates_go_to_the_second() {
-        assert_eq!(["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))), ["a/b-1", "'my car'", "'it'\\''s'"]);
-        assert_eq!(["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date), ["2020-01-01 00:00:00 UTC"; 2]);
+        assert_eq!(
+            ["a/b-1", "my car", "it's"].map(|p| for_shell(Path::new(p))),
+            ["a/b-1", "'my car'", "'it'\\''s'"]
+        );
+        assert_eq!(
+            ["2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z"].map(date),
+            ["2020-01-01 00:00:00 UTC"; 2]
+        );
     }
 
     #[test]
     fn one_run_does_not_count_and_two_do_not() {
-        assert_eq!([1, 2].map(|n| do_not_count(n, 20)), ["1 of 20 runs does not count", "2 of 20 runs do not count"]);
+        assert_eq!(
+            [1, 2].map(|n| do_not_count(n, 20)),
+            ["1 of 20 runs does not count", "2 of 20 runs do not count"]
+        );
     }
 
     #[test]
     fn rates_are_told_in_hertz_and_counts_as_they_are() {
         let words = |name, count| counter(name, count);
         assert_eq!(words("output mHz", 9_987), ("output, Hz".into(), "9.99".into()));
-        assert_eq!(words("output mHz at planning", 10_000), ("output, Hz at planning".into(), "10.00".into()));
+        assert_eq!(
+            words("output mHz at planning", 10_000),
+            ("output, Hz at planning".into(), "10.00".into())
+        );
         assert_eq!(words("completed", 300), ("completed".into(), "300".into()));
     }
 
@@ -305,14 +340,23 @@ mod tests {
 
     #[test]
     fn only_what_takes_no_time_takes_0_s() {
-        assert_eq!([0.0, 0.2, 1.4, 89.0, 600.0, 7200.0].map(minutes), ["0 s", "1 s", "1 s", "89 s", "10 min", "2.0 h"]);
+        assert_eq!(
+            [0.0, 0.2, 1.4, 89.0, 600.0, 7200.0].map(minutes),
+            ["0 s", "1 s", "1 s", "89 s", "10 min", "2.0 h"]
+        );
     }
 
     #[test]
     fn ratios_have_their_interval_and_quantities_their_unit() {
-        assert_eq!([0.0123, 0.987, 1.0, 12.345, 123.4].map(ratio), ["0.012", "0.99", "1.00", "12.3", "123"]);
+        assert_eq!(
+            [0.0123, 0.987, 1.0, 12.345, 123.4].map(ratio),
+            ["0.012", "0.99", "1.00", "12.3", "123"]
+        );
         assert_eq!(quantity(Quantity::ResidentMemory, 3.0 * 1048576.0), "3.00 MiB");
         let of = |rounds| Interval { estimate: 2.0, low: 1.5, high: 2.5, rounds };
-        assert_eq!([5, 4, 1].map(|n| interval(Some(&of(n)))), ["2.00 [1.50, 2.50]", "2.00 [1.50, 2.50] of 4 rounds", "2.00 of 1 round"]);
+        assert_eq!(
+            [5, 4, 1].map(|n| interval(Some(&of(n)))),
+            ["2.00 [1.50, 2.50]", "2.00 [1.50, 2.50] of 4 rounds", "2.00 of 1 round"]
+        );
     }
 }

@@ -23,7 +23,13 @@ const SAID: u64 = 16 << 20;
 /// How much of its complaint is shown, in bytes.
 const SHOWN: usize = 4096;
 
-pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpus: &[usize], dir: &Path) -> Result<Observations> {
+pub(crate) fn run(
+    conductor: &Conductor<'_>,
+    workload: &Workload,
+    seed: u64,
+    cpus: &[usize],
+    dir: &Path,
+) -> Result<Observations> {
     let job = WorkloadJob {
         protocol: PROTOCOL,
         workload: workload.name.clone(),
@@ -35,10 +41,16 @@ pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpu
         seed,
         cpus: cpus.to_vec(),
     };
-    std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
+    std::fs::create_dir_all(&job.domain_dir)
+        .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
     let mut command = Command::new(&conductor.program.path);
-    command.arg(WORKLOAD_COMMAND).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let mut started = Started::new(&mut command).with_context(|| format!("cannot start {}", conductor.program.path.display()))?;
+    command
+        .arg(WORKLOAD_COMMAND)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    let mut started = Started::new(&mut command)
+        .with_context(|| format!("cannot start {}", conductor.program.path.display()))?;
     let (input, out, _) = started.pipes();
     let mut input = input.context("the workload has no input")?;
     let out = out.context("the workload has no output")?;
@@ -55,15 +67,20 @@ pub(crate) fn run(conductor: &Conductor<'_>, workload: &Workload, seed: u64, cpu
         match told.recv_timeout(LOOK) {
             Ok(text) => break text.context("what the workload says cannot be read")?,
             Err(_) if conductor.interrupted.load(Relaxed) => bail!("interrupted"),
-            Err(_) if Instant::now() > deadline => bail!("the workload '{}' did not end within {longest:?}", workload.name),
+            Err(_) if Instant::now() > deadline => {
+                bail!("the workload '{}' did not end within {longest:?}", workload.name)
+            }
             Err(_) => {}
         }
     };
     let _ = listener.join();
-    let event = text.lines().rev().find_map(|line| serde_json::from_str::<WorkloadEvent>(line).ok());
+    let event =
+        text.lines().rev().find_map(|line| serde_json::from_str::<WorkloadEvent>(line).ok());
     match event {
         Some(WorkloadEvent::Done { observations }) => observations.read(),
-        Some(WorkloadEvent::Failed { error }) => bail!("the workload '{}' failed: {}", workload.name, readable(error.as_bytes(), SHOWN)),
+        Some(WorkloadEvent::Failed { error }) => {
+            bail!("the workload '{}' failed: {}", workload.name, readable(error.as_bytes(), SHOWN))
+        }
         None => {
             let status = started.end().map_or_else(|e| e.to_string(), |s| s.to_string());
             bail!("the workload '{}' ended without a word ({status})", workload.name)

@@ -23,7 +23,12 @@ fn told(e: Experiment, make: impl Fn(&Case, u64) -> (Run, Observations)) -> [Str
             archive.add("X", c, &run, &observations).unwrap();
         }
     }
-    let args = |markdown| ReportArgs { directory: archive.directory().into(), out: None, markdown, json: false };
+    let args = |markdown| ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown,
+        json: false,
+    };
     let terminal = report(&args(false)).unwrap();
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     [terminal, page.split_once("<body>").unwrap().1.to_owned(), report(&args(true)).unwrap()]
@@ -41,7 +46,10 @@ fn jitter() -> [String; 3] {
         for system in [System::Driveline, peer("as_published/fastcycle")] {
             let cell = format!("latency · {name} · process · untouched");
             let link = Link { reach: Reach::Process, ..link(size, 1, Payload::Untouched) };
-            cases.push(Case { scenario_case: "latency".into(), ..case(system, &cell, cases.len(), vec![link]) });
+            cases.push(Case {
+                scenario_case: "latency".into(),
+                ..case(system, &cell, cases.len(), vec![link])
+            });
         }
     }
     let mut e = experiment("X", 5, cases);
@@ -64,21 +72,42 @@ fn processor_time_between_hosts_says_that_gateways_are_not_in_it() {
         [System::Driveline, peer("zenoh/tcp")].into_iter().enumerate().map(one)
     };
     let cases = between(Reach::Network).chain(between(Reach::Host)).collect();
-    let [terminal, page, markdown] = told(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
+    let [terminal, page, markdown] =
+        told(experiment("X", 1, cases), |c, round| only(run(c, round, &[20_000; 100])));
     let of = |text: &str, cell: &str, system: &str| {
         let (_, rows) = text.split_once(cell).unwrap();
         rows.split(system).nth(1).unwrap().split(['\n', '\r']).next().unwrap().to_owned()
     };
-    for (cell, system, has) in
-        [("hosts", "Driveline", true), ("hosts", "zenoh/tcp", false), ("processes", "Driveline", false), ("processes", "zenoh/tcp", false)]
-    {
+    for (cell, system, has) in [
+        ("hosts", "Driveline", true),
+        ("hosts", "zenoh/tcp", false),
+        ("processes", "Driveline", false),
+        ("processes", "zenoh/tcp", false),
+    ] {
         let row = of(&terminal, &format!("{cell} (transport)"), &format!("  {system} "));
-        assert!(row.contains("5.00 µs") && row.contains("5.00 µs + gateways") == has, "{cell}, {system}: {terminal}");
-        let row = markdown.lines().find(|l| l.starts_with(&format!("| {cell} | {system} |"))).unwrap();
-        assert!(row.contains("| 5.00") && row.contains("| 5.00 + gateways |") == has, "{cell}, {system}: {markdown}");
+        assert!(
+            row.contains("5.00 µs") && row.contains("5.00 µs + gateways") == has,
+            "{cell}, {system}: {terminal}"
+        );
+        let row =
+            markdown.lines().find(|l| l.starts_with(&format!("| {cell} | {system} |"))).unwrap();
+        assert!(
+            row.contains("| 5.00") && row.contains("| 5.00 + gateways |") == has,
+            "{cell}, {system}: {markdown}"
+        );
     }
-    assert_eq!((page.matches("<td>5.00 µs + gateways</td>").count(), page.matches("<td>5.00 µs</td>").count()), (1, 3), "on the page");
-    assert_eq!((terminal.matches("+ gateways").count(), markdown.matches("+ gateways").count()), (1, 1));
+    assert_eq!(
+        (
+            page.matches("<td>5.00 µs + gateways</td>").count(),
+            page.matches("<td>5.00 µs</td>").count()
+        ),
+        (1, 3),
+        "on the page"
+    );
+    assert_eq!(
+        (terminal.matches("+ gateways").count(), markdown.matches("+ gateways").count()),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -89,7 +118,10 @@ fn a_question_about_jitter_is_answered_with_mean_and_deviation() {
     let own = "Driveline 20.0 ± 10.0 µs at 32 KiB, 20.0 ± 10.0 µs at 1 MiB";
     let other = "as_published/fastcycle 200 ± 10.0 µs at 32 KiB, 200 ± 10.0 µs at 1 MiB";
     assert!(terminal.contains(&format!("{about}:\n  {own}\n  {other}\n")), "{terminal}");
-    assert!(page.contains(&format!("<p>{about}:</p><p class=part>{own}</p><p class=part>")), "no answer on the page");
+    assert!(
+        page.contains(&format!("<p>{about}:</p><p class=part>{own}</p><p class=part>")),
+        "no answer on the page"
+    );
     assert!(markdown.contains(&format!("{about}:\n\n- {own}\n")), "{markdown}");
 }
 
@@ -98,7 +130,9 @@ fn published_spreads_stand_beside_measured_ones_everywhere() {
     let [terminal, page, markdown] = jitter();
     let (_, table) = page.split_once("Published, and measured here").unwrap();
     let (table, _) = table.split_once("</table>").unwrap();
-    let (_, group) = table.split_once("<span>latency · 32 KiB · threads</span>").unwrap_or_else(|| panic!("{table}"));
+    let (_, group) = table
+        .split_once("<span>latency · 32 KiB · threads</span>")
+        .unwrap_or_else(|| panic!("{table}"));
     let rows: Vec<&str> = group.split("class=group").next().unwrap().split("</tr>").collect();
     for (row, name, spread) in [
         (rows[1], "FastCycle (published)", "159 ± 164 µs"),
@@ -108,30 +142,64 @@ fn published_spreads_stand_beside_measured_ones_everywhere() {
     ] {
         assert!(row.contains(&format!("<th scope=row>{name}</th><td>{spread}</td>")), "{row}");
     }
-    let lines: Vec<&str> =
-        terminal.lines().skip_while(|l| l.trim() != "latency · 32 KiB · threads").skip(1).take(4).map(str::trim).collect();
-    assert!(lines[0].starts_with("FastCycle (published)") && lines[0].contains("159 ± 164 µs"), "{terminal}");
-    assert!(lines[1].starts_with("Driveline ") && lines[1].contains("20.0 ± 10.0 µs"), "{terminal}");
-    assert!(lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"), "{terminal}");
+    let lines: Vec<&str> = terminal
+        .lines()
+        .skip_while(|l| l.trim() != "latency · 32 KiB · threads")
+        .skip(1)
+        .take(4)
+        .map(str::trim)
+        .collect();
+    assert!(
+        lines[0].starts_with("FastCycle (published)") && lines[0].contains("159 ± 164 µs"),
+        "{terminal}"
+    );
+    assert!(
+        lines[1].starts_with("Driveline ") && lines[1].contains("20.0 ± 10.0 µs"),
+        "{terminal}"
+    );
+    assert!(
+        lines[2].starts_with("as_published/fastcycle ") && lines[2].contains("10.0×"),
+        "{terminal}"
+    );
     // What nothing was measured beside is counted there, and stands in the others.
-    assert!(!lines[3].contains("ROS 2") && terminal.contains("23 published figures with nothing measured beside them"), "{terminal}");
-    assert!(markdown.contains("| latency · 32 KiB · threads | FastCycle (published) | 159 ± 164 µs |"), "{markdown}");
-    assert!(markdown.contains("| latency · 32 KiB · threads | ROS 2 intra (published) | 146 ± 20.0 µs |"), "{markdown}");
+    assert!(
+        !lines[3].contains("ROS 2")
+            && terminal.contains("23 published figures with nothing measured beside them"),
+        "{terminal}"
+    );
+    assert!(
+        markdown.contains("| latency · 32 KiB · threads | FastCycle (published) | 159 ± 164 µs |"),
+        "{markdown}"
+    );
+    assert!(
+        markdown
+            .contains("| latency · 32 KiB · threads | ROS 2 intra (published) | 146 ± 20.0 µs |"),
+        "{markdown}"
+    );
     assert!(markdown.contains("| cyclonedds/udp was not measured |"), "{markdown}");
 }
 
 #[test]
 fn every_published_percentile_stands_beside_the_measured_one() {
-    let mut e = experiment("X", 5, vec![case(System::Driveline, "1→1", 0, vec![link(34_560, 1, Payload::Untouched)])]);
+    let mut e = experiment(
+        "X",
+        5,
+        vec![case(System::Driveline, "1→1", 0, vec![link(34_560, 1, Payload::Untouched)])],
+    );
     e.scenario.published = scenario::load("S1").unwrap().published;
     let [terminal, page, markdown] = told(e, |c, round| only(run(c, round, &[20_000; 100])));
     let cells = ["226 µs", "226 µs", "298 µs", "382 µs", "880 µs"];
     let own = ["20.0 µs ± 0 ns", "20.0 µs", "20.0 µs", "20.0 µs", "20.0 µs"];
     for text in [&terminal, &markdown] {
-        let line =
-            |l: &str| l.split(if l.starts_with('|') { "|" } else { "  " }).map(|c| c.trim().to_owned()).filter(|c| !c.is_empty()).collect();
+        let line = |l: &str| {
+            l.split(if l.starts_with('|') { "|" } else { "  " })
+                .map(|c| c.trim().to_owned())
+                .filter(|c| !c.is_empty())
+                .collect()
+        };
         let lines: Vec<Vec<String>> = text.lines().map(line).collect();
-        let has = |cells: &[String]| lines.iter().any(|l| l.windows(cells.len()).any(|w| w == cells));
+        let has =
+            |cells: &[String]| lines.iter().any(|l| l.windows(cells.len()).any(|w| w == cells));
         assert!(has(&cells.map(str::to_owned)) && has(&own.map(str::to_owned)), "{text}");
         assert!(has(&["mean ± sd", "p50", "p95", "p99", "max"].map(str::to_owned)), "{text}");
     }
@@ -149,7 +217,9 @@ fn a_late_sender_shows_where_the_time_is_told_from_when_samples_were_due() {
     // The peer's sender is 5 ms late from the middle on: everything happens later than it was due.
     let late = |c: &Case, round: u64| {
         let mut run = run(c, round, &[20_000; 100]);
-        for s in run.accounts[0].stamps.iter_mut().skip(50).filter(|_| c.system != System::Driveline) {
+        for s in
+            run.accounts[0].stamps.iter_mut().skip(50).filter(|_| c.system != System::Driveline)
+        {
             for ns in [&mut s.sent.before_fill, &mut s.sent.before_publish, &mut s.sent.returned] {
                 *ns += 5_000_000;
             }
@@ -159,40 +229,74 @@ fn a_late_sender_shows_where_the_time_is_told_from_when_samples_were_due() {
         only(run)
     };
     let [_, page, markdown] = told(experiment("X", 5, cases.clone()), late);
-    let row =
-        |of: &str| markdown.lines().find(|l| l.starts_with("| camera |") && l.contains(of) && l.contains("5.03 ms")).map(str::to_owned);
+    let row = |of: &str| {
+        markdown
+            .lines()
+            .find(|l| l.starts_with("| camera |") && l.contains(of) && l.contains("5.03 ms"))
+            .map(str::to_owned)
+    };
     // Published 10 µs after it was due, and 20 µs on its way.
-    assert_eq!(row("fastdds/shm").as_deref(), Some("| camera | fastdds/shm | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 5.03 ms |"), "{markdown}");
-    assert!(markdown.contains("| camera | Driveline | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 30.0 µs |"), "{markdown}");
+    assert_eq!(
+        row("fastdds/shm").as_deref(),
+        Some("| camera | fastdds/shm | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 5.03 ms |"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("| camera | Driveline | 500 | 20.0 µs | 20.0 µs | 30.0 µs | 30.0 µs |"),
+        "{markdown}"
+    );
     let (_, table) = page.split_once("From when samples were due").unwrap();
     assert!(table.split("</table>").next().unwrap().contains("<td>5.03 ms</td>"), "{table}");
     assert!(page.contains("\"title\":\"Since due\""), "no view");
     // A ping-pong is due at no time.
-    let ping_pong = |c: Case| Case { links: c.links.into_iter().map(|l| Link { pace: Pace::PingPong, ..l }).collect(), ..c };
-    let [_, page, markdown] = told(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
+    let ping_pong = |c: Case| Case {
+        links: c.links.into_iter().map(|l| Link { pace: Pace::PingPong, ..l }).collect(),
+        ..c
+    };
+    let [_, page, markdown] =
+        told(experiment("X", 5, cases.into_iter().map(ping_pong).collect()), late);
     assert!(
-        !markdown.contains("since due") && !page.contains("From when samples were due") && !page.contains("\"Since due\""),
+        !markdown.contains("since due")
+            && !page.contains("From when samples were due")
+            && !page.contains("\"Since due\""),
         "{markdown}"
     );
 }
 
 #[test]
 fn of_several_links_each_tells_how_late_it_was_since_due() {
-    let links = vec![link(64, 1, Payload::Untouched), Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) }];
+    let links = vec![
+        link(64, 1, Payload::Untouched),
+        Link { topic: "other".into(), ..link(64, 1, Payload::Untouched) },
+    ];
     let [_, page, _] =
-        told(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| only(run(c, round, &[20_000; 100])));
+        told(experiment("X", 5, vec![case(System::Driveline, "car", 0, links)]), |c, round| {
+            only(run(c, round, &[20_000; 100]))
+        });
     let (_, table) = page.split_once("Links one by one").unwrap();
     let table = table.split("</table>").next().unwrap();
-    assert!(table.contains("<th scope=col>p99 since due</th>") && table.contains("<td>30.0 µs</td>"), "{table}");
+    assert!(
+        table.contains("<th scope=col>p99 since due</th>") && table.contains("<td>30.0 µs</td>"),
+        "{table}"
+    );
 }
 
 /// The lines of a plot of drops over time, by name: the number in each stretch.
 fn drops(page: &str) -> Vec<(String, Vec<f64>)> {
-    let explorers = page.split("<script type=application/json>").skip(1).map(|s| s.split("</script>").next().unwrap());
-    let views: Vec<serde_json::Value> = explorers.map(|s| serde_json::from_str(&s.replace("\\u003c", "<")).unwrap()).collect();
-    let all = views.iter().filter_map(|v| v["views"].as_array()).flatten().filter(|v| v["id"] == "drops");
-    let traces = all.flat_map(|v| v["plots"].as_array().unwrap()).flat_map(|p| p["plot"]["data"].as_array().unwrap());
-    let numbers = |t: &serde_json::Value| t["y"].as_array().unwrap().iter().map(|y| y.as_f64().unwrap()).collect();
+    let explorers = page
+        .split("<script type=application/json>")
+        .skip(1)
+        .map(|s| s.split("</script>").next().unwrap());
+    let views: Vec<serde_json::Value> =
+        explorers.map(|s| serde_json::from_str(&s.replace("\\u003c", "<")).unwrap()).collect();
+    let all =
+        views.iter().filter_map(|v| v["views"].as_array()).flatten().filter(|v| v["id"] == "drops");
+    let traces = all
+        .flat_map(|v| v["plots"].as_array().unwrap())
+        .flat_map(|p| p["plot"]["data"].as_array().unwrap());
+    let numbers = |t: &serde_json::Value| {
+        t["y"].as_array().unwrap().iter().map(|y| y.as_f64().unwrap()).collect()
+    };
     traces.map(|t| (t["name"].as_str().unwrap().to_owned(), numbers(t))).collect()
 }
 
@@ -219,11 +323,19 @@ fn drops_of_a_link_are_told_over_time() {
     };
     let [_, page, _] = told(experiment("X", 2, cases.clone()), make(true));
     let lines = drops(&page);
-    let line = |name: &str| lines.iter().find(|(n, _)| n == name).unwrap_or_else(|| panic!("no {name} in {lines:?}")).1.clone();
+    let line = |name: &str| {
+        lines
+            .iter()
+            .find(|(n, _)| n == name)
+            .unwrap_or_else(|| panic!("no {name} in {lines:?}"))
+            .1
+            .clone()
+    };
     let lost = line("fastdds/shm · lost");
     // Each sample that was due stands in one stretch of the run; those lost near its fifth part.
     assert_eq!(lost.iter().sum::<f64>(), 5.0);
-    let at = |values: &[f64]| values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
+    let at =
+        |values: &[f64]| values.iter().position(|n| *n > 0.0).unwrap() as f64 / values.len() as f64;
     assert!((0.15..0.25).contains(&at(&lost)), "{lost:?}");
     let not_sent = line("fastdds/shm · not sent");
     assert_eq!((not_sent.iter().sum::<f64>(), not_sent.last()), (5.0, Some(&2.0)), "{not_sent:?}");
@@ -240,7 +352,10 @@ fn drops_of_a_chain_are_told_over_time() {
     let [_, page, _] = told(experiment("X", 1, cases), |c, round| {
         let mut o = Observations::default();
         let points = |come: fn(&u64) -> bool| {
-            (0..100u64).filter(come).map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value: 1000 }).collect::<Vec<_>>()
+            (0..100u64)
+                .filter(come)
+                .map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value: 1000 })
+                .collect::<Vec<_>>()
         };
         o.put("video", Quantity::Computation, points(|_| true));
         o.put("detector", Quantity::Communication, points(|i| *i != 50));
@@ -256,13 +371,18 @@ fn drops_of_a_chain_are_told_over_time() {
 
 #[test]
 fn who_carries_a_whole_vehicle_is_watched() {
-    assert_eq!(scenario::load("S6").unwrap().watch_every_ms, scenario::load("S4").unwrap().watch_every_ms);
+    assert_eq!(
+        scenario::load("S6").unwrap().watch_every_ms,
+        scenario::load("S4").unwrap().watch_every_ms
+    );
 }
 
 #[test]
 fn percentiles_that_nobody_has_enough_samples_for_are_named() {
     let one = || vec![case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)])];
-    let told = |rounds: u64, n: usize| told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])));
+    let told = |rounds: u64, n: usize| {
+        told(experiment("X", rounds, one()), move |c, round| only(run(c, round, &vec![20_000; n])))
+    };
     for (n, line) in [
         (10, "p95, p99, p99.9: n too small (needs ≥ 60, ≥ 300, ≥ 3 000)"),
         (100, "p99, p99.9: n too small (needs ≥ 300, ≥ 3 000)"),
@@ -283,7 +403,11 @@ fn reference() -> [String; 3] {
     told(experiment("X", 2, vec![workload_case(System::Driveline, 0)]), |c, round| {
         let mut o = Observations::default();
         let mut put = |subject: &str, quantity, value: u64| {
-            o.put(subject, quantity, (0..151).map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value }));
+            o.put(
+                subject,
+                quantity,
+                (0..151).map(|i| Point { time_ns: 1_000_000_000 + i * 100_000_000, value }),
+            );
         };
         for (quantity, ns) in [
             (Quantity::Latency, 90_000_000),
@@ -307,10 +431,16 @@ fn reference() -> [String; 3] {
 #[test]
 fn idle_communication_and_computation_stand_in_every_rendering() {
     let [terminal, _, markdown] = reference();
-    let line = terminal.lines().find(|l| l.contains("Driveline · hot path")).unwrap_or_else(|| panic!("{terminal}"));
+    let line = terminal
+        .lines()
+        .find(|l| l.contains("Driveline · hot path"))
+        .unwrap_or_else(|| panic!("{terminal}"));
     let cells: Vec<&str> = line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
     assert_eq!(cells, ["Driveline · hot path", "40.0 ms", "1.00 ms", "49.0 ms"], "{terminal}");
-    assert!(markdown.contains("| reference | Driveline · hot path | 40.0 ms | 1.00 ms | 49.0 ms |"), "{markdown}");
+    assert!(
+        markdown.contains("| reference | Driveline · hot path | 40.0 ms | 1.00 ms | 49.0 ms |"),
+        "{markdown}"
+    );
 }
 
 #[test]
@@ -319,7 +449,13 @@ fn what_a_reference_system_is_judged_by_stands_in_every_rendering() {
     // 151 points in each of two rounds; a processor's share is of the time between them.
     let cells = ["90.0 ms", "90.0 ms", "90.0 ms", "302", "2.00 ms", "0 ns", "2.00", "30.0 MiB"];
     let expected = [&["Driveline"][..], &cells].concat();
-    let line = |l: &str| l.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    let line = |l: &str| {
+        l.split("  ")
+            .map(str::trim)
+            .filter(|c| !c.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     assert!(terminal.lines().any(|l| line(l) == expected), "{terminal}");
     assert!(
         markdown.contains("| reference | Driveline | 90.0 ms | 90.0 ms | 90.0 ms | 302 | 2.00 ms | 0 ns | 2.00 | 30.0 MiB |"),
@@ -344,14 +480,21 @@ fn layers_have_their_numbers_where_they_are_asked_for() {
             let r = s.received.unwrap();
             // Of the way the last 70 µs are the copy.
             let in_hand = s.sent.before_publish + 50_000;
-            s.received = Some(ReceivedRow { woken: in_hand - 300, in_hand, copied: in_hand + 70_000, read: in_hand + 72_000, ..r });
+            s.received = Some(ReceivedRow {
+                woken: in_hand - 300,
+                in_hand,
+                copied: in_hand + 70_000,
+                read: in_hand + 72_000,
+                ..r
+            });
         }
         only(run)
     };
     let [_, page, markdown] = told(experiment("X", 3, cases(Metric::FillAndTransport)), copied);
     let cells = "9.00 µs | 500 ns | 49.2 µs | 300 ns | 70.0 µs | 2.00 µs |";
     assert!(
-        markdown.contains(&format!("| camera | Driveline | {cells}")) && markdown.contains(&format!("| camera | iceoryx/loan | {cells}")),
+        markdown.contains(&format!("| camera | Driveline | {cells}"))
+            && markdown.contains(&format!("| camera | iceoryx/loan | {cells}")),
         "{markdown}"
     );
     let (_, table) = page.split_once("Layer by layer").unwrap();

@@ -12,9 +12,16 @@ use driveline_lab::archive::{Archive, Case, Role, Run};
 use driveline_lab::compare::{CompareArgs, Verdict, archives, compare};
 use std::path::Path;
 
-use fixture::{case, experiment, floors, latencies, link, manifest, pair, pair_of, peer, run, tool_run};
+use fixture::{
+    case, experiment, floors, latencies, link, manifest, pair, pair_of, peer, run, tool_run,
+};
 
-fn verdicts(rounds: u64, factors: (f64, f64), noise: f64, seeds: (u64, u64)) -> Vec<(String, Verdict)> {
+fn verdicts(
+    rounds: u64,
+    factors: (f64, f64),
+    noise: f64,
+    seeds: (u64, u64),
+) -> Vec<(String, Verdict)> {
     let dir = tempfile::tempdir().unwrap();
     let a = pair(&dir.path().join("a"), rounds, factors.0, noise, seeds.0);
     let b = pair(&dir.path().join("b"), rounds, factors.1, noise, seeds.1);
@@ -37,7 +44,8 @@ fn the_same_thing_measured_twice_shows_no_difference() {
 fn ten_percent_more_are_found_where_they_are() {
     for seed in 1..4 {
         for (system, verdict) in verdicts(6, (2.0, 2.2), 0.01, (seed, seed + 7_000)) {
-            let expected = if system == "driveline" { Verdict::NoDifferenceShown } else { Verdict::Slower };
+            let expected =
+                if system == "driveline" { Verdict::NoDifferenceShown } else { Verdict::Slower };
             assert_eq!(verdict, expected, "{system}, seed {seed}");
         }
     }
@@ -54,7 +62,11 @@ fn an_archive_beside_itself_shows_nothing_and_warns_of_nothing() {
     for r in c.rows {
         let i = r.ratio.unwrap();
         assert!(
-            r.verdict == Verdict::NoDifferenceShown && i.low <= 1.0 && 1.0 <= i.high && i.estimate == 1.0 && r.p_corrected == Some(1.0)
+            r.verdict == Verdict::NoDifferenceShown
+                && i.low <= 1.0
+                && 1.0 <= i.high
+                && i.estimate == 1.0
+                && r.p_corrected == Some(1.0)
         );
     }
 }
@@ -62,7 +74,10 @@ fn an_archive_beside_itself_shows_nothing_and_warns_of_nothing() {
 #[test]
 fn the_other_direction_is_faster_and_few_rounds_say_nothing() {
     let faster = verdicts(5, (2.2, 2.0), 0.005, (3, 4));
-    assert!(faster.iter().filter(|(s, _)| s != "driveline").all(|(_, v)| *v == Verdict::Faster), "{faster:?}");
+    assert!(
+        faster.iter().filter(|(s, _)| s != "driveline").all(|(_, v)| *v == Verdict::Faster),
+        "{faster:?}"
+    );
     let few = verdicts(4, (4.0, 2.0), 0.0, (3, 4));
     assert!(few.iter().all(|(_, v)| *v == Verdict::TooFewRounds), "{few:?}");
 }
@@ -70,12 +85,19 @@ fn the_other_direction_is_faster_and_few_rounds_say_nothing() {
 #[test]
 fn a_percentile_of_rounds_of_different_length_is_not_compared() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |name: &str, samples: usize| pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64);
-    for (a, b, p99) in [(100, 200, Verdict::UnequalRounds), (300, 400, Verdict::NoDifferenceShown)] {
+    let of = |name: &str, samples: usize| {
+        pair_of(&dir.path().join(name), (5, samples), 2.0, 0.0, samples as u64)
+    };
+    for (a, b, p99) in [(100, 200, Verdict::UnequalRounds), (300, 400, Verdict::NoDifferenceShown)]
+    {
         let rows = archives(&of(&format!("a{a}"), a), &of(&format!("b{b}"), b)).unwrap().rows;
         for r in rows {
             let expected = if r.rank == "p99" { p99 } else { Verdict::NoDifferenceShown };
-            assert_eq!(r.verdict, expected, "{a} and {b} samples in a round: {} {}", r.system, r.rank);
+            assert_eq!(
+                r.verdict, expected,
+                "{a} and {b} samples in a round: {} {}",
+                r.system, r.rank
+            );
         }
     }
 }
@@ -93,8 +115,15 @@ fn a_measurement_is_not_compared_with_itself() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&a, &link).unwrap();
     for b in [a.clone(), a.join("../a"), link] {
-        let said = format!("{:#}", compare(&CompareArgs { a: a.clone(), b: b.clone(), json: false }).unwrap_err());
-        let expected = format!("{} and {} are the same measurement, which does not differ from itself: name two", a.display(), b.display());
+        let said = format!(
+            "{:#}",
+            compare(&CompareArgs { a: a.clone(), b: b.clone(), json: false }).unwrap_err()
+        );
+        let expected = format!(
+            "{} and {} are the same measurement, which does not differ from itself: name two",
+            a.display(),
+            b.display()
+        );
         assert_eq!(said, expected);
     }
 }
@@ -125,8 +154,14 @@ Nothing is said of 8 of 24 figures: n is too small. Measure both longer.
 With --json they are there, too.
 ";
     assert!(text.ends_with(told) && !text.contains("B ÷ A") && !text.contains("Holm"), "{text}");
-    let json = compare(&CompareArgs { a: dir.path().join("a"), b: dir.path().join("b"), json: true }).unwrap();
-    assert_eq!(["too_few_rounds", "too_few_samples"].map(|verdict| json.matches(verdict).count()), [16, 8], "{json}");
+    let json =
+        compare(&CompareArgs { a: dir.path().join("a"), b: dir.path().join("b"), json: true })
+            .unwrap();
+    assert_eq!(
+        ["too_few_rounds", "too_few_samples"].map(|verdict| json.matches(verdict).count()),
+        [16, 8],
+        "{json}"
+    );
 }
 
 #[test]
@@ -149,20 +184,40 @@ fn disturbed_runs_and_those_that_do_not_count_are_told() {
         "{warnings}"
     );
     let invalid = "B: 2 of 8 runs do not count and are left out: X · cell 0 · fastdds/shm in round 1: the hypervisor took 9 %, and 1 more";
-    assert!(warnings.contains(invalid) && !warnings.contains("A was disturbed") && !warnings.contains("A: "), "{warnings}");
+    assert!(
+        warnings.contains(invalid)
+            && !warnings.contains("A was disturbed")
+            && !warnings.contains("A: "),
+        "{warnings}"
+    );
 }
 
 #[test]
 fn a_row_that_its_own_tool_contradicts_is_not_compared() {
     let dir = tempfile::tempdir().unwrap();
     let archive = |name: &str, said_ns: u64| {
-        let row = case("fastdds/shm".parse().unwrap(), "cell", 0, vec![link(64, 1, driveline_bench::harness::Payload::Untouched)]);
+        let row = case(
+            "fastdds/shm".parse().unwrap(),
+            "cell",
+            0,
+            vec![link(64, 1, driveline_bench::harness::Payload::Untouched)],
+        );
         let tool = fixture::own_tool(&row, 1);
-        let archive =
-            Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 5, vec![row.clone(), tool.clone()])], 1)).unwrap();
+        let archive = Archive::create(
+            &dir.path().join(name),
+            manifest(vec![experiment("X", 5, vec![row.clone(), tool.clone()])], 1),
+        )
+        .unwrap();
         let mut random = driveline_bench::stats::Random::new(1);
         for round in 0..5 {
-            archive.add("X", &row, &run(&row, round, &latencies(&mut random, 100, 20_000.0, 0.0)), &Observations::default()).unwrap();
+            archive
+                .add(
+                    "X",
+                    &row,
+                    &run(&row, round, &latencies(&mut random, 100, 20_000.0, 0.0)),
+                    &Observations::default(),
+                )
+                .unwrap();
             archive.add("X", &tool, &tool_run(round, said_ns), &Observations::default()).unwrap();
         }
         archive
@@ -183,7 +238,12 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
         let mut cases = Vec::new();
         for cell in ["one", "two", "three", "four"] {
             for system in [System::Driveline, peer("fastdds/shm")] {
-                let mut c = case(system, cell, cases.len(), vec![link(64, if cell == "four" { 2 } else { 1 }, Payload::Untouched)]);
+                let mut c = case(
+                    system,
+                    cell,
+                    cases.len(),
+                    vec![link(64, if cell == "four" { 2 } else { 1 }, Payload::Untouched)],
+                );
                 if c.id == "four · driveline" {
                     (c.figure, c.figure_is_named) = (figure, true);
                 }
@@ -193,11 +253,16 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
             }
         }
         cases.extend(floors(8));
-        let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 5, cases)], 1)).unwrap();
+        let archive =
+            Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 5, cases)], 1))
+                .unwrap();
         for c in &archive.manifest.experiments[0].cases {
             for round in 0..5 {
                 let mut run = run(c, round, &[20_000; 100]);
-                run.invalid.extend((c.id == invalid || c.id == "three · driveline").then(|| "it failed".to_owned()));
+                run.invalid.extend(
+                    (c.id == invalid || c.id == "three · driveline")
+                        .then(|| "it failed".to_owned()),
+                );
                 archive.add("X", c, &run, &Observations::default()).unwrap();
             }
         }
@@ -206,7 +271,11 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     let a = archive("a", "one · driveline", "one · fastdds/shm", Metric::Transport);
     let b = archive("b", "two · driveline", "two · fastdds/shm", Metric::LastSubscriber);
     let c = archives(&a, &b).unwrap();
-    let told: Vec<&str> = c.warnings.iter().filter_map(|w| w.strip_prefix("latencies are not compared of what ")).collect();
+    let told: Vec<&str> = c
+        .warnings
+        .iter()
+        .filter_map(|w| w.strip_prefix("latencies are not compared of what "))
+        .collect();
     let expected = [
         "is only in A (1 case): X · two · driveline",
         "is only in B (1 case): X · one · driveline",
@@ -217,8 +286,12 @@ fn nothing_that_only_one_side_can_compare_is_left_out_without_a_word() {
     ];
     assert_eq!(told, expected, "{:?}", c.warnings);
     // What is left has rows: the peer in the last two cells, and the floor.
-    let rows: std::collections::BTreeSet<_> = c.rows.iter().map(|r| format!("{} · {}", r.cell, r.system)).collect();
-    assert_eq!(rows.into_iter().collect::<Vec<_>>(), ["floor · futex", "four · fastdds/shm", "three · fastdds/shm"]);
+    let rows: std::collections::BTreeSet<_> =
+        c.rows.iter().map(|r| format!("{} · {}", r.cell, r.system)).collect();
+    assert_eq!(
+        rows.into_iter().collect::<Vec<_>>(),
+        ["floor · futex", "four · fastdds/shm", "three · fastdds/shm"]
+    );
 }
 
 #[test]
@@ -233,9 +306,15 @@ fn what_else_differs_is_told() {
     b.manifest.experiments[0].cases[0].links[0].payload = driveline_bench::harness::Payload::Filled;
     b.manifest.experiments[0].cases[1].links[0].size = 7;
     let warnings = archives(&a, &b).unwrap().warnings.join("\n");
-    for what in
-        ["processor differs", "kernel differs", "B is of a debug build", "not complete", "scenario X", "payload handling", "size, rate"]
-    {
+    for what in [
+        "processor differs",
+        "kernel differs",
+        "B is of a debug build",
+        "not complete",
+        "scenario X",
+        "payload handling",
+        "size, rate",
+    ] {
         assert!(warnings.contains(what), "{what} is missing in:\n{warnings}");
     }
 }
@@ -244,19 +323,39 @@ fn what_else_differs_is_told() {
 fn beside_floors(own: (&[f64; 6], &[f64; 6]), other: (&[f64; 6], &[f64; 6])) -> Verdict {
     let dir = tempfile::tempdir().unwrap();
     let measured = |name: &str, own: &[f64; 6], other: &[f64; 6], factor: f64, seed: u64| {
-        let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
-        driveline.comparisons = vec![Comparison { metric: Metric::Transport, to: "floor".into(), of: Metric::Transport }];
+        let mut driveline =
+            case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
+        driveline.comparisons = vec![Comparison {
+            metric: Metric::Transport,
+            to: "floor".into(),
+            of: Metric::Transport,
+        }];
         let floor = floors(1)[0].clone();
-        let spinning =
-            Case { id: "spinning floor".into(), cell: "spinning".into(), directory: "002".into(), system: System::Spin, ..floor.clone() };
+        let spinning = Case {
+            id: "spinning floor".into(),
+            cell: "spinning".into(),
+            directory: "002".into(),
+            system: System::Spin,
+            ..floor.clone()
+        };
         let cases = vec![driveline, floor, spinning];
-        let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 6, cases)], seed)).unwrap();
+        let archive = Archive::create(
+            &dir.path().join(name),
+            manifest(vec![experiment("X", 6, cases)], seed),
+        )
+        .unwrap();
         let mut random = Random::new(seed);
-        let [driveline, floor, spinning] = archive.manifest.experiments[0].cases.as_slice() else { panic!() };
+        let [driveline, floor, spinning] = archive.manifest.experiments[0].cases.as_slice() else {
+            panic!()
+        };
         for (c, factors) in [(driveline, &[factor; 6]), (floor, own), (spinning, other)] {
             for (round, factor) in factors.iter().enumerate() {
                 let median = 20_000.0 * factor;
-                let values = if c.role == Role::Floor { vec![median as u64; 100] } else { latencies(&mut random, 100, median, 0.05) };
+                let values = if c.role == Role::Floor {
+                    vec![median as u64; 100]
+                } else {
+                    latencies(&mut random, 100, median, 0.05)
+                };
                 let run = run(c, round as u64, &values);
                 archive.add("X", c, &run, &Observations::default()).unwrap();
             }
@@ -275,7 +374,8 @@ fn only_a_rows_own_floor_excuses_it_and_only_if_it_changed() {
     // What the word of other readers does is nothing to it.
     assert_eq!(beside_floors((&same, &same), (&same, &faster)), Verdict::Faster);
     // Its floor is about as much off, by rounds that are so different that no change is shown.
-    let (restless, by_chance) = ([1.0, 0.2, 1.0, 1.0, 5.0, 1.0], [0.67, 3.0, 0.67, 0.67, 0.67, 0.1]);
+    let (restless, by_chance) =
+        ([1.0, 0.2, 1.0, 1.0, 5.0, 1.0], [0.67, 3.0, 0.67, 0.67, 0.67, 0.1]);
     assert_eq!(beside_floors((&restless, &by_chance), (&same, &same)), Verdict::Faster);
 }
 
@@ -292,7 +392,11 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
             c.comparisons.push(Comparison { metric: c.figure, to: "floor".into(), of: c.figure });
         }
         cases.push(floors(2)[0].clone());
-        let archive = Archive::create(&dir.path().join(name), manifest(vec![experiment("X", 6, cases)], seed)).unwrap();
+        let archive = Archive::create(
+            &dir.path().join(name),
+            manifest(vec![experiment("X", 6, cases)], seed),
+        )
+        .unwrap();
         let mut random = Random::new(seed);
         for c in &archive.manifest.experiments[0].cases {
             let median = if c.system == peer("fastdds/shm") { 40_000.0 } else { 20_000.0 * factor };
@@ -304,8 +408,11 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
         archive
     };
     let rows = archives(&measured("a", 1.0, 1), &measured("b", 0.7, 2)).unwrap().rows;
-    let of =
-        |role: Role, system: &System| rows.iter().find(|r| r.rank == "p50" && r.role == role && r.system == system.to_string()).unwrap();
+    let of = |role: Role, system: &System| {
+        rows.iter()
+            .find(|r| r.rank == "p50" && r.role == role && r.system == system.to_string())
+            .unwrap()
+    };
     assert_eq!(of(Role::Measured, &System::Driveline).verdict, Verdict::MachineChanged);
     assert_eq!(of(Role::Measured, &peer("fastdds/shm")).verdict, Verdict::NoDifferenceShown);
     assert!(rows.iter().any(|r| r.role == Role::Floor && r.verdict == Verdict::Faster), "{rows:?}");
@@ -314,9 +421,11 @@ fn what_changed_as_much_as_the_floor_is_the_machine() {
 /// Five rounds of 100 samples in which Driveline takes so much processor time, and loses so many samples; its floor takes so much.
 fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: u64) -> Archive {
     let mut driveline = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
-    driveline.comparisons = vec![Comparison { metric: Metric::Transport, to: "floor".into(), of: Metric::Transport }];
+    driveline.comparisons =
+        vec![Comparison { metric: Metric::Transport, to: "floor".into(), of: Metric::Transport }];
     let cases = vec![driveline, floors(1)[0].clone()];
-    let archive = Archive::create(directory, manifest(vec![experiment("X", rounds, cases)], 1)).unwrap();
+    let archive =
+        Archive::create(directory, manifest(vec![experiment("X", rounds, cases)], 1)).unwrap();
     for c in &archive.manifest.experiments[0].cases {
         for round in 0..rounds {
             let mut run = run(c, round, &[20_000; 100]);
@@ -324,7 +433,11 @@ fn costing(directory: &Path, rounds: u64, cpu_ns: f64, floor_cpu_ns: f64, lost: 
             // Rounds differ by some percent, alike in all measurements.
             let base = if c.role == Role::Floor { floor_cpu_ns } else { cpu_ns };
             a.publisher_cpu_ns_per_sample = Some(base * (1.0 + 0.01 * round as f64) - 1_000.0);
-            for s in a.stamps.iter_mut().take(if c.role == Role::Floor { 0 } else { (lost + lost * round / 10) as usize }) {
+            for s in a.stamps.iter_mut().take(if c.role == Role::Floor {
+                0
+            } else {
+                (lost + lost * round / 10) as usize
+            }) {
                 (s.received, s.transport_ns) = (None, 0);
                 (a.received[0], a.missed[0]) = (a.received[0] - 1, a.missed[0] + 1);
             }
@@ -342,7 +455,9 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
         let a = costing(&dir.path().join("a"), rounds, 5_000.0, 5_000.0, lost.0);
         let b = costing(&dir.path().join("b"), rounds, cpu, floor, lost.1);
         let costs = archives(&a, &b).unwrap().costs;
-        let of = |what| costs.iter().find(|c| c.role == Role::Measured && c.what == what).map(|c| c.verdict);
+        let of = |what| {
+            costs.iter().find(|c| c.role == Role::Measured && c.what == what).map(|c| c.verdict)
+        };
         (of(What::CpuPerMessage).unwrap(), of(What::ShareLost), printed(dir.path()))
     };
     let (same, none, text) = verdicts(5, (5_000.0, 5_000.0), (0, 0));
@@ -351,15 +466,30 @@ fn processor_time_and_losses_are_compared_as_latencies_are() {
     let (more, lost, text) = verdicts(5, (7_500.0, 5_000.0), (0, 10));
     assert_eq!((more, lost), (CostVerdict::More, Some(CostVerdict::More)), "{text}");
     let line = |what: &str| {
-        let line = text.lines().find(|l| l.trim_start().starts_with(what)).unwrap_or_else(|| panic!("no {what} in {text}"));
-        line.split("  ").map(str::trim).filter(|c| !c.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        let line = text
+            .lines()
+            .find(|l| l.trim_start().starts_with(what))
+            .unwrap_or_else(|| panic!("no {what} in {text}"));
+        line.split("  ")
+            .map(str::trim)
+            .filter(|c| !c.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let cpu = line("driveline CPU/message");
-    assert_eq!((cpu[1].as_str(), cpu[2].as_str(), cpu[5].as_str()), ("5.10 µs", "7.65 µs", "MORE"), "{text}");
+    assert_eq!(
+        (cpu[1].as_str(), cpu[2].as_str(), cpu[5].as_str()),
+        ("5.10 µs", "7.65 µs", "MORE"),
+        "{text}"
+    );
     assert!(cpu[3].starts_with("1.50 [1.4"), "{cpu:?}");
     // 10, 11, 12, 13 and 14 of 100.
     let lost = line("driveline lost");
-    assert_eq!((lost[1].as_str(), lost[2].as_str(), lost[5].as_str()), ("0.00 %", "12.0 %", "MORE"), "{text}");
+    assert_eq!(
+        (lost[1].as_str(), lost[2].as_str(), lost[5].as_str()),
+        ("0.00 %", "12.0 %", "MORE"),
+        "{text}"
+    );
     assert!(lost[3].starts_with("+12.0 [+1") && lost[3].ends_with("points"), "{lost:?}");
     assert!(text.contains("Processor time per message: 0 less, 1 more, 0 without"), "{text}");
     let (less, lost, _) = verdicts(5, (2_500.0, 5_000.0), (10, 0));

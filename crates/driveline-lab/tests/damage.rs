@@ -12,9 +12,15 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 fn reported(directory: &Path) -> Result<String, String> {
-    let text =
-        report(&ReportArgs { directory: directory.into(), out: None, markdown: false, json: false }).map_err(|e| format!("{e:#}"))?;
-    report(&ReportArgs { directory: directory.into(), out: None, markdown: true, json: false }).unwrap();
+    let text = report(&ReportArgs {
+        directory: directory.into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .map_err(|e| format!("{e:#}"))?;
+    report(&ReportArgs { directory: directory.into(), out: None, markdown: true, json: false })
+        .unwrap();
     Ok(text)
 }
 
@@ -52,13 +58,31 @@ fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
     for (changes, says) in [
         (vec![("/accounts/0/sent", most.clone())], "samples sent are more than"),
         (vec![("/accounts/0/scheduled", most.clone())], "samples scheduled are more than"),
-        (vec![("/accounts/0/received", json!([most]))], "3 samples were sent, 18446744073709551615 received and 0 missed"),
-        (vec![("/accounts/0/received", json!([1u64 << 63])), ("/accounts/0/missed", json!([(1u64 << 63) + 3]))], "subscriber 0: 3 samples"),
+        (
+            vec![("/accounts/0/received", json!([most]))],
+            "3 samples were sent, 18446744073709551615 received and 0 missed",
+        ),
+        (
+            vec![
+                ("/accounts/0/received", json!([1u64 << 63])),
+                ("/accounts/0/missed", json!([(1u64 << 63) + 3])),
+            ],
+            "subscriber 0: 3 samples",
+        ),
         (vec![("/accounts/0/missed", json!([1]))], "3 received and 1 missed"),
         (vec![("/accounts/0/missed", json!([]))], "1 subscribers received and 0 missed something"),
-        (vec![("/accounts/0/received", json!([3, 3])), ("/accounts/0/missed", json!([0, 0]))], "the link has 1"),
-        (vec![("/accounts/0/publisher_cpu_ns_per_sample", json!(-1.0))], "`publisher_cpu_ns_per_sample` cannot be -1"),
-        (vec![("/accounts/0/wake_calls_per_publish", json!(1e300))], "`wake_calls_per_publish` cannot be 1"),
+        (
+            vec![("/accounts/0/received", json!([3, 3])), ("/accounts/0/missed", json!([0, 0]))],
+            "the link has 1",
+        ),
+        (
+            vec![("/accounts/0/publisher_cpu_ns_per_sample", json!(-1.0))],
+            "`publisher_cpu_ns_per_sample` cannot be -1",
+        ),
+        (
+            vec![("/accounts/0/wake_calls_per_publish", json!(1e300))],
+            "`wake_calls_per_publish` cannot be 1",
+        ),
         (vec![("/accounts", json!([]))], "it has accounts of 0 links, and the case has 1"),
         (vec![("/seconds", json!(-0.5))], "-0.5 s is not how long a run takes"),
         (vec![("/disturbance/stolen", json!(1e308))], "no share of the machine that was stolen"),
@@ -69,7 +93,11 @@ fn numbers_that_no_run_has_are_refused_with_file_case_round_and_remedy() {
         let text = reported(archive.directory()).unwrap_err();
         let place = format!("{} is damaged: ", path.display());
         assert!(text.starts_with(&place) && text.contains(says), "{changes:?}: {text}");
-        assert!(text.contains("(X · cell 1 · driveline in round 2)") && text.ends_with("move it away, and that run is left out"), "{text}");
+        assert!(
+            text.contains("(X · cell 1 · driveline in round 2)")
+                && text.ends_with("move it away, and that run is left out"),
+            "{text}"
+        );
         std::fs::write(&path, &good).unwrap();
     }
     // The remedy is one.
@@ -100,7 +128,11 @@ fn sums_of_what_ends_told_cannot_overflow() {
     }
     assert!(reported(archive.directory()).unwrap().contains("18446744073709551615"));
     // Of a run that does not count, nobody looks at what its ends told.
-    let wild = [("/invalid", json!(["no"])), ("/accounts/0/sent", most.clone()), ("/accounts/0/received", json!([most, most]))];
+    let wild = [
+        ("/invalid", json!(["no"])),
+        ("/accounts/0/sent", most.clone()),
+        ("/accounts/0/received", json!([most, most])),
+    ];
     change(&account(archive.directory(), 0, 0), &wild);
     reported(archive.directory()).unwrap();
 }
@@ -120,15 +152,28 @@ fn times_that_cannot_be_are_shown_as_they_are_and_stamps_of_another_time_are_ref
                 (sample.sent.scheduled, sample.sent.sequence) = (ns, u64::MAX);
             }
             let mut observations = Observations::default();
-            for quantity in [Quantity::Latency, Quantity::Cpu, Quantity::ResidentMemory, Quantity::Drops] {
-                observations.put("it", quantity, [0, u64::MAX, 1 << 63, 3].map(|ns| Point { time_ns: ns, value: !ns }));
+            for quantity in
+                [Quantity::Latency, Quantity::Cpu, Quantity::ResidentMemory, Quantity::Drops]
+            {
+                observations.put(
+                    "it",
+                    quantity,
+                    [0, u64::MAX, 1 << 63, 3].map(|ns| Point { time_ns: ns, value: !ns }),
+                );
             }
             archive.add("X", case, &run, &observations).unwrap();
         }
     }
     reported(archive.directory()).unwrap();
     let copy = dir.path().join("b");
-    assert!(std::process::Command::new("cp").arg("-r").args([archive.directory(), &copy]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("cp")
+            .arg("-r")
+            .args([archive.directory(), &copy])
+            .status()
+            .unwrap()
+            .success()
+    );
     change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
     compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
     for change_one in [
@@ -151,20 +196,45 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
     let archive = archive(dir.path());
     let case = &archive.manifest.experiments[0].cases[0];
     let mut observations = Observations::default();
-    observations.put("\u{1b}[2Jit", Quantity::Latency, [1, 2, 3].map(|ns| Point { time_ns: ns, value: ns }));
+    observations.put(
+        "\u{1b}[2Jit",
+        Quantity::Latency,
+        [1, 2, 3].map(|ns| Point { time_ns: ns, value: ns }),
+    );
     archive.add("X", case, &fixture::run(case, 0, &[1, 2, 3]), &observations).unwrap();
     let wild = "\u{1b}[2J\u{9b}1m\r\u{7}gone\n# heading <img src=x>";
     change(
         &account(archive.directory(), 0, 0),
-        &[("/accounts/0/not_sent", json!({ wild: 1 })), ("/counters", json!({ wild: 1 })), ("/unset", json!([wild]))],
+        &[
+            ("/accounts/0/not_sent", json!({ wild: 1 })),
+            ("/counters", json!({ wild: 1 })),
+            ("/unset", json!([wild])),
+        ],
     );
-    change(&account(archive.directory(), 0, 1), &[("/failure", json!(wild)), ("/invalid", json!([wild]))]);
-    let markdown = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: true, json: false }).unwrap();
+    change(
+        &account(archive.directory(), 0, 1),
+        &[("/failure", json!(wild)), ("/invalid", json!([wild]))],
+    );
+    let markdown = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: true,
+        json: false,
+    })
+    .unwrap();
     let read = |name: &str| std::fs::read_to_string(archive.directory().join(name)).unwrap();
     let copy = dir.path().join("b");
-    assert!(std::process::Command::new("cp").arg("-r").args([archive.directory(), &copy]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("cp")
+            .arg("-r")
+            .args([archive.directory(), &copy])
+            .status()
+            .unwrap()
+            .success()
+    );
     change(&copy.join("manifest.json"), &[("/seed", json!(2))]);
-    let compared = compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
+    let compared =
+        compare(&CompareArgs { a: archive.directory().into(), b: copy, json: false }).unwrap();
     let told = reported(archive.directory()).unwrap();
     let json: Value = serde_json::from_str(&read("summary.json")).unwrap();
     for (of, text) in [
@@ -185,5 +255,8 @@ fn what_ends_say_cannot_move_the_cursor_and_makes_neither_lines_nor_elements() {
     assert!(!markdown.contains(" <img"), "{markdown}");
     // Its library for plots has some of its own.
     let page = read("report.html");
-    assert!(page.contains("gone") && !["\u{1b}[2J", "\u{9b}1m", "<img src=x"].iter().any(|wild| page.contains(wild)));
+    assert!(
+        page.contains("gone")
+            && !["\u{1b}[2J", "\u{9b}1m", "<img src=x"].iter().any(|wild| page.contains(wild))
+    );
 }

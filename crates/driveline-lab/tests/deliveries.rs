@@ -39,16 +39,28 @@ fn observations() -> Observations {
 
 /// Two rounds of it, beside a link with filled payloads whose figure is named.
 fn archive(dir: &Path) -> Archive {
-    let workload = Workload { name: "topology".into(), parameters: serde_json::json!({}), duration_ms: 1000, warm_up_ms: 100 };
+    let workload = Workload {
+        name: "topology".into(),
+        parameters: serde_json::json!({}),
+        duration_ms: 1000,
+        warm_up_ms: 100,
+    };
     let all_to_one = Case { workload: Some(workload), ..case(System::Driveline, "T3", 0, vec![]) };
     let mut cases = vec![all_to_one];
     for system in [System::Driveline, peer("fastdds/shm")] {
-        cases.push(Case { figure_is_named: true, ..case(system, "T1", cases.len(), vec![link(1024, 1, Payload::Filled)]) });
+        cases.push(Case {
+            figure_is_named: true,
+            ..case(system, "T1", cases.len(), vec![link(1024, 1, Payload::Filled)])
+        });
     }
-    let archive = Archive::create(&dir.join("a"), manifest(vec![experiment("X", 2, cases)], 1)).unwrap();
+    let archive =
+        Archive::create(&dir.join("a"), manifest(vec![experiment("X", 2, cases)], 1)).unwrap();
     for c in &archive.manifest.experiments[0].cases {
         for round in 0..2 {
-            let (mut run, o) = (run(c, round, &[20_000; 100]), if c.workload.is_some() { observations() } else { Observations::default() });
+            let (mut run, o) = (
+                run(c, round, &[20_000; 100]),
+                if c.workload.is_some() { observations() } else { Observations::default() },
+            );
             run.counters.clone_from(&o.counters);
             archive.add("X", c, &run, &o).unwrap();
         }
@@ -67,8 +79,14 @@ fn the_whole_of_a_workload_is_all_its_subscriptions_and_its_counters_are_an_acco
     assert_eq!(c.totals.shares(), [300.0 / 800.0, 100.0 / 800.0, 360.0 / 800.0, 40.0 / 800.0]);
     assert_eq!(c.lost(), Some((400, 800)));
     let fair = c.fairness().unwrap();
-    assert_eq!((fair.subscribers, fair.served, fair.medians, fair.most_often_last), (3, 2, Some((10_000, 30_000)), None));
-    assert_eq!(c.subscribers.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["subscription 0", "subscription 1"]);
+    assert_eq!(
+        (fair.subscribers, fair.served, fair.medians, fair.most_often_last),
+        (3, 2, Some((10_000, 30_000)), None)
+    );
+    assert_eq!(
+        c.subscribers.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(),
+        ["subscription 0", "subscription 1"]
+    );
 }
 
 #[test]
@@ -86,26 +104,62 @@ fn a_figure_that_is_named_is_that_of_filled_payloads_too() {
 fn tables_and_pages_have_it_where_they_have_links() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(dir.path());
-    let args = |markdown| ReportArgs { directory: archive.directory().into(), out: None, markdown, json: false };
+    let args = |markdown| ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown,
+        json: false,
+    };
     let text = report(&args(false)).unwrap();
     let row = |cell: &str| {
         let (_, below) = text.split_once(&format!("{cell} (")).unwrap_or_else(|| panic!("{text}"));
-        below.lines().nth(1).unwrap().split("  ").map(str::trim).filter(|w| !w.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+        below
+            .lines()
+            .nth(1)
+            .unwrap()
+            .split("  ")
+            .map(str::trim)
+            .filter(|w| !w.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     // Late, lost, not sent.
     assert!(row("T3").ends_with(&["100", "360", "40"].map(str::to_owned)), "{text}");
-    assert!(text.contains("Not arrived, which no percentile shows: 400 of 800 by Driveline (T3)."), "{text}");
+    assert!(
+        text.contains("Not arrived, which no percentile shows: 400 of 800 by Driveline (T3)."),
+        "{text}"
+    );
     let markdown = report(&args(true)).unwrap();
-    assert!(markdown.contains("| T3 (2 of 3 served) | Driveline | 10.0 | 30.0 | 3.00 |"), "{markdown}");
+    assert!(
+        markdown.contains("| T3 (2 of 3 served) | Driveline | 10.0 | 30.0 | 3.00 |"),
+        "{markdown}"
+    );
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     let (_, page) = page.split_once("<body>").unwrap();
-    assert!(page.contains("<span>T3 · Driveline (2 of 3 served)</span>") && page.contains("<th scope=row>subscription 1"));
-    assert!(page.contains("of all deliveries that were due") && page.contains("its publisher did not come to it"));
+    assert!(
+        page.contains("<span>T3 · Driveline (2 of 3 served)</span>")
+            && page.contains("<th scope=row>subscription 1")
+    );
+    assert!(
+        page.contains("of all deliveries that were due")
+            && page.contains("its publisher did not come to it")
+    );
     // In one column with what it stands beside.
-    assert!(page.contains("class=kind>filled</th>") && !page.contains("class=kind>filled and read</th>") && !page.contains("loan-only"));
+    assert!(
+        page.contains("class=kind>filled</th>")
+            && !page.contains("class=kind>filled and read</th>")
+            && !page.contains("loan-only")
+    );
     // Whether payloads of the graph were torn nobody looked at.
-    assert!(page.contains(" No payload of those that were verified was torn.") && !page.contains("not sent or torn"));
+    assert!(
+        page.contains(" No payload of those that were verified was torn.")
+            && !page.contains("not sent or torn")
+    );
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
-    assert!(csv.lines().any(|l| l.contains("T3") && l.contains(",late,all,count,") && l.ends_with(",100")), "{csv}");
+    assert!(
+        csv.lines()
+            .any(|l| l.contains("T3") && l.contains(",late,all,count,") && l.ends_with(",100")),
+        "{csv}"
+    );
     assert_eq!(csv.lines().filter(|l| l.contains("subscription 1")).count(), 1, "{csv}");
 }

@@ -13,7 +13,9 @@ use std::path::Path;
 
 /// Five rounds of a case, of whose hundred messages so many do not arrive in each.
 fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
-    let archive = Archive::create(directory, manifest(vec![experiment("X", 5, vec![case.clone()])], 1)).unwrap();
+    let archive =
+        Archive::create(directory, manifest(vec![experiment("X", 5, vec![case.clone()])], 1))
+            .unwrap();
     for round in 0..5 {
         let mut run = run(case, round, &[20_000; 100]);
         let mut o = Observations::default();
@@ -37,7 +39,11 @@ fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
         };
         if !counters.is_empty() {
             let subject = if case.chain.is_some() { "end to end" } else { "all" };
-            o.put(subject, Quantity::Latency, (0..100).map(|i| Point { time_ns: i, value: 20_000 + i }));
+            o.put(
+                subject,
+                Quantity::Latency,
+                (0..100).map(|i| Point { time_ns: i, value: 20_000 + i }),
+            );
             o.counters.extend(counters.iter().map(|(name, n)| ((*name).to_owned(), *n)));
         }
         for a in &mut run.accounts {
@@ -55,7 +61,8 @@ fn losing(directory: &Path, case: &Case, lost: u64) -> Archive {
 /// What is said of what did not arrive.
 fn compared(case: &Case, lost: (u64, u64)) -> Option<Cost> {
     let dir = tempfile::tempdir().unwrap();
-    let (a, b) = (losing(&dir.path().join("a"), case, lost.0), losing(&dir.path().join("b"), case, lost.1));
+    let (a, b) =
+        (losing(&dir.path().join("a"), case, lost.0), losing(&dir.path().join("b"), case, lost.1));
     archives(&a, &b).unwrap().costs.into_iter().find(|c| c.what == What::ShareLost)
 }
 
@@ -70,7 +77,8 @@ fn cases() -> [Case; 3] {
 #[test]
 fn losses_of_links_of_workloads_and_of_chains_are_compared_alike() {
     for case in cases() {
-        let more = compared(&case, (0, 20)).unwrap_or_else(|| panic!("{}: nothing is compared", case.id));
+        let more =
+            compared(&case, (0, 20)).unwrap_or_else(|| panic!("{}: nothing is compared", case.id));
         assert_eq!((more.a, more.b, more.verdict), (0.0, 0.2, CostVerdict::More), "{}", case.id);
         assert_eq!(compared(&case, (20, 0)).unwrap().verdict, CostVerdict::Less, "{}", case.id);
         // Where everything arrived there is nothing to compare.

@@ -19,8 +19,12 @@ const SIZE: usize = 1 << 20;
 /// Beside one copy of this size.
 fn beside(case: Case, size: usize) -> Case {
     let to = copies(size, 0).id;
-    let comparisons =
-        case.comparisons.iter().cloned().chain([Comparison { metric: Metric::FillAndTransport, to, of: Metric::Copy }]).collect();
+    let comparisons = case
+        .comparisons
+        .iter()
+        .cloned()
+        .chain([Comparison { metric: Metric::FillAndTransport, to, of: Metric::Copy }])
+        .collect();
     Case { comparisons, ..case }
 }
 
@@ -30,7 +34,11 @@ fn archive(dir: &Path, cases: Vec<Case>, seed: u64, ns: impl Fn(&Case) -> f64) -
     for c in &archive.manifest.experiments[0].cases {
         for round in 0..6 {
             let ns = latencies(&mut random, 100, ns(c), 0.01);
-            let run = if c.system == System::Memcpy { copy_run(c, round, &ns) } else { run(c, round, &ns) };
+            let run = if c.system == System::Memcpy {
+                copy_run(c, round, &ns)
+            } else {
+                run(c, round, &ns)
+            };
             archive.add("X", c, &run, &Observations::default()).unwrap();
         }
     }
@@ -40,7 +48,9 @@ fn archive(dir: &Path, cases: Vec<Case>, seed: u64, ns: impl Fn(&Case) -> f64) -
 #[test]
 fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
     let dir = tempfile::tempdir().unwrap();
-    let of = |system: System, number| beside(case(system, "1 MiB · filled", number, vec![link(SIZE, 1, Payload::Filled)]), SIZE);
+    let of = |system: System, number| {
+        beside(case(system, "1 MiB · filled", number, vec![link(SIZE, 1, Payload::Filled)]), SIZE)
+    };
     let mut cases = vec![
         of(System::Driveline, 0),
         of(peer("fastdds/shm"), 1),
@@ -54,9 +64,20 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
         System::Peer { .. } => 191_000.0,
         _ => 20_000.0,
     });
-    let told = |markdown| report(&ReportArgs { directory: archive.directory().into(), out: None, markdown, json: false }).unwrap();
+    let told = |markdown| {
+        report(&ReportArgs {
+            directory: archive.directory().into(),
+            out: None,
+            markdown,
+            json: false,
+        })
+        .unwrap()
+    };
     let row = |text: &str, start: &str| {
-        let line = text.lines().find(|l| l.trim_start().starts_with(start)).unwrap_or_else(|| panic!("no line '{start}' in:\n{text}"));
+        let line = text
+            .lines()
+            .find(|l| l.trim_start().starts_with(start))
+            .unwrap_or_else(|| panic!("no line '{start}' in:\n{text}"));
         line.split(if line.starts_with('|') { "|" } else { "  " })
             .map(|w| w.trim().to_owned())
             .filter(|w| !w.is_empty())
@@ -71,10 +92,15 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
     let floor = row(&text, "memcpy · into shared slots in turn · 1048576 B");
     assert_eq!(floor[1], "600", "{text}");
     near(&floor[2], 50.0);
-    assert!(text.contains("÷ memcpy, p50") && text.contains("beside one copy of as many bytes"), "{text}");
+    assert!(
+        text.contains("÷ memcpy, p50") && text.contains("beside one copy of as many bytes"),
+        "{text}"
+    );
     // Fill and transport take 9 µs more than transport.
     let (_, table) = text.split_once("CPU/message").unwrap();
-    let column = |of: &str, system: &str, nth: usize| row(table.split(of).nth(1).unwrap(), system)[nth].clone();
+    let column = |of: &str, system: &str, nth: usize| {
+        row(table.split(of).nth(1).unwrap(), system)[nth].clone()
+    };
     near(&column("1 MiB · filled (", "Driveline", 4), 2.0);
     near(&column("1 MiB · filled (", "fastdds/shm", 6), 4.0);
     // Nobody writes what is untouched: it has no such ratio, and processor time comes next.
@@ -85,10 +111,25 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
     let floor = row(&table, "| floor, into shared slots in turn · 1048576 B |");
     assert_eq!((floor[1].as_str(), floor[2].as_str()), ("memcpy", "600"), "{table}");
     let head = row(&table, "| |");
-    let cells = |start: &str| table.lines().find(|l| l.starts_with(start)).unwrap().split('|').map(str::trim).collect::<Vec<_>>();
-    let at = cells("| |").iter().position(|c| *c == "p50 ÷ memcpy").unwrap_or_else(|| panic!("{head:?}"));
+    let cells = |start: &str| {
+        table
+            .lines()
+            .find(|l| l.starts_with(start))
+            .unwrap()
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+    };
+    let at = cells("| |")
+        .iter()
+        .position(|c| *c == "p50 ÷ memcpy")
+        .unwrap_or_else(|| panic!("{head:?}"));
     near(cells("| 1 MiB · filled (fill + transport) | Driveline |")[at], 2.0);
-    assert_eq!((cells("| 1 MiB · untouched (transport) |")[at], cells("| floor, floor |")[at]), ("", ""), "{table}");
+    assert_eq!(
+        (cells("| 1 MiB · untouched (transport) |")[at], cells("| floor, floor |")[at]),
+        ("", ""),
+        "{table}"
+    );
     // The floor of Driveline's own row is still the word, and of figures that have filling in them there is none.
     assert!(!table.lines().any(|l| l.starts_with("| 1 MiB") && l.contains("÷ floor")), "{table}");
     // On the page, and as CSV.
@@ -102,7 +143,12 @@ fn a_copy_is_a_row_among_the_floors_and_filled_payloads_stand_beside_it() {
         assert!(page.contains(what), "the page lacks '{what}'");
     }
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
-    assert!(csv.lines().any(|l| l.contains(",floor,into shared slots in turn · 1048576 B,memcpy,copy,all,ns,600,")), "{csv}");
+    assert!(
+        csv.lines()
+            .any(|l| l
+                .contains(",floor,into shared slots in turn · 1048576 B,memcpy,copy,all,ns,600,")),
+        "{csv}"
+    );
 }
 
 #[test]
@@ -110,13 +156,22 @@ fn a_copy_that_changed_excuses_only_what_has_it_in_it() {
     let dir = tempfile::tempdir().unwrap();
     // Every measured row, and the copy of 1 MiB, take 0.7 times what they took.
     let measured = |name: &str, factor: f64, seed: u64| {
-        let of = |cell: &str, payload, number| case(System::Driveline, cell, number, vec![link(SIZE, 1, payload)]);
-        let cases = vec![beside(of("filled", Payload::Filled, 0), SIZE), of("untouched", Payload::Untouched, 1), copies(SIZE, 2)];
+        let of = |cell: &str, payload, number| {
+            case(System::Driveline, cell, number, vec![link(SIZE, 1, payload)])
+        };
+        let cases = vec![
+            beside(of("filled", Payload::Filled, 0), SIZE),
+            of("untouched", Payload::Untouched, 1),
+            copies(SIZE, 2),
+        ];
         // What fills takes 9 µs more, which do not change: so that all of it changes as much.
-        archive(&dir.path().join(name), cases, seed, |c| if c.cell == "filled" { 109_000.0 * factor - 9_000.0 } else { 50_000.0 * factor })
+        archive(&dir.path().join(name), cases, seed, |c| {
+            if c.cell == "filled" { 109_000.0 * factor - 9_000.0 } else { 50_000.0 * factor }
+        })
     };
     let rows = archives(&measured("a", 1.0, 1), &measured("b", 0.7, 2)).unwrap().rows;
-    let p50 = |cell: &str| rows.iter().find(|r: &&Difference| r.rank == "p50" && r.cell == cell).unwrap();
+    let p50 =
+        |cell: &str| rows.iter().find(|r: &&Difference| r.rank == "p50" && r.cell == cell).unwrap();
     let floor = rows.iter().find(|r| r.role == Role::Floor && r.rank == "p50").unwrap();
     assert_eq!((floor.system.as_str(), floor.verdict), ("memcpy", Verdict::Faster));
     assert_eq!(p50("filled").verdict, Verdict::MachineChanged);

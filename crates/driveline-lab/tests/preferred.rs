@@ -26,7 +26,10 @@ fn what_a_preference_does_is_told_of_whoever_has_it_and_of_the_slowest_other() {
     ] {
         for system in [System::Driveline, peer("fastdds/shm")] {
             if cell != "hogs" || system == System::Driveline {
-                cases.push(Case { beside: beside.clone(), ..case(system, cell, cases.len(), vec![link(64, 3, Payload::Untouched)]) });
+                cases.push(Case {
+                    beside: beside.clone(),
+                    ..case(system, cell, cases.len(), vec![link(64, 3, Payload::Untouched)])
+                });
             }
         }
     }
@@ -39,11 +42,18 @@ fn what_a_preference_does_is_told_of_whoever_has_it_and_of_the_slowest_other() {
             let mut run = run(c, round, &[if c.cell == "quiet" { 10_000 } else { 100_000 }; 100]);
             let preferred = c.beside.favour.as_ref().map(|f| f.subscriber);
             let stamps = run.accounts[0].stamps.iter_mut();
-            stamps.filter(|s| Some(s.subscriber) == preferred).for_each(|s| s.transport_ns = 20_000);
+            stamps
+                .filter(|s| Some(s.subscriber) == preferred)
+                .for_each(|s| s.transport_ns = 20_000);
             archive.add("X", c, &run, &Observations::default()).unwrap();
         }
     }
-    let args = |markdown| ReportArgs { directory: archive.directory().into(), out: None, markdown, json: false };
+    let args = |markdown| ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown,
+        json: false,
+    };
     let text = report(&args(false)).unwrap();
     let answer = "\
 The preferred subscriber and the slowest other one, and what both take without preference (hogs, priority):
@@ -60,8 +70,14 @@ The preferred subscriber and the slowest other one, and what both take without p
 fn the_slowest_other_is_the_same_one_without_the_preference() {
     let dir = tempfile::tempdir().unwrap();
     let favour = Some(Favour { subscriber: 2, priority: 80, exclusive_cpu: None });
-    let cell = |name: &str, number, beside| Case { beside, ..case(System::Driveline, name, number, vec![link(64, 3, Payload::Untouched)]) };
-    let cases = vec![cell("hogs", 0, Beside::default()), cell("hogs, priority", 1, Beside { favour, ..Beside::default() })];
+    let cell = |name: &str, number, beside| Case {
+        beside,
+        ..case(System::Driveline, name, number, vec![link(64, 3, Payload::Untouched)])
+    };
+    let cases = vec![
+        cell("hogs", 0, Beside::default()),
+        cell("hogs, priority", 1, Beside { favour, ..Beside::default() }),
+    ];
     let mut e = experiment("X", 5, cases);
     e.scenario.answer = Some(AnswerSpec::Preferred);
     let archive = Archive::create(&dir.path().join("a"), manifest(vec![e], 1)).unwrap();
@@ -70,14 +86,28 @@ fn the_slowest_other_is_the_same_one_without_the_preference() {
             let mut run = run(c, round, &[100_000; 100]);
             // Without the preference it is another one that is the slowest.
             if c.cell == "hogs" {
-                run.accounts[0].stamps.iter_mut().filter(|s| s.subscriber == 0).for_each(|s| s.transport_ns = 900_000);
+                run.accounts[0]
+                    .stamps
+                    .iter_mut()
+                    .filter(|s| s.subscriber == 0)
+                    .for_each(|s| s.transport_ns = 900_000);
             } else {
-                run.accounts[0].stamps.iter_mut().filter(|s| s.subscriber == 2).for_each(|s| s.transport_ns = 20_000);
+                run.accounts[0]
+                    .stamps
+                    .iter_mut()
+                    .filter(|s| s.subscriber == 2)
+                    .for_each(|s| s.transport_ns = 20_000);
             }
             archive.add("X", c, &run, &Observations::default()).unwrap();
         }
     }
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+    let text = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
     let other = "the slowest other (subscriber 1) 110 µs (p99 110 µs), without 110 µs (p99 110 µs); the slowest without was subscriber 0";
     assert!(text.contains(other), "{text}");
 }

@@ -14,7 +14,12 @@ use fixture::{case, experiment, link, manifest, peer, run};
 use std::path::Path;
 
 /// A round of each case, with a latency for each and what it observed.
-fn measured(directory: &Path, id: &str, cases: Vec<(Case, u64, Observations)>, edit: impl FnOnce(&mut scenario::Scenario)) -> Archive {
+fn measured(
+    directory: &Path,
+    id: &str,
+    cases: Vec<(Case, u64, Observations)>,
+    edit: impl FnOnce(&mut scenario::Scenario),
+) -> Archive {
     let mut e = experiment(id, 1, cases.iter().map(|(c, _, _)| c.clone()).collect());
     edit(&mut e.scenario);
     let mut archive = Archive::create(directory, manifest(vec![e], 1)).unwrap();
@@ -28,8 +33,16 @@ fn measured(directory: &Path, id: &str, cases: Vec<(Case, u64, Observations)>, e
 }
 
 fn summary(archive: &Archive) -> serde_json::Value {
-    serde_json::from_str(&report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: true }).unwrap())
-        .unwrap()
+    serde_json::from_str(
+        &report(&ReportArgs {
+            directory: archive.directory().into(),
+            out: None,
+            markdown: false,
+            json: true,
+        })
+        .unwrap(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -53,14 +66,22 @@ fn a_published_figure_stands_beside_the_reach_that_it_is_of() {
     let row = |system: &str| {
         let is = |r: &&serde_json::Value| {
             let p = &r["published"];
-            p["system"] == system && p["case"] == "latency" && p["mean_us"] == if system == "FastCycle" { 159.0 } else { 243.0 }
+            p["system"] == system
+                && p["case"] == "latency"
+                && p["mean_us"] == if system == "FastCycle" { 159.0 } else { 243.0 }
         };
         rows.iter().find(is).unwrap_or_else(|| panic!("no {system}: {rows:?}"))
     };
-    assert_eq!((&row("FastCycle")["here"]["case"], &row("FastCycle")["here"]["ratio"]), (&"process · driveline".into(), &1.0.into()));
+    assert_eq!(
+        (&row("FastCycle")["here"]["case"], &row("FastCycle")["here"]["ratio"]),
+        (&"process · driveline".into(), &1.0.into())
+    );
     // As the paper: between processes, beside what is within one.
     let inter = row("ROS 2 inter");
-    assert_eq!((&inter["here"]["case"], &inter["here"]["ratio"]), (&"host · cyclonedds/udp".into(), &5.0.into()));
+    assert_eq!(
+        (&inter["here"]["case"], &inter["here"]["ratio"]),
+        (&"host · cyclonedds/udp".into(), &5.0.into())
+    );
     assert_eq!(inter["published_ratio"], 243.0 / 159.0);
 }
 
@@ -70,7 +91,9 @@ fn chain(reach: Reach) -> ChainJob {
         inputs: inputs.iter().map(|i| (*i).to_owned()).collect(),
         output: output.map(str::to_owned),
         work: format!("comp_{name}"),
-        parameters: serde_json::Map::from_iter((name == "yolo").then(|| ("model".to_owned(), "/a/<b>.cfg".into()))),
+        parameters: serde_json::Map::from_iter(
+            (name == "yolo").then(|| ("model".to_owned(), "/a/<b>.cfg".into())),
+        ),
         cpu: (name == "yolo").then_some(1),
     };
     ChainJob {
@@ -111,7 +134,13 @@ fn told_of_chains(network: u64) -> (String, String) {
     }
     let published = scenario::load("W9").unwrap().published;
     let archive = measured(&dir.path().join("a"), "W9", cases, |s| s.published = published);
-    let printed = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: true, json: false }).unwrap();
+    let printed = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: true,
+        json: false,
+    })
+    .unwrap();
     (std::fs::read_to_string(archive.directory().join("report.html")).unwrap(), printed)
 }
 
@@ -133,7 +162,10 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
     let (table, rest) = rest.split_once("</table>").unwrap();
     let (process, host) = table.split_once("<span>host · a process for each stage</span>").unwrap();
     assert!(process.contains("<span>process · all stages in one process</span>"), "{process}");
-    for (part, has, lacks) in [(process, ["0.25 %", "4.2 %"], ["2.50 %", "567 %"]), (host, ["2.50 %", "300 %"], ["0.25 %", "4.2 %"])] {
+    for (part, has, lacks) in [
+        (process, ["0.25 %", "4.2 %"], ["2.50 %", "567 %"]),
+        (host, ["2.50 %", "300 %"], ["0.25 %", "4.2 %"]),
+    ] {
         for what in has {
             assert!(part.contains(what), "{what}: {part}");
         }
@@ -142,7 +174,12 @@ fn a_chain_tells_transmission_in_percent_of_processing_beside_the_published_ones
         }
     }
     assert!(host.contains("567 %") && host.contains("37 %"), "{host}");
-    for what in ["model = /a/&lt;b&gt;.cfg", "on CPU 1", "counted in each run: network 1", "the kernel chooses its CPU"] {
+    for what in [
+        "model = /a/&lt;b&gt;.cfg",
+        "on CPU 1",
+        "counted in each run: network 1",
+        "the kernel chooses its CPU",
+    ] {
         assert!(rest.contains(what), "{what}");
     }
     // What the figure of the whole is stands beside it.
@@ -163,7 +200,9 @@ fn what_is_published_of_a_chain_has_its_transmission_and_what_its_stages_do() {
 | process | ComP within a process (published, PC) | 4.20 % |
 ";
     assert!(printed.contains(table), "{printed}");
-    for row in ["| host | cyclonedds/udp | 300 % |", "| host | ComP over DDS (published, PC) | 567 % |"] {
+    for row in
+        ["| host | cyclonedds/udp | 300 % |", "| host | ComP over DDS (published, PC) | 567 % |"]
+    {
         assert!(printed.contains(row), "{row}: {printed}");
     }
     let stages = "\
@@ -172,9 +211,16 @@ What the stages do:
 - camera: comp\\_camera (as it is by default); the kernel chooses its CPU
 - yolo: comp\\_yolo (model = /a/\\<b>.cfg); on CPU 1; counted in each run: network 1
 ";
-    assert!(printed.contains(stages) && !printed.contains("The detector was a plain one"), "{printed}");
+    assert!(
+        printed.contains(stages) && !printed.contains("The detector was a plain one"),
+        "{printed}"
+    );
     // Beside something plainer nothing published stands, and it says so.
     let (_, printed) = told_of_chains(0);
-    assert!(printed.contains("The detector was a plain one") && printed.contains("| host | cyclonedds/udp | 300 % |"), "{printed}");
+    assert!(
+        printed.contains("The detector was a plain one")
+            && printed.contains("| host | cyclonedds/udp | 300 % |"),
+        "{printed}"
+    );
     assert!(!printed.contains("567 %"), "{printed}");
 }

@@ -13,12 +13,16 @@ use driveline_bench::observations::Observations;
 use driveline_bench::stats::Random;
 use driveline_lab::archive::{Archive, Case, Role};
 use driveline_lab::{ReportArgs, report};
-use fixture::{case, experiment, floors, latencies, link, manifest, observed, own_tool, peer, run, tool_run, watched, workload_case};
+use fixture::{
+    case, experiment, floors, latencies, link, manifest, observed, own_tool, peer, run, tool_run,
+    watched, workload_case,
+};
 use std::path::Path;
 
 /// A little of everything: peers, handling, sizes, several subscribers, watched processes, a workload, what went wrong.
 fn archive(directory: &Path) -> Archive {
-    let systems = || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
+    let systems =
+        || [System::Driveline, peer("fastdds/shm"), peer("cyclonedds/udp"), peer("iceoryx2/ipc")];
     let mut cases = Vec::new();
     for (cell, size, subscribers, payload) in [
         ("64 B · untouched", 64, 1, Payload::Untouched),
@@ -35,12 +39,20 @@ fn archive(directory: &Path) -> Archive {
     // The first two peers of the first cell have tools of their own; see below what those say.
     cases.extend([own_tool(&cases[1], cases.len()), own_tool(&cases[2], cases.len() + 1)]);
     for c in cases.iter_mut().filter(|c| c.system == System::Driveline) {
-        c.comparisons = vec![driveline_bench::Comparison { metric: c.figure, to: "floor".into(), of: c.figure }];
+        c.comparisons = vec![driveline_bench::Comparison {
+            metric: c.figure,
+            to: "floor".into(),
+            of: c.figure,
+        }];
     }
     let mut links = experiment("X1", 5, cases);
     links.scenario.published = driveline_lab::scenario::load("S1").unwrap().published;
     links.scenario.published[0].size = None;
-    let graphs = experiment("refsys", 5, vec![workload_case(System::Driveline, 0), workload_case(peer("fastdds/shm"), 1)]);
+    let graphs = experiment(
+        "refsys",
+        5,
+        vec![workload_case(System::Driveline, 0), workload_case(peer("fastdds/shm"), 1)],
+    );
     let mut archive = Archive::create(directory, manifest(vec![links, graphs], 1)).unwrap();
     let mut random = Random::new(5);
     for e in &archive.manifest.experiments {
@@ -57,7 +69,8 @@ fn archive(directory: &Path) -> Archive {
 fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut Random) {
     if c.role == Role::OwnTool {
         // Of one peer half of what is measured here, of the other nearly the same.
-        let run = tool_run(round, if c.system.to_string() == "fastdds/shm" { 24_000 } else { 150_000 });
+        let run =
+            tool_run(round, if c.system.to_string() == "fastdds/shm" { 24_000 } else { 150_000 });
         return archive.add(experiment, c, &run, &Observations::default()).unwrap();
     }
     let median = match c.system.to_string().as_str() {
@@ -95,7 +108,13 @@ fn add(archive: &Archive, experiment: &str, c: &Case, round: u64, random: &mut R
 fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+    report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
     let page = archive.directory().join("report.html");
     let size = std::fs::metadata(&page).unwrap().len();
     assert!(size < 8_000_000, "the page has {size} bytes");
@@ -106,10 +125,19 @@ fn a_browser_draws_every_view_in_light_and_dark_and_on_a_phone() {
         assert!(told.empty.is_empty(), "nothing is drawn in {:?}", told.empty);
         assert!(told.words_cut.is_empty(), "{width}: cut off are {:#?}", told.words_cut);
         assert_eq!((told.dark, told.sections), (dark, 7));
-        assert!(told.page_width <= told.width, "the page is wider than the window: {} > {}", told.page_width, told.width);
+        assert!(
+            told.page_width <= told.width,
+            "the page is wider than the window: {} > {}",
+            told.page_width,
+            told.width
+        );
         assert!(told.width <= f64::from(width) && told.scrolling.is_empty(), "{told:?}");
         assert!((told.cut > 0 || width > 420) && told.cut_unseen == 0, "{told:?}");
-        assert!(width == 420 || told.cut_across.is_empty(), "wider than the page: {:?}", told.cut_across);
+        assert!(
+            width == 420 || told.cut_across.is_empty(),
+            "wider than the page: {:?}",
+            told.cut_across
+        );
         // Five rows of names, axis and legend; curves are higher.
         assert!((150.0..400.0).contains(&told.overview_height), "{told:?}");
         // An overview and two explorers, of three layers each.
@@ -162,7 +190,13 @@ fn what_a_page_or_its_browser_complains_of_is_seen() {
 fn the_page_says_what_a_sceptic_asks() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+    let text = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
     let page = std::fs::read_to_string(archive.directory().join("report.html")).unwrap();
     let (_, body) = page.split_once("<body>").unwrap();
     for what in [
@@ -189,7 +223,11 @@ fn the_page_says_what_a_sceptic_asks() {
     }
     assert!(!body.contains("<b>no</b>"));
     assert_eq!(body.matches("apt install &lt;ecal&gt;").count(), 1);
-    assert_eq!(body.matches("<a href=\"#left-out\">").count(), 3, "from the contents and from each experiment");
+    assert_eq!(
+        body.matches("<a href=\"#left-out\">").count(),
+        3,
+        "from the contents and from each experiment"
+    );
     // Nothing stands beside itself, and a table without heads has no strip for them.
     let own = body.split("<th scope=row>Driveline").nth(1).unwrap().split("</tr>").next().unwrap();
     assert!(own.contains("<td></td>") && !own.contains("<td>1</td>"), "{own}");
@@ -215,12 +253,24 @@ fn the_page_says_what_a_sceptic_asks() {
 fn what_own_tools_say_is_published_with_the_tables() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: true, json: false }).unwrap();
+    let text = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: true,
+        json: false,
+    })
+    .unwrap();
     let (_, list) = text.split_once("Beside the middleware's own tools:\n\n").unwrap();
     let items: Vec<&str> = list.lines().take_while(|l| !l.is_empty()).collect();
     let expected = [
-        ("- INVALID 64 B · untouched · fastdds/shm: own tool theirperf: 24.0 µs, ours 4", ": differs by more than 20 %"),
-        ("- 64 B · untouched · cyclonedds/udp: own tool theirperf: 150 µs, ours 1", ": agrees within 20 %"),
+        (
+            "- INVALID 64 B · untouched · fastdds/shm: own tool theirperf: 24.0 µs, ours 4",
+            ": differs by more than 20 %",
+        ),
+        (
+            "- 64 B · untouched · cyclonedds/udp: own tool theirperf: 150 µs, ours 1",
+            ": agrees within 20 %",
+        ),
     ];
     assert_eq!(items.len(), expected.len(), "{items:?}");
     for (item, (begins, ends)) in items.iter().zip(expected) {
@@ -234,49 +284,83 @@ fn what_own_tools_say_is_published_with_the_tables() {
 fn csv_and_summary_say_what_the_archive_says() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(&dir.path().join("a"));
-    let json = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: true }).unwrap();
+    let json = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: true,
+    })
+    .unwrap();
     let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(
         summary,
-        serde_json::from_str::<serde_json::Value>(&std::fs::read_to_string(archive.directory().join("summary.json")).unwrap()).unwrap()
+        serde_json::from_str::<serde_json::Value>(
+            &std::fs::read_to_string(archive.directory().join("summary.json")).unwrap()
+        )
+        .unwrap()
     );
-    assert_eq!((&summary["complete"], &summary["planned"], &summary["made"]), (&true.into(), &130.into(), &130.into()));
+    assert_eq!(
+        (&summary["complete"], &summary["planned"], &summary["made"]),
+        (&true.into(), &130.into(), &130.into())
+    );
     // One of five rounds of one peer does not count, in five cells.
     assert_eq!(summary["valid"], 125);
     let cases = summary["experiments"][0]["cases"].as_array().unwrap();
     let of = |id: &str| cases.iter().find(|c| c["id"] == id).unwrap_or_else(|| panic!("no {id}"));
     let dds = of("64 B · untouched · cyclonedds/udp");
-    assert_eq!((&dds["totals"]["late"], &dds["totals"]["sent"], &dds["totals"]["received"]), (&5.into(), &500.into(), &500.into()));
+    assert_eq!(
+        (&dds["totals"]["late"], &dds["totals"]["sent"], &dds["totals"]["received"]),
+        (&5.into(), &500.into(), &500.into())
+    );
     assert_eq!(dds["figures"]["transport"]["max"], 25_000_000);
     assert_eq!(dds["totals"]["cpu_ns_per_sample"], 5_000.0);
     let four = of("to four · driveline");
-    assert_eq!((&four["totals"]["received"], &four["totals"]["cpu_ns_per_sample"]), (&2000.into(), &8_000.0.into()));
+    assert_eq!(
+        (&four["totals"]["received"], &four["totals"]["cpu_ns_per_sample"]),
+        (&2000.into(), &8_000.0.into())
+    );
     // Each takes a tenth longer than the one before.
-    let last: Vec<_> = four["subscribers"].as_array().unwrap().iter().map(|s| s["last_share"].as_f64().unwrap()).collect();
+    let last: Vec<_> = four["subscribers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["last_share"].as_f64().unwrap())
+        .collect();
     assert_eq!(last, [0.0, 0.0, 0.0, 1.0]);
     assert_eq!(of("64 B · untouched · iceoryx2/ipc")["figures"]["transport"]["n"], 400);
     // Filling takes 9 µs with everybody, so the ratio of filled payloads is nearer to 1; both are told.
     let ratio = |id: &str, metric: &str| {
         let ratios = of(id)["ratios"].as_array().unwrap().clone();
-        let r = ratios.into_iter().find(|r| r["of"]["metric"] == metric).unwrap_or_else(|| panic!("{id} has no ratio of {metric}"));
+        let r = ratios
+            .into_iter()
+            .find(|r| r["of"]["metric"] == metric)
+            .unwrap_or_else(|| panic!("{id} has no ratio of {metric}"));
         r["p50"]["estimate"].as_f64().unwrap()
     };
-    let [plain, filled] = ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
+    let [plain, filled] =
+        ["transport", "fill_and_transport"].map(|m| ratio("64 B · filled · fastdds/shm", m));
     assert!((3.7..4.3).contains(&plain) && (2.5..3.0).contains(&filled), "{plain} {filled}");
     // Of a workload the whole is compared.
     let graphs = summary["experiments"][1]["cases"].as_array().unwrap();
     let whole = &graphs[1]["ratios"][0];
-    assert_eq!((&whole["of"]["latency"], &whole["to"]), (&"hot path".into(), &"reference · driveline".into()));
+    assert_eq!(
+        (&whole["of"]["latency"], &whole["to"]),
+        (&"hot path".into(), &"reference · driveline".into())
+    );
     assert!((1.9..2.1).contains(&whole["p50"]["estimate"].as_f64().unwrap()), "{whole}");
     // One tool contradicts, the other does not, and rows without a tool say nothing.
     let agrees = |id: &str| of(id)["own_tool"]["concord"].clone();
     assert_eq!(
-        ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"].map(|s| agrees(&format!("64 B · untouched · {s}"))),
+        ["fastdds/shm", "cyclonedds/udp", "iceoryx2/ipc"]
+            .map(|s| agrees(&format!("64 B · untouched · {s}"))),
         ["differs".into(), "agrees".into(), serde_json::Value::Null]
     );
     // What is contradicted is no ratio to anything.
     let ratios = |id: &str| of(id)["ratios"].as_array().unwrap().len();
-    assert_eq!([ratios("64 B · untouched · fastdds/shm"), ratios("64 B · untouched · cyclonedds/udp")], [0, 1]);
+    assert_eq!(
+        [ratios("64 B · untouched · fastdds/shm"), ratios("64 B · untouched · cyclonedds/udp")],
+        [0, 1]
+    );
     let csv = std::fs::read_to_string(archive.directory().join("results.csv")).unwrap();
     let columns = csv.lines().next().unwrap().split(',').count();
     for line in csv.lines() {
@@ -284,17 +368,34 @@ fn csv_and_summary_say_what_the_archive_says() {
         assert_eq!(line.split(',').count(), columns, "{line}");
     }
     assert!(csv.contains("X1,64 B · untouched · cyclonedds/udp,measured,64 B · untouched,cyclonedds/udp,late,all,count,,,,,,,,,,,,,,,5"));
-    let left_out = format!("X1,ecal,left_out,,,left_out,not installed: apt install <ecal>,,{}", ",".repeat(14));
+    let left_out = format!(
+        "X1,ecal,left_out,,,left_out,not installed: apt install <ecal>,,{}",
+        ",".repeat(14)
+    );
     assert!(csv.lines().any(|l| l == left_out), "{csv}");
-    assert!(csv.lines().any(|l| l.starts_with("refsys,") && l.contains(",latency,hot path,ns,2000,")));
+    assert!(
+        csv.lines().any(|l| l.starts_with("refsys,") && l.contains(",latency,hot path,ns,2000,"))
+    );
 }
 
 #[test]
 fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
-    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 3, vec![c.clone()])], 1)).unwrap();
-    let told = || report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+    let archive = Archive::create(
+        &dir.path().join("a"),
+        manifest(vec![experiment("X", 3, vec![c.clone()])], 1),
+    )
+    .unwrap();
+    let told = || {
+        report(&ReportArgs {
+            directory: archive.directory().into(),
+            out: None,
+            markdown: false,
+            json: false,
+        })
+        .unwrap()
+    };
     assert!(told().contains("PARTIAL: 0 of 3 runs"), "{}", told());
     archive.add("X", &c, &run(&c, 0, &[5_000; 100]), &Observations::default()).unwrap();
     assert!(told().contains("PARTIAL: 1 of 3 runs") && told().contains("--resume"));
@@ -306,24 +407,43 @@ fn a_measurement_that_was_interrupted_has_a_report_that_says_so() {
 fn what_did_not_arrive_is_told_beside_the_medians() {
     let dir = tempfile::tempdir().unwrap();
     let link = || vec![link(1024, 1, Payload::Untouched)];
-    let mut cases = vec![case(System::Driveline, "cell", 0, link()), case(peer("fastdds/shm"), "cell", 1, link())];
+    let mut cases = vec![
+        case(System::Driveline, "cell", 0, link()),
+        case(peer("fastdds/shm"), "cell", 1, link()),
+    ];
     // Planned, and not begun.
     cases.push(case(peer("zenoh/shm"), "cell", 2, link()));
-    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1)).unwrap();
+    let archive =
+        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1))
+            .unwrap();
     let mut random = Random::new(1);
     for (i, c) in archive.manifest.experiments[0].cases.iter().take(2).enumerate() {
         let mut run = run(c, 0, &latencies(&mut random, 100, 20_000.0, 0.0));
         if i == 0 {
             let account = &mut run.accounts[0];
             let lost = account.stamps.pop().unwrap();
-            account.stamps.push(driveline_bench::Sample { received: None, transport_ns: 0, fill_and_transport_ns: 0, ..lost });
+            account.stamps.push(driveline_bench::Sample {
+                received: None,
+                transport_ns: 0,
+                fill_and_transport_ns: 0,
+                ..lost
+            });
             account.received[0] -= 1;
             account.missed[0] += 1;
         }
         archive.add("X", c, &run, &Observations::default()).unwrap();
     }
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
-    assert!(text.contains("Not arrived, which no percentile shows: 1 of 100 by Driveline (cell)."), "{text}");
+    let text = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
+    assert!(
+        text.contains("Not arrived, which no percentile shows: 1 of 100 by Driveline (cell)."),
+        "{text}"
+    );
     assert!(text.contains("not run yet") && !text.contains("no valid run"), "{text}");
     assert!(text.contains("2 of 3 runs were made; `driveline bench run --resume "), "{text}");
 }
@@ -331,20 +451,38 @@ fn what_did_not_arrive_is_told_beside_the_medians() {
 #[test]
 fn what_was_not_sent_is_counted_at_every_subscriber_and_without_the_warm_up() {
     let dir = tempfile::tempdir().unwrap();
-    let cases = vec![case(System::Driveline, "to four", 0, vec![link(1024, 4, Payload::Untouched)])];
-    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1)).unwrap();
+    let cases =
+        vec![case(System::Driveline, "to four", 0, vec![link(1024, 4, Payload::Untouched)])];
+    let archive =
+        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, cases)], 1))
+            .unwrap();
     let c = &archive.manifest.experiments[0].cases[0];
     let mut run = run(c, 0, &[20_000; 90]);
     // Ten of a hundred were not sent, and seven of the warm-up; all others came.
     run.accounts[0].scheduled = 100;
     run.accounts[0].not_sent.insert("no memory".into(), 17);
     archive.add("X", c, &run, &Observations::default()).unwrap();
-    let told = |json| report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json }).unwrap();
+    let told = |json| {
+        report(&ReportArgs {
+            directory: archive.directory().into(),
+            out: None,
+            markdown: false,
+            json,
+        })
+        .unwrap()
+    };
     let text = told(false);
-    assert!(text.contains("Not arrived, which no percentile shows: 40 of 400 by Driveline (to four)."), "{text}");
+    assert!(
+        text.contains("Not arrived, which no percentile shows: 40 of 400 by Driveline (to four)."),
+        "{text}"
+    );
     let summary: serde_json::Value = serde_json::from_str(&told(true)).unwrap();
     let totals = &summary["experiments"][0]["cases"][0]["totals"];
-    assert_eq!(["scheduled", "sent", "due", "deliveries", "received"].map(|key| totals[key].as_u64().unwrap()), [100, 90, 400, 360, 360]);
+    assert_eq!(
+        ["scheduled", "sent", "due", "deliveries", "received"]
+            .map(|key| totals[key].as_u64().unwrap()),
+        [100, 90, 400, 360, 360]
+    );
 }
 
 #[test]
@@ -358,14 +496,30 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
                 cases.push(case(system, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
             }
         }
-        let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 5, cases)], 1)).unwrap();
-        for (c, round) in archive.manifest.experiments[0].cases.iter().flat_map(|c| (0..5).map(move |round| (c, round))) {
-            let mut run = run(c, round, &[if c.system == System::Driveline { 20_000 } else { 30_000 }; 100]);
+        let archive =
+            Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 5, cases)], 1))
+                .unwrap();
+        for (c, round) in archive.manifest.experiments[0]
+            .cases
+            .iter()
+            .flat_map(|c| (0..5).map(move |round| (c, round)))
+        {
+            let mut run =
+                run(c, round, &[if c.system == System::Driveline { 20_000 } else { 30_000 }; 100]);
             run.invalid.extend(fails(c).then(|| "it was cold".into()));
             archive.add("X", c, &run, &Observations::default()).unwrap();
         }
-        let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
-        text.lines().filter(|l| l.contains("least median") || l.contains("no figure")).map(str::to_owned).collect::<Vec<_>>()
+        let text = report(&ReportArgs {
+            directory: archive.directory().into(),
+            out: None,
+            markdown: false,
+            json: false,
+        })
+        .unwrap();
+        text.lines()
+            .filter(|l| l.contains("least median") || l.contains("no figure"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let is_own = |c: &Case| c.system == System::Driveline;
     assert_eq!(answers(&|_| false), ["Driveline has the least median latency in all 4 cells."]);
@@ -383,12 +537,20 @@ fn cells_in_which_driveline_has_no_figure_are_counted() {
             "In 3 of 4 cells Driveline has no figure, and others have (radar; lidar; camera)."
         ]
     );
-    assert_eq!(answers(&is_own), ["In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 more)."]);
+    assert_eq!(
+        answers(&is_own),
+        [
+            "In 4 of 4 cells Driveline has no figure, and others have (imu; radar; lidar; and 1 more)."
+        ]
+    );
     // Where nobody is beside it, it has a figure, and is not compared.
     assert_eq!(
         answers(&|c| !is_own(c) && c.cell == "lidar"),
         ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]
     );
     // Nobody has anything there.
-    assert_eq!(answers(&|c| c.cell == "lidar"), ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]);
+    assert_eq!(
+        answers(&|c| c.cell == "lidar"),
+        ["Driveline has the least median latency in 3 of the 3 cells in which it is compared."]
+    );
 }

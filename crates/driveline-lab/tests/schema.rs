@@ -22,21 +22,42 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Str
     for (word, says) in words {
         match word.as_str() {
             "$schema" | "$defs" | "title" | "description" | "default" | "format" => {}
-            "$ref" => found.extend(all(root.pointer(says.as_str().unwrap().strip_prefix('#').unwrap()).unwrap(), value, place)),
+            "$ref" => found.extend(all(
+                root.pointer(says.as_str().unwrap().strip_prefix('#').unwrap()).unwrap(),
+                value,
+                place,
+            )),
             "type" => {
-                let types: Vec<&str> =
-                    says.as_array().map_or_else(|| vec![says.as_str().unwrap()], |a| a.iter().map(|t| t.as_str().unwrap()).collect());
-                found.extend((!types.iter().any(|t| is(value, t))).then(|| wrong(format!("{value} is not {types:?}"))));
+                let types: Vec<&str> = says.as_array().map_or_else(
+                    || vec![says.as_str().unwrap()],
+                    |a| a.iter().map(|t| t.as_str().unwrap()).collect(),
+                );
+                found.extend(
+                    (!types.iter().any(|t| is(value, t)))
+                        .then(|| wrong(format!("{value} is not {types:?}"))),
+                );
             }
-            "const" => found.extend((value != says).then(|| wrong(format!("{value} is not {says}")))),
-            "minimum" => found.extend(number(says).filter(|(v, limit)| v < limit).map(|_| wrong(format!("{value} is below {says}")))),
-            "maximum" => found.extend(number(says).filter(|(v, limit)| v > limit).map(|_| wrong(format!("{value} is above {says}")))),
+            "const" => {
+                found.extend((value != says).then(|| wrong(format!("{value} is not {says}"))))
+            }
+            "minimum" => found.extend(
+                number(says)
+                    .filter(|(v, limit)| v < limit)
+                    .map(|_| wrong(format!("{value} is below {says}"))),
+            ),
+            "maximum" => found.extend(
+                number(says)
+                    .filter(|(v, limit)| v > limit)
+                    .map(|_| wrong(format!("{value} is above {says}"))),
+            ),
             "minItems" => {
-                let few = value.as_array().is_some_and(|a| (a.len() as u64) < says.as_u64().unwrap());
+                let few =
+                    value.as_array().is_some_and(|a| (a.len() as u64) < says.as_u64().unwrap());
                 found.extend(few.then(|| wrong("too few items".into())));
             }
             "minProperties" => {
-                let few = value.as_object().is_some_and(|o| (o.len() as u64) < says.as_u64().unwrap());
+                let few =
+                    value.as_object().is_some_and(|o| (o.len() as u64) < says.as_u64().unwrap());
                 found.extend(few.then(|| wrong("too few keys".into())));
             }
             "items" => {
@@ -44,26 +65,57 @@ fn mistakes(root: &Value, schema: &Value, value: &Value, place: &str) -> Vec<Str
                 found.extend(items.flat_map(|(i, item)| all(says, item, &format!("{place}/{i}"))));
             }
             "required" => {
-                let lacks = |key: &&Value| value.as_object().is_some_and(|o| !o.contains_key(key.as_str().unwrap()));
-                found.extend(says.as_array().unwrap().iter().filter(lacks).map(|key| wrong(format!("{key} is missing"))));
+                let lacks = |key: &&Value| {
+                    value.as_object().is_some_and(|o| !o.contains_key(key.as_str().unwrap()))
+                };
+                found.extend(
+                    says.as_array()
+                        .unwrap()
+                        .iter()
+                        .filter(lacks)
+                        .map(|key| wrong(format!("{key} is missing"))),
+                );
             }
             "properties" => {
-                let known = value.as_object().into_iter().flatten().filter_map(|(key, v)| Some((key, v, says.get(key)?)));
-                found.extend(known.flat_map(|(key, v, schema)| all(schema, v, &format!("{place}/{key}"))));
+                let known = value
+                    .as_object()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|(key, v)| Some((key, v, says.get(key)?)));
+                found.extend(
+                    known.flat_map(|(key, v, schema)| all(schema, v, &format!("{place}/{key}"))),
+                );
             }
             "additionalProperties" => {
-                let listed = |key: &str| words.get("properties").is_some_and(|p| p.get(key).is_some());
-                let others = value.as_object().into_iter().flatten().filter(|(key, _)| !listed(key));
+                let listed =
+                    |key: &str| words.get("properties").is_some_and(|p| p.get(key).is_some());
+                let others =
+                    value.as_object().into_iter().flatten().filter(|(key, _)| !listed(key));
                 found.extend(others.flat_map(|(key, v)| all(says, v, &format!("{place}/{key}"))));
             }
             "anyOf" | "oneOf" => {
-                let fit = says.as_array().unwrap().iter().filter(|s| all(s, value, place).is_empty()).count();
+                let fit = says
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .filter(|s| all(s, value, place).is_empty())
+                    .count();
                 let enough = if word == "anyOf" { fit > 0 } else { fit == 1 };
-                found.extend((!enough).then(|| wrong(format!("{value} fits {fit} of what is possible"))));
+                found.extend(
+                    (!enough).then(|| wrong(format!("{value} fits {fit} of what is possible"))),
+                );
             }
             "pattern" => {
-                assert_eq!(says, "^[0-9]+([.][0-9]+)? *(B|kB|MB|GB|KiB|MiB|GiB)?$", "the only one that this knows");
-                found.extend(value.as_str().is_some_and(|text| !is_size(text)).then(|| wrong(format!("{value} is no size"))));
+                assert_eq!(
+                    says, "^[0-9]+([.][0-9]+)? *(B|kB|MB|GB|KiB|MiB|GiB)?$",
+                    "the only one that this knows"
+                );
+                found.extend(
+                    value
+                        .as_str()
+                        .is_some_and(|text| !is_size(text))
+                        .then(|| wrong(format!("{value} is no size"))),
+                );
             }
             other => panic!("'{other}' is a word of JSON Schema that this test does not know"),
         }
@@ -88,13 +140,20 @@ fn is_size(text: &str) -> bool {
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[number.len()..];
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
-    let (whole, part) = number.trim_end_matches(' ').split_once('.').map_or((number.trim_end_matches(' '), None), |(w, p)| (w, Some(p)));
-    digits(whole) && part.is_none_or(digits) && ["", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB"].contains(&unit)
+    let (whole, part) = number
+        .trim_end_matches(' ')
+        .split_once('.')
+        .map_or((number.trim_end_matches(' '), None), |(w, p)| (w, Some(p)));
+    digits(whole)
+        && part.is_none_or(digits)
+        && ["", "B", "kB", "MB", "GB", "KiB", "MiB", "GiB"].contains(&unit)
 }
 
 /// The data of a file, whatever they mean.
 fn data(name: &str, text: &str) -> Value {
-    parse_document(Path::new(name), text.to_owned()).unwrap_or_else(|d| panic!("{}", d.render(Colour::No))).value
+    parse_document(Path::new(name), text.to_owned())
+        .unwrap_or_else(|d| panic!("{}", d.render(Colour::No)))
+        .value
 }
 
 fn judged(value: &Value) -> Vec<String> {
@@ -109,8 +168,11 @@ fn the_schema_knows_every_scenario_that_there_is() {
     }
     // Those of the published tables, which the program takes as well.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/benchmarks");
-    let files: Vec<_> =
-        std::fs::read_dir(docs).unwrap().map(|f| f.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "yaml")).collect();
+    let files: Vec<_> = std::fs::read_dir(docs)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "yaml"))
+        .collect();
     assert!(files.len() > 3, "{files:?}");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
@@ -122,7 +184,10 @@ fn the_schema_knows_every_scenario_that_there_is() {
 #[test]
 fn the_schema_refuses_what_the_program_refuses() {
     let head = "scenario: 1\nid: X\ntitle: t\nsource: s\nquestion: q\n";
-    assert_eq!(judged(&data("x.yaml", &format!("{head}cases: {{a: {{size: 1.5 MiB, rate_hz: 30}}}}\n"))), [""; 0]);
+    assert_eq!(
+        judged(&data("x.yaml", &format!("{head}cases: {{a: {{size: 1.5 MiB, rate_hz: 30}}}}\n"))),
+        [""; 0]
+    );
     for (rest, place) in [
         ("cases: {a: {sise: 1}}\n", "/cases/a/sise"),
         ("cases: {a: {size: 1 XB}}\n", "/cases/a/size"),
@@ -150,7 +215,11 @@ fn the_schema_refuses_what_the_program_refuses() {
         let found = judged(&data("x.yaml", &format!("{head}{rest}")));
         assert!(found.iter().any(|f| f.starts_with(place)), "{rest}: {found:?}");
     }
-    for (was, is, place) in [("scenario: 1", "scenario: 2", "/scenario"), ("title: t\n", "", ": \"title\""), ("id: X", "id: 7", "/id")] {
+    for (was, is, place) in [
+        ("scenario: 1", "scenario: 2", "/scenario"),
+        ("title: t\n", "", ": \"title\""),
+        ("id: X", "id: 7", "/id"),
+    ] {
         let found = judged(&data("x.yaml", &format!("{}cases: {{}}\n", head.replace(was, is))));
         assert!(found.iter().any(|f| f.starts_with(place)), "{is}: {found:?}");
     }
@@ -162,7 +231,15 @@ fn what_judges_here_would_see_a_mistake() {
     let judged = |value: Value| mistakes(&schema, &schema, &value, "").len();
     // Of `oneOf`, exactly one.
     assert_eq!(
-        [json!({"a": 2}), json!({"a": 1}), json!({"a": 6}), json!({"a": 2, "b": 1}), json!({}), json!(1)].map(judged),
+        [
+            json!({"a": 2}),
+            json!({"a": 1}),
+            json!({"a": 6}),
+            json!({"a": 2, "b": 1}),
+            json!({}),
+            json!(1)
+        ]
+        .map(judged),
         [0, 1, 1, 1, 1, 1]
     );
     assert_eq!(

@@ -14,18 +14,41 @@ use fixture::{case, chain_case, experiment, floors, latencies, link, manifest, p
 use std::path::Path;
 
 /// An archive of one experiment, and what the terminal and the page say of it.
-fn told(dir: &Path, rounds: u64, cases: Vec<Case>, add: impl Fn(&Archive, &Case, u64)) -> (String, String) {
+fn told(
+    dir: &Path,
+    rounds: u64,
+    cases: Vec<Case>,
+    add: impl Fn(&Archive, &Case, u64),
+) -> (String, String) {
     told_of(dir, experiment("X", rounds, cases), add)
 }
 
-fn told_of(dir: &Path, experiment: Experiment, add: impl Fn(&Archive, &Case, u64)) -> (String, String) {
+fn told_of(
+    dir: &Path,
+    experiment: Experiment,
+    add: impl Fn(&Archive, &Case, u64),
+) -> (String, String) {
     let rounds = experiment.rounds;
     let archive = Archive::create(&dir.join("a"), manifest(vec![experiment], 1)).unwrap();
     for c in &archive.manifest.experiments[0].cases {
         (0..rounds).for_each(|round| add(&archive, c, round));
     }
-    let text = report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
-    (text, std::fs::read_to_string(archive.directory().join("report.html")).unwrap().split_once("<body>").unwrap().1.to_owned())
+    let text = report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
+    (
+        text,
+        std::fs::read_to_string(archive.directory().join("report.html"))
+            .unwrap()
+            .split_once("<body>")
+            .unwrap()
+            .1
+            .to_owned(),
+    )
 }
 
 #[test]
@@ -44,7 +67,11 @@ fn tables_are_printed_as_markdown() {
             (System::Driveline, _) => 20_000,
             _ => 1_423_400,
         };
-        let mut run = run(c, round, &vec![ns; if c.cell == "64 B" || c.system == System::Futex { 100 } else { 2 }]);
+        let mut run = run(
+            c,
+            round,
+            &vec![ns; if c.cell == "64 B" || c.system == System::Futex { 100 } else { 2 }],
+        );
         if c.system == peer("fastdds/shm") && c.cell == "64 B" && round < 2 {
             lose_one(&mut run);
         }
@@ -53,7 +80,8 @@ fn tables_are_printed_as_markdown() {
         }
         archive.add("X", c, &run, &Observations::default()).unwrap();
     });
-    let args = |json| ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json };
+    let args =
+        |json| ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json };
     let told = report(&args(false)).unwrap();
     let (before, table) = told.split_once("\n| ").unwrap();
     assert!(
@@ -113,14 +141,26 @@ fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
     let mut cases: Vec<Case> = Vec::new();
     for (cell, system, _) in others {
         if cases.iter().all(|c| c.cell != *cell) {
-            cases.push(case(System::Driveline, cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
+            cases.push(case(
+                System::Driveline,
+                cell,
+                cases.len(),
+                vec![link(64, 1, Payload::Untouched)],
+            ));
         }
         if !system.is_empty() {
-            cases.push(case(peer(system), cell, cases.len(), vec![link(64, 1, Payload::Untouched)]));
+            cases.push(case(
+                peer(system),
+                cell,
+                cases.len(),
+                vec![link(64, 1, Payload::Untouched)],
+            ));
         }
     }
     let (text, _) = told(dir.path(), 5, cases, |archive, c, round| {
-        let of = others.iter().find(|(cell, system, _)| *cell == c.cell && *system == c.system.to_string());
+        let of = others
+            .iter()
+            .find(|(cell, system, _)| *cell == c.cell && *system == c.system.to_string());
         let ns = of.map_or(20_000, |(_, _, ns)| ns[round as usize]);
         archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
     });
@@ -130,7 +170,8 @@ fn answered(others: &[(&str, &str, [u64; 5])]) -> String {
 
 #[test]
 fn an_answer_names_a_winner_only_where_one_is_shown() {
-    let (slower, unclear, ahead) = ([30_000; 5], [13_000, 16_000, 20_500, 22_000, 24_000], [15_000; 5]);
+    let (slower, unclear, ahead) =
+        ([30_000; 5], [13_000, 16_000, 20_500, 22_000, 24_000], [15_000; 5]);
     // Above 1 and below.
     let above = [14_000, 16_000, 20_600, 25_000, 27_000];
     assert_eq!(
@@ -156,7 +197,10 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
     let just = [20_400; 5];
     let wide = [13_000, 16_000, 22_000, 27_000, 29_000];
     let answer = answered(&[("cell", "fastdds/shm", just), ("cell", "zenoh/shm", wide)]);
-    assert!(answer.starts_with("It cannot be told whether Driveline has the least median latency."), "{answer}");
+    assert!(
+        answer.starts_with("It cannot be told whether Driveline has the least median latency."),
+        "{answer}"
+    );
     assert!(
         answer.contains("Closest to it comes zenoh/shm: 1.10 times its median (95 % 0.65 to 1.45), which shows no difference."),
         "{answer}"
@@ -171,16 +215,30 @@ fn an_answer_names_a_winner_only_where_one_is_shown() {
         of(&[(a, slower), (b, slower), (c, unclear)]),
         "Driveline has the least median latency in 2 of 3 cells; in 1 it cannot be told."
     );
-    assert_eq!(of(&[(a, ahead), (b, unclear)]), "Driveline has the least median latency in none of 2 cells; in 1 it cannot be told.");
-    assert_eq!(of(&[(a, unclear), (b, unclear)]), "In both cells it cannot be told whether Driveline has the least median latency.");
+    assert_eq!(
+        of(&[(a, ahead), (b, unclear)]),
+        "Driveline has the least median latency in none of 2 cells; in 1 it cannot be told."
+    );
+    assert_eq!(
+        of(&[(a, unclear), (b, unclear)]),
+        "In both cells it cannot be told whether Driveline has the least median latency."
+    );
     assert_eq!(
         of(&[(a, unclear), (b, unclear), (c, unclear)]),
         "In none of 3 cells can it be told whether Driveline has the least median latency."
     );
     // Of four cells two have others, as in W1.
-    let compared =
-        |ns| answered(&[("imu", "", slower), ("radar", "", slower), ("lidar", "fastdds/shm", ns), ("camera", "fastdds/shm", ns)]);
-    assert!(compared(slower).starts_with("Driveline has the least median latency in 2 of the 2 cells in which it is compared."));
+    let compared = |ns| {
+        answered(&[
+            ("imu", "", slower),
+            ("radar", "", slower),
+            ("lidar", "fastdds/shm", ns),
+            ("camera", "fastdds/shm", ns),
+        ])
+    };
+    assert!(compared(slower).starts_with(
+        "Driveline has the least median latency in 2 of the 2 cells in which it is compared."
+    ));
     assert!(compared(unclear).starts_with("In none of the 2 cells in which it is compared can it be told whether Driveline has the least"));
 }
 
@@ -211,7 +269,10 @@ fn a_machine_on_which_the_same_floor_differs_from_itself_is_called_restless_firs
             "The machine was too restless to tell: the same floor, measured twice, takes {times} times as long the second time (A/A control, floor). Measure on a quiet machine; what follows is what was seen on this one."
         );
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(words.contains(&format!("{restless} Driveline has the least median latency.")), "{text}");
+        assert!(
+            words.contains(&format!("{restless} Driveline has the least median latency.")),
+            "{text}"
+        );
         assert!(page.contains(&format!("<div class=answer><p>{restless}</p>")), "{restless}");
     }
     let dir = tempfile::tempdir().unwrap();
@@ -229,7 +290,10 @@ fn a_measurement_that_ends_after_its_first_floor_says_that_only_floors_were_meas
             archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
         }
     });
-    assert!(text.contains("Only floors were measured: there is nothing to say of any system yet."), "{text}");
+    assert!(
+        text.contains("Only floors were measured: there is nothing to say of any system yet."),
+        "{text}"
+    );
     assert!(!text.contains("No valid run"), "{text}");
 }
 
@@ -242,11 +306,21 @@ fn a_sample_that_did_not_arrive_is_called_lost_everywhere() {
         lose_one(&mut run);
         archive.add("X", c, &run, &Observations::default()).unwrap();
     });
-    let args = ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json: false };
+    let args =
+        ReportArgs { directory: dir.path().join("a"), out: None, markdown: true, json: false };
     for told in [&text, &page, &report(&args).unwrap()] {
-        assert!(told.contains("lost") && !told.contains("missed,") && !told.contains("| missed |") && !told.contains("  missed"), "{told}");
+        assert!(
+            told.contains("lost")
+                && !told.contains("missed,")
+                && !told.contains("| missed |")
+                && !told.contains("  missed"),
+            "{told}"
+        );
     }
-    assert!(text.lines().any(|l| l.ends_with("lost")) && text.contains("late, not sent: none"), "{text}");
+    assert!(
+        text.lines().any(|l| l.ends_with("lost")) && text.contains("late, not sent: none"),
+        "{text}"
+    );
 }
 
 /// The cells of each line.
@@ -256,7 +330,9 @@ fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
 
 /// The cells of the line whose first one is this.
 fn line<'a>(text: &'a str, first: &str) -> Vec<&'a str> {
-    lines(text).find(|l| l.first() == Some(&first)).unwrap_or_else(|| panic!("no line '{first}' in:\n{text}"))
+    lines(text)
+        .find(|l| l.first() == Some(&first))
+        .unwrap_or_else(|| panic!("no line '{first}' in:\n{text}"))
 }
 
 #[test]
@@ -267,26 +343,50 @@ fn tables_have_the_percentiles_that_mean_something() {
             case(peer("fastdds/shm"), "cell", 1, vec![link(64, 1, Payload::Untouched)]),
         ]
     };
-    for (samples, ranks) in [([10, 10], "p50 greatest"), ([40, 40], "p50 p95"), ([40, 200], "p50 p95 p99")] {
+    for (samples, ranks) in
+        [([10, 10], "p50 greatest"), ([40, 40], "p50 p95"), ([40, 200], "p50 p95 p99")]
+    {
         let dir = tempfile::tempdir().unwrap();
         let (text, page) = told(dir.path(), 2, cases(), |archive, c, round| {
             let n = samples[usize::from(c.system != System::Driveline)];
-            archive.add("X", c, &run(c, round, &latencies(&mut Random::new(round), n, 20_000.0, 0.0)), &Observations::default()).unwrap();
+            archive
+                .add(
+                    "X",
+                    c,
+                    &run(c, round, &latencies(&mut Random::new(round), n, 20_000.0, 0.0)),
+                    &Observations::default(),
+                )
+                .unwrap();
         });
         let head = line(&text, "n").join(" ");
-        assert!(head.starts_with(&format!("n {ranks} ÷ Driveline, p50")) && head.ends_with("CPU/message"), "{head}");
+        assert!(
+            head.starts_with(&format!("n {ranks} ÷ Driveline, p50"))
+                && head.ends_with("CPU/message"),
+            "{head}"
+        );
         assert_eq!(head.contains("÷ Driveline, p95"), samples[0] == 40, "{head}");
-        assert_eq!(page.contains("<span class=few>n too small"), samples[0] != samples[1], "{samples:?}");
+        assert_eq!(
+            page.contains("<span class=few>n too small"),
+            samples[0] != samples[1],
+            "{samples:?}"
+        );
         // Nobody looked at these payloads.
         assert!(text.contains("late, lost, not sent: none") && !text.contains("torn"), "{text}");
-        assert!(page.contains("No sample of this table was late, lost or not sent.") && !page.contains("was torn"));
+        assert!(
+            page.contains("No sample of this table was late, lost or not sent.")
+                && !page.contains("was torn")
+        );
     }
 }
 
 #[test]
 fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
     for (payloads, line, sentence) in [
-        ([Payload::Filled; 2], "late, lost, not sent, torn: none", "No sample of this table was late, lost, not sent or torn."),
+        (
+            [Payload::Filled; 2],
+            "late, lost, not sent, torn: none",
+            "No sample of this table was late, lost, not sent or torn.",
+        ),
         (
             [Payload::Untouched, Payload::Filled],
             "late, lost, not sent: none",
@@ -294,14 +394,20 @@ fn that_no_payload_was_torn_is_said_of_those_that_were_verified() {
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let of = |(i, payload): (usize, &Payload)| case(System::Driveline, &format!("cell {i}"), i, vec![link(64, 1, *payload)]);
+        let of = |(i, payload): (usize, &Payload)| {
+            case(System::Driveline, &format!("cell {i}"), i, vec![link(64, 1, *payload)])
+        };
         let cases = payloads.iter().enumerate().map(of).collect();
         let (text, page) = told(dir.path(), 2, cases, |archive, c, round| {
             archive.add("X", c, &run(c, round, &[10_000; 100]), &Observations::default()).unwrap();
         });
         assert!(text.contains(line) && page.contains(sentence), "{text}");
         let only_some = payloads[0] != payloads[1];
-        assert_eq!(text.contains("torn: none where payloads are filled and verified"), only_some, "{text}");
+        assert_eq!(
+            text.contains("torn: none where payloads are filled and verified"),
+            only_some,
+            "{text}"
+        );
     }
 }
 
@@ -312,7 +418,9 @@ fn one_cell_of_few_samples_is_not_told_twice() {
         [System::Driveline, peer("fastdds/shm")]
             .into_iter()
             .enumerate()
-            .map(move |(i, system)| case(system, cell, from + i, vec![link(34_560, 2, Payload::Untouched)]))
+            .map(move |(i, system)| {
+                case(system, cell, from + i, vec![link(34_560, 2, Payload::Untouched)])
+            })
             .collect::<Vec<_>>()
     };
     let page = |name: &str, cases: Vec<Case>| {
@@ -326,7 +434,11 @@ fn one_cell_of_few_samples_is_not_told_twice() {
     let (text, one) = page("one", cases("scan", 0));
     // No percentile that nobody has enough samples for, and no picture of ratios beside the one among the views.
     assert!(one.contains("Published, and measured here") && one.contains("Subscribers one by one"));
-    assert!(!one.contains("<span class=few>n too small") && !one.contains("Ratios at a glance") && one.contains("\"Ratios\""));
+    assert!(
+        !one.contains("<span class=few>n too small")
+            && !one.contains("Ratios at a glance")
+            && one.contains("\"Ratios\"")
+    );
     // Few rounds are told with the answer.
     assert_eq!(text.matches("not to be trusted").count(), 1, "{text}");
     let (_, two) = page("two", [cases("scan", 0), cases("image", 2)].concat());
@@ -336,8 +448,12 @@ fn one_cell_of_few_samples_is_not_told_twice() {
 #[test]
 fn every_link_of_several_has_a_row() {
     let dir = tempfile::tempdir().unwrap();
-    let links: Vec<_> =
-        (0..10).map(|i| driveline_lab::archive::Link { topic: format!("sensor{i}"), ..link(64, 1, Payload::Untouched) }).collect();
+    let links: Vec<_> = (0..10)
+        .map(|i| driveline_lab::archive::Link {
+            topic: format!("sensor{i}"),
+            ..link(64, 1, Payload::Untouched)
+        })
+        .collect();
     let cases = vec![case(System::Driveline, "vehicle", 0, links)];
     let (text, page) = told(dir.path(), 1, cases, |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
@@ -361,14 +477,24 @@ fn chains_tell_of_transmission_and_of_drivelines_edges() {
     let dir = tempfile::tempdir().unwrap();
     let dds = || peer("cyclonedds/udp");
     let mut with = chain_case(dds(), "image is Driveline's", 2, true);
-    with.comparisons =
-        vec![driveline_bench::Comparison { metric: with.figure, to: "every edge · cyclonedds/udp".into(), of: with.figure }];
-    let cases = vec![chain_case(System::Driveline, "every edge", 0, false), chain_case(dds(), "every edge", 1, false), with];
+    with.comparisons = vec![driveline_bench::Comparison {
+        metric: with.figure,
+        to: "every edge · cyclonedds/udp".into(),
+        of: with.figure,
+    }];
+    let cases = vec![
+        chain_case(System::Driveline, "every edge", 0, false),
+        chain_case(dds(), "every edge", 1, false),
+        with,
+    ];
     let (text, page) = told(dir.path(), 5, cases, |archive, c, round| {
         let slow = c.cell == "every edge" && c.system != System::Driveline;
         let (transmission, work) = (if slow { 30_000 } else { 10_000 }, 20_000);
         let mut o = Observations::default();
-        let points = |ns: u64| (0..100).map(move |i| driveline_bench::observations::Point { time_ns: i * 1000, value: ns });
+        let points = |ns: u64| {
+            (0..100)
+                .map(move |i| driveline_bench::observations::Point { time_ns: i * 1000, value: ns })
+        };
         use driveline_bench::observations::Quantity::{Communication, Computation, Latency};
         for (subject, quantity, ns) in [
             ("video", Computation, work),
@@ -381,16 +507,29 @@ fn chains_tell_of_transmission_and_of_drivelines_edges() {
         archive.add("X", c, &run(c, round, &[]), &o).unwrap();
     });
     // With some edges its own, Driveline on all of them is not to be expected.
-    assert!(text.contains("Driveline has the least median latency.") && !text.contains("has no figure"), "{text}");
+    assert!(
+        text.contains("Driveline has the least median latency.") && !text.contains("has no figure"),
+        "{text}"
+    );
     assert!(text.contains("transmission ÷ processing, means  detector"), "{text}");
     assert!(lines(&text).any(|l| l == ["cyclonedds/udp", "150 %"]), "{text}");
     assert!(lines(&text).any(|l| l == ["Driveline", "50.0 %"]), "{text}");
     let edges = line(&text, "image is Driveline's · cyclonedds/udp");
-    assert_eq!(edges[1..], ["50.0 µs", "30.0 µs", "0.60 [0.60, 0.60]", "0.60 [0.60, 0.60]"], "{text}");
+    assert_eq!(
+        edges[1..],
+        ["50.0 µs", "30.0 µs", "0.60 [0.60, 0.60]", "0.60 [0.60, 0.60]"],
+        "{text}"
+    );
     assert!(page.contains("With Driveline on some edges, and without") && page.contains("150 %"));
     // The stages in the order of the chain, which is not that of the alphabet.
-    let row = |subject: &str, what: &str| page.find(&format!("{subject}<small>{what}</small>")).unwrap_or_else(|| panic!("{subject}"));
-    let rows = [row("video", "computation"), row("detector", "communication"), row("end to end", "latency")];
+    let row = |subject: &str, what: &str| {
+        page.find(&format!("{subject}<small>{what}</small>")).unwrap_or_else(|| panic!("{subject}"))
+    };
+    let rows = [
+        row("video", "computation"),
+        row("detector", "communication"),
+        row("end to end", "latency"),
+    ];
     assert!(rows.is_sorted(), "{rows:?}");
 }
 
@@ -398,21 +537,40 @@ fn chains_tell_of_transmission_and_of_drivelines_edges() {
 fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
-    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1)).unwrap();
+    let archive =
+        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1))
+            .unwrap();
     let mine = dir.path().join("mine");
     std::fs::write(&mine, "dear").unwrap();
     let names = ["report.html", "results.csv", "summary.json"];
     for name in names.into_iter().chain(["report.part"]) {
         std::os::unix::fs::symlink(&mine, archive.directory().join(name)).unwrap();
     }
-    report(&ReportArgs { directory: archive.directory().into(), out: None, markdown: false, json: false }).unwrap();
+    report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: None,
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
     // A whole page in its place would be megabytes: it is not shown.
-    assert!(std::fs::read_to_string(&mine).unwrap() == "dear", "the file behind the link was written to");
-    assert!(names.iter().all(|n| archive.directory().join(n).symlink_metadata().unwrap().is_file()));
+    assert!(
+        std::fs::read_to_string(&mine).unwrap() == "dear",
+        "the file behind the link was written to"
+    );
+    assert!(
+        names.iter().all(|n| archive.directory().join(n).symlink_metadata().unwrap().is_file())
+    );
     // Where it is named, it is the caller's.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
-    report(&ReportArgs { directory: archive.directory().into(), out: Some(link.clone()), markdown: false, json: false }).unwrap();
+    report(&ReportArgs {
+        directory: archive.directory().into(),
+        out: Some(link.clone()),
+        markdown: false,
+        json: false,
+    })
+    .unwrap();
     assert!(link.is_symlink() && std::fs::read_to_string(&mine).unwrap().contains("</html>"));
 }
 
@@ -420,22 +578,39 @@ fn a_link_in_the_place_of_a_report_is_replaced_and_not_followed() {
 fn a_directory_is_no_place_for_a_page() {
     let dir = tempfile::tempdir().unwrap();
     let c = case(System::Driveline, "cell", 0, vec![link(64, 1, Payload::Untouched)]);
-    let archive = Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1)).unwrap();
+    let archive =
+        Archive::create(&dir.path().join("a"), manifest(vec![experiment("X", 1, vec![c])], 1))
+            .unwrap();
     // What cannot be written there does not keep from what is asked for: a directory stands in the place of a file.
     let table = archive.directory().join("results.csv");
     std::fs::create_dir(&table).unwrap();
     let told = |out: Option<&Path>, markdown| {
-        report(&ReportArgs { directory: archive.directory().into(), out: out.map(Into::into), markdown, json: false })
+        report(&ReportArgs {
+            directory: archive.directory().into(),
+            out: out.map(Into::into),
+            markdown,
+            json: false,
+        })
     };
     assert!(format!("{:#}", told(None, false).unwrap_err()).contains("results.csv"));
     assert!(told(None, true).unwrap().contains("driveline"));
     let elsewhere = dir.path().join("elsewhere.html");
     told(Some(&elsewhere), false).unwrap();
     assert!(std::fs::metadata(&elsewhere).unwrap().len() > 1000);
-    let args = ReportArgs { directory: archive.directory().into(), out: Some(dir.path().into()), markdown: false, json: false };
+    let args = ReportArgs {
+        directory: archive.directory().into(),
+        out: Some(dir.path().into()),
+        markdown: false,
+        json: false,
+    };
     let said = format!("{:#}", report(&args).unwrap_err());
     let here = dir.path().display();
-    assert_eq!(said, format!("{here} is a directory: name a file for the page with --out, for example {here}/report.html"));
+    assert_eq!(
+        said,
+        format!(
+            "{here} is a directory: name a file for the page with --out, for example {here}/report.html"
+        )
+    );
     // Nothing is half done.
     assert!(!archive.directory().join("summary.json").exists());
 }
@@ -451,11 +626,17 @@ fn payloads_that_were_torn_are_counted_although_their_run_does_not_count() {
         let mut run = run(c, round, &[20_000; 100]);
         if c.system != System::Driveline {
             run.accounts[0].torn = 3;
-            run.accounts[0].invalid.push("payload mismatch at subscriber 0: the checksum does not fit".into());
+            run.accounts[0]
+                .invalid
+                .push("payload mismatch at subscriber 0: the checksum does not fit".into());
         }
         archive.add("X", c, &run, &Observations::default()).unwrap();
     });
-    assert!(text.contains("no valid run: 6 payloads torn") && page.contains("no valid run: 6 payloads torn"), "{text}");
+    assert!(
+        text.contains("no valid run: 6 payloads torn")
+            && page.contains("no valid run: 6 payloads torn"),
+        "{text}"
+    );
     assert!(!text.contains("not sent, torn: none"), "{text}");
     assert!(text.contains("Torn payloads: 6 by as_published/sim_code (cell)."), "{text}");
 }
@@ -478,22 +659,28 @@ fn lose_one(run: &mut Run) {
 #[test]
 fn how_many_links_are_carried_is_told_where_that_is_asked() {
     let dir = tempfile::tempdir().unwrap();
-    let links = |n: usize| (0..n).map(|i| driveline_lab::archive::Link { topic: format!("camera{i}"), ..link(64, 1, Payload::Untouched) });
+    let links = |n: usize| {
+        (0..n).map(|i| driveline_lab::archive::Link {
+            topic: format!("camera{i}"),
+            ..link(64, 1, Payload::Untouched)
+        })
+    };
     let mut cases = Vec::new();
     for n in [1, 4] {
         for system in [peer("zenoh/tcp"), peer("fastdds/shm"), System::Driveline] {
             cases.push(case(system, &format!("{n} links"), cases.len(), links(n).collect()));
         }
     }
-    let (text, page) = told_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
-        // One is always late, by more than a period of 20 ms; another loses one of four hundred.
-        let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
-        let mut run = run(c, round, &[ns; 100]);
-        if c.system == peer("fastdds/shm") && c.links.len() == 4 {
-            lose_one(&mut run);
-        }
-        archive.add("X", c, &run, &Observations::default()).unwrap();
-    });
+    let (text, page) =
+        told_of(dir.path(), asking(AnswerSpec::CarriedLinks, 1, cases), |archive, c, round| {
+            // One is always late, by more than a period of 20 ms; another loses one of four hundred.
+            let ns = if c.system == peer("zenoh/tcp") { 25_000_000 } else { 20_000 };
+            let mut run = run(c, round, &[ns; 100]);
+            if c.system == peer("fastdds/shm") && c.links.len() == 4 {
+                lose_one(&mut run);
+            }
+            archive.add("X", c, &run, &Observations::default()).unwrap();
+        });
     let answer = "\
 Links carried at the same time without a sample lost, late or not sent:
   Driveline all 4
@@ -504,27 +691,47 @@ In both cells it cannot be told whether Driveline has the least median latency";
     assert!(page.contains("not sent:</p><p class=part>Driveline all 4</p><p class=part>fastdds/shm 1 (at 4: 0.25 % not in time)</p>"));
     let head = line(&text, "n").join(" ");
     assert!(head.ends_with("CPU/message late lost"), "{head}");
-    assert_eq!(line(&text, "zenoh/tcp").iter().rev().take(2).rev().copied().collect::<Vec<_>>(), ["100", "0"], "{text}");
+    assert_eq!(
+        line(&text, "zenoh/tcp").iter().rev().take(2).rev().copied().collect::<Vec<_>>(),
+        ["100", "0"],
+        "{text}"
+    );
 }
 
 #[test]
 fn how_many_subscribers_are_served_stands_above_them() {
     let dir = tempfile::tempdir().unwrap();
     let systems = [(System::Driveline, 4), (peer("fastdds/shm"), 1), (peer("zenoh/shm"), 0)];
-    let cases = systems.iter().enumerate().map(|(i, (s, _))| case(s.clone(), "cell", i, vec![link(64, 4, Payload::Untouched)]));
+    let cases = systems
+        .iter()
+        .enumerate()
+        .map(|(i, (s, _))| case(s.clone(), "cell", i, vec![link(64, 4, Payload::Untouched)]));
     let (_, page) = told(dir.path(), 1, cases.collect(), |archive, c, round| {
         let mut run = run(c, round, &[20_000; 100]);
         let (_, served) = systems.iter().find(|(s, _)| *s == c.system).unwrap();
         let a = &mut run.accounts[0];
-        a.stamps.iter_mut().filter(|s| s.subscriber >= *served).for_each(|s| (s.received, s.transport_ns) = (None, 0));
+        a.stamps
+            .iter_mut()
+            .filter(|s| s.subscriber >= *served)
+            .for_each(|s| (s.received, s.transport_ns) = (None, 0));
         (*served..4).for_each(|i| (a.received[i], a.missed[i]) = (0, 100));
         archive.add("X", c, &run, &Observations::default()).unwrap();
     });
     let (_, table) = page.split_once("Subscribers one by one").unwrap();
     let (table, _) = table.split_once("</details>").unwrap();
-    for (title, rows) in [("cell · Driveline", 4), ("cell · fastdds/shm (1 of 4 served)", 1), ("cell · zenoh/shm (0 of 4 served)", 0)] {
-        let (_, group) = table.split_once(&format!("<span>{title}</span>")).unwrap_or_else(|| panic!("no '{title}' in {table}"));
-        assert_eq!(group.split("class=group").next().unwrap().matches("<th scope=row>").count(), rows, "{title}: {group}");
+    for (title, rows) in [
+        ("cell · Driveline", 4),
+        ("cell · fastdds/shm (1 of 4 served)", 1),
+        ("cell · zenoh/shm (0 of 4 served)", 0),
+    ] {
+        let (_, group) = table
+            .split_once(&format!("<span>{title}</span>"))
+            .unwrap_or_else(|| panic!("no '{title}' in {table}"));
+        assert_eq!(
+            group.split("class=group").next().unwrap().matches("<th scope=row>").count(),
+            rows,
+            "{title}: {group}"
+        );
     }
 }
 
@@ -534,16 +741,25 @@ fn what_settings_change_is_told_where_that_is_asked() {
     let mut cases = Vec::new();
     for cell in ["imu", "image"] {
         for system in ["fastdds/udp", "fastdds/udp_500"] {
-            let mut c = case(peer(system), cell, cases.len(), vec![link(64, 1, Payload::Untouched)]);
+            let mut c =
+                case(peer(system), cell, cases.len(), vec![link(64, 1, Payload::Untouched)]);
             let to = (system == "fastdds/udp_500").then(|| format!("{cell} · fastdds/udp"));
-            c.comparisons = to.into_iter().map(|to| driveline_bench::Comparison { metric: c.figure, to, of: c.figure }).collect();
+            c.comparisons = to
+                .into_iter()
+                .map(|to| driveline_bench::Comparison { metric: c.figure, to, of: c.figure })
+                .collect();
             cases.push(c);
         }
     }
-    let (text, _) = told_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
-        let ns = if c.cell == "image" && c.system == peer("fastdds/udp_500") { 60_000 } else { 20_000 };
-        archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
-    });
+    let (text, _) =
+        told_of(dir.path(), asking(AnswerSpec::Settings, 5, cases), |archive, c, round| {
+            let ns = if c.cell == "image" && c.system == peer("fastdds/udp_500") {
+                60_000
+            } else {
+                20_000
+            };
+            archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
+        });
     // In one line, for `grep`: this is no terminal.
     let answer = "\
 What settings change, by medians:
@@ -561,10 +777,11 @@ fn how_throughput_grows_is_told_where_that_is_asked() {
             cases.push(case(system, cell, cases.len(), vec![link(size, 1, Payload::Untouched)]));
         }
     }
-    let (text, _) = told_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
-        let ns = if c.system == System::Driveline { 20_000 } else { c.links[0].size as u64 };
-        archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
-    });
+    let (text, _) =
+        told_of(dir.path(), asking(AnswerSpec::Throughput, 5, cases), |archive, c, round| {
+            let ns = if c.system == System::Driveline { 20_000 } else { c.links[0].size as u64 };
+            archive.add("X", c, &run(c, round, &[ns; 100]), &Observations::default()).unwrap();
+        });
     let answer = "\
 Median and greatest throughput:
   Driveline 20.0 µs at 1 KiB to 20.0 µs at 1 MiB, 52.4 GB/s (at 1 MiB)
@@ -577,7 +794,8 @@ Median and greatest throughput:
 fn whiskers_end_at_a_percentile_only_where_n_is_large_enough_for_it() {
     for (rounds, fence) in [(2, "[0.001,0.0011]"), (4, "[0.00002,0.000022]")] {
         let dir = tempfile::tempdir().unwrap();
-        let cases = vec![case(System::Driveline, "to two", 0, vec![link(64, 2, Payload::Untouched)])];
+        let cases =
+            vec![case(System::Driveline, "to two", 0, vec![link(64, 2, Payload::Untouched)])];
         let (_, page) = told(dir.path(), rounds, cases, |archive, c, round| {
             let mut values = [20_000; 100];
             values[50] = if round == 0 { 1_000_000 } else { 20_000 };

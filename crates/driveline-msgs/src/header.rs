@@ -125,7 +125,10 @@ pub fn fixed_text<'a>(field: &'static str, bytes: &'a [u8]) -> Result<&'a str, T
 ///
 /// # Errors
 /// [`TextError`] if `text` is longer than `N - 1` bytes or contains a zero byte.
-pub fn to_fixed_text<const N: usize>(field: &'static str, text: &str) -> Result<[u8; N], TextError> {
+pub fn to_fixed_text<const N: usize>(
+    field: &'static str,
+    text: &str,
+) -> Result<[u8; N], TextError> {
     if text.bytes().any(|b| b == 0) {
         return Err(TextError::ZeroByte { field });
     }
@@ -146,7 +149,10 @@ mod tests {
     fn frame_ids_up_to_the_limit_fit_and_longer_ones_are_refused() {
         let longest = "a".repeat(47);
         assert_eq!(Header::new(1, &longest, 2).unwrap().frame_id().unwrap().as_str(), longest);
-        assert_eq!(Header::new(1, &"a".repeat(48), 2), Err(TextError::TooLong { field: "frame_id", len: 48, max: 47 }));
+        assert_eq!(
+            Header::new(1, &"a".repeat(48), 2),
+            Err(TextError::TooLong { field: "frame_id", len: 48, max: 47 })
+        );
         assert_eq!(Header::new(1, "a\0b", 2), Err(TextError::ZeroByte { field: "frame_id" }));
         assert_eq!(&*Header::default().frame_id().unwrap(), "");
     }

@@ -178,7 +178,12 @@ impl Encoding {
     #[must_use]
     pub fn bytes_per_channel(self) -> u32 {
         match self {
-            Self::Mono16 | Self::Type16Uc1 | Self::BayerRggb16 | Self::BayerBggr16 | Self::BayerGbrg16 | Self::BayerGrbg16 => 2,
+            Self::Mono16
+            | Self::Type16Uc1
+            | Self::BayerRggb16
+            | Self::BayerBggr16
+            | Self::BayerGbrg16
+            | Self::BayerGrbg16 => 2,
             Self::Type32Fc1 => 4,
             _ => 1,
         }
@@ -252,7 +257,9 @@ pub enum ImageError {
         name: String,
     },
     /// More columns or rows than [`MAX_IMAGE_SIDE`].
-    #[error("an image cannot be {width} x {height} pixels large; at most {MAX_IMAGE_SIDE} each way")]
+    #[error(
+        "an image cannot be {width} x {height} pixels large; at most {MAX_IMAGE_SIDE} each way"
+    )]
     Size {
         /// Columns, in pixels.
         width: u32,
@@ -278,7 +285,9 @@ pub enum ImageError {
         encoding: Encoding,
     },
     /// Rows overlap.
-    #[error("image step {step} bytes is less than a row of {width} {encoding} pixels takes ({row_len} bytes)")]
+    #[error(
+        "image step {step} bytes is less than a row of {width} {encoding} pixels takes ({row_len} bytes)"
+    )]
     Step {
         /// Distance between rows, in bytes.
         step: u32,
@@ -348,7 +357,12 @@ impl Image {
     ///
     /// # Errors
     /// [`ImageError`] if the encoding does not permit the size, or a row is longer than 4 GiB.
-    pub fn new(header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
+    pub fn new(
+        header: Header,
+        width: u32,
+        height: u32,
+        encoding: Encoding,
+    ) -> Result<Self, ImageError> {
         check_size(width, height, encoding)?;
         let row_len = u64::from(width) * u64::from(encoding.bytes_per_pixel());
         let Ok(step) = u32::try_from(row_len) else {
@@ -360,7 +374,8 @@ impl Image {
     /// Length of the data that this head describes, in bytes.
     #[must_use]
     pub fn data_len(&self) -> u64 {
-        let rows = Encoding::try_from(self.encoding).map_or_else(|_| u64::from(self.height), |encoding| encoding.rows(self.height));
+        let rows = Encoding::try_from(self.encoding)
+            .map_or_else(|_| u64::from(self.height), |encoding| encoding.rows(self.height));
         u64::from(self.step) * rows
     }
 
@@ -476,7 +491,13 @@ impl<'a> ImageMut<'a> {
     ///
     /// # Errors
     /// [`ImageError`] if the payload is too short or the encoding does not permit the size.
-    pub fn new(payload: PlainMut<'a, Image>, header: Header, width: u32, height: u32, encoding: Encoding) -> Result<Self, ImageError> {
+    pub fn new(
+        payload: PlainMut<'a, Image>,
+        header: Header,
+        width: u32,
+        height: u32,
+        encoding: Encoding,
+    ) -> Result<Self, ImageError> {
         let (head, data) = payload.split();
         let new = Image::new(header, width, height, encoding)?;
         let shape = check(&new, data.len())?;
@@ -515,29 +536,65 @@ mod tests {
         let head = Image::new(Header::default(), 4, 3, Encoding::Bgr8).unwrap();
         let data = [0; 36];
         assert_eq!(view(&head, &data), Ok(()));
-        assert_eq!(view(&head, &data[1..]), Err(ImageError::Data { data_len: 35, rows: 3, step: 12, needed: 36 }));
+        assert_eq!(
+            view(&head, &data[1..]),
+            Err(ImageError::Data { data_len: 35, rows: 3, step: 12, needed: 36 })
+        );
         let short = Image { step: 11, ..head };
-        assert_eq!(view(&short, &data), Err(ImageError::Step { step: 11, width: 4, encoding: Encoding::Bgr8, row_len: 12 }));
-        assert_eq!(view(&Image { encoding: 25, ..head }, &data), Err(ImageError::Encoding { number: 25 }));
+        assert_eq!(
+            view(&short, &data),
+            Err(ImageError::Step { step: 11, width: 4, encoding: Encoding::Bgr8, row_len: 12 })
+        );
+        assert_eq!(
+            view(&Image { encoding: 25, ..head }, &data),
+            Err(ImageError::Encoding { number: 25 })
+        );
         let wide = Image { width: 0x8000_0000, ..head };
         assert_eq!(view(&wide, &data), Err(ImageError::Size { width: 0x8000_0000, height: 3 }));
-        assert!(matches!(Image::new(Header::default(), 1, u32::MAX, Encoding::Mono8), Err(ImageError::Size { .. })));
+        assert!(matches!(
+            Image::new(Header::default(), 1, u32::MAX, Encoding::Mono8),
+            Err(ImageError::Size { .. })
+        ));
         let odd = Image { encoding: Encoding::Yuv422 as u32, width: 3, ..head };
-        assert_eq!(view(&odd, &data), Err(ImageError::Odd { encoding: Encoding::Yuv422, width: 3, height: 3 }));
+        assert_eq!(
+            view(&odd, &data),
+            Err(ImageError::Odd { encoding: Encoding::Yuv422, width: 3, height: 3 })
+        );
         for encoding in [Encoding::Yuv422, Encoding::Yuyv, Encoding::Nv12, Encoding::Nv21] {
-            assert!(matches!(Image::new(Header::default(), 3, 2, encoding), Err(ImageError::Odd { .. })));
+            assert!(matches!(
+                Image::new(Header::default(), 3, 2, encoding),
+                Err(ImageError::Odd { .. })
+            ));
         }
-        assert!(matches!(Image::new(Header::default(), 4, 3, Encoding::Nv12), Err(ImageError::Odd { .. })));
+        assert!(matches!(
+            Image::new(Header::default(), 4, 3, Encoding::Nv12),
+            Err(ImageError::Odd { .. })
+        ));
         let deep = Image { encoding: Encoding::Type16Uc1 as u32, step: 9, ..head };
-        assert_eq!(view(&deep, &data), Err(ImageError::StepAlignment { step: 9, encoding: Encoding::Type16Uc1 }));
-        assert!(matches!(Image::new(Header::default(), 2, MAX_IMAGE_SIDE - 1, Encoding::Nv12), Err(ImageError::Size { .. })));
-        assert!(matches!(Image::new(Header::default(), MAX_IMAGE_SIDE, 1, Encoding::Bgr8), Err(ImageError::Step { .. })));
+        assert_eq!(
+            view(&deep, &data),
+            Err(ImageError::StepAlignment { step: 9, encoding: Encoding::Type16Uc1 })
+        );
+        assert!(matches!(
+            Image::new(Header::default(), 2, MAX_IMAGE_SIDE - 1, Encoding::Nv12),
+            Err(ImageError::Size { .. })
+        ));
+        assert!(matches!(
+            Image::new(Header::default(), MAX_IMAGE_SIDE, 1, Encoding::Bgr8),
+            Err(ImageError::Step { .. })
+        ));
     }
 
     #[test]
     fn rows_leave_the_gap_between_them_out() {
         let data: Vec<u8> = (0..30).collect();
-        let head = Image { width: 2, height: 3, step: 10, encoding: Encoding::Rgb8 as u32, header: Header::default() };
+        let head = Image {
+            width: 2,
+            height: 3,
+            step: 10,
+            encoding: Encoding::Rgb8 as u32,
+            header: Header::default(),
+        };
         let image = ImageView::new(PlainRef::from_parts(&head, &data)).unwrap();
         assert_eq!(image.row(1), [10, 11, 12, 13, 14, 15]);
         assert!(image.row(3).is_empty());
@@ -552,18 +609,33 @@ mod tests {
         assert_eq!("uyvy".parse(), Ok(Encoding::Yuv422));
         assert_eq!(Encoding::Yuyv.ros_name().parse(), Ok(Encoding::Yuyv));
         let told = "32FC3".parse::<Encoding>().unwrap_err().to_string();
-        assert!(told.contains("'32FC3' is unknown; known are bgr8, rgb8, mono8") && told.ends_with("bayer_grbg16"), "{told}");
-        assert!(Encoding::try_from(25).unwrap_err().to_string().contains("1 (bgr8) to 24 (bayer_grbg16)"));
+        assert!(
+            told.contains("'32FC3' is unknown; known are bgr8, rgb8, mono8")
+                && told.ends_with("bayer_grbg16"),
+            "{told}"
+        );
+        assert!(
+            Encoding::try_from(25)
+                .unwrap_err()
+                .to_string()
+                .contains("1 (bgr8) to 24 (bayer_grbg16)")
+        );
     }
 
     #[test]
     fn chroma_rows_follow_those_of_luma() {
         let head = Image::new(Header::default(), 4, 2, Encoding::Nv12).unwrap();
-        assert_eq!((head.step, head.data_len(), Image::payload_len(4, 2, Encoding::Nv12).unwrap()), (4, 12, 128 + 12));
+        assert_eq!(
+            (head.step, head.data_len(), Image::payload_len(4, 2, Encoding::Nv12).unwrap()),
+            (4, 12, 128 + 12)
+        );
         let data: Vec<u8> = (0..12).collect();
         let image = ImageView::new(PlainRef::from_parts(&head, &data)).unwrap();
         assert_eq!((image.rows(), image.row(2), image.row(3)), (3, &data[8..], &[][..]));
-        assert_eq!(view(&head, &data[1..]), Err(ImageError::Data { data_len: 11, rows: 3, step: 4, needed: 12 }));
+        assert_eq!(
+            view(&head, &data[1..]),
+            Err(ImageError::Data { data_len: 11, rows: 3, step: 4, needed: 12 })
+        );
     }
 
     proptest! {

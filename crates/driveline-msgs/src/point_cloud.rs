@@ -65,8 +65,16 @@ pub enum Datatype {
 
 impl Datatype {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Int8, Self::Uint8, Self::Int16, Self::Uint16, Self::Int32, Self::Uint32, Self::Float32, Self::Float64];
+    pub const ALL: [Self; 8] = [
+        Self::Int8,
+        Self::Uint8,
+        Self::Int16,
+        Self::Uint16,
+        Self::Int32,
+        Self::Uint32,
+        Self::Float32,
+        Self::Float64,
+    ];
 
     /// Size in bytes.
     #[must_use]
@@ -107,7 +115,9 @@ pub enum CloudError {
         source: TextError,
     },
     /// A field's type is unknown.
-    #[error("field '{name}' of the point cloud has the unknown datatype {datatype}; known are 1 (int8) to 8 (float64)")]
+    #[error(
+        "field '{name}' of the point cloud has the unknown datatype {datatype}; known are 1 (int8) to 8 (float64)"
+    )]
     FieldType {
         /// Name.
         name: String,
@@ -115,7 +125,9 @@ pub enum CloudError {
         datatype: u32,
     },
     /// A field lies outside the point.
-    #[error("field '{name}' of the point cloud ends at byte {end} of a point of {point_step} bytes")]
+    #[error(
+        "field '{name}' of the point cloud ends at byte {end} of a point of {point_step} bytes"
+    )]
     FieldOutside {
         /// Name.
         name: String,
@@ -125,7 +137,9 @@ pub enum CloudError {
         point_step: u32,
     },
     /// Rows overlap.
-    #[error("point cloud row step {row_step} bytes is less than {width} points of {point_step} bytes take")]
+    #[error(
+        "point cloud row step {row_step} bytes is less than {width} points of {point_step} bytes take"
+    )]
     RowStep {
         /// Distance between rows, in bytes.
         row_step: u32,
@@ -135,7 +149,9 @@ pub enum CloudError {
         point_step: u32,
     },
     /// Points lie beyond the data.
-    #[error("point cloud data is {data_len} bytes where {height} rows of {row_step} bytes need {needed}")]
+    #[error(
+        "point cloud data is {data_len} bytes where {height} rows of {row_step} bytes need {needed}"
+    )]
     Data {
         /// Length of the data in bytes.
         data_len: usize,
@@ -147,7 +163,9 @@ pub enum CloudError {
         needed: u64,
     },
     /// A field that the point type has is missing, or lies elsewhere, or is of another type.
-    #[error("points of the cloud are no {point}: {point} has {expected}, the cloud has {found}; the cloud's fields are {all}")]
+    #[error(
+        "points of the cloud are no {point}: {point} has {expected}, the cloud has {found}; the cloud's fields are {all}"
+    )]
     PointType {
         /// The point type asked for.
         point: &'static str,
@@ -175,9 +193,10 @@ pub enum CloudError {
 }
 
 fn spec(index: usize, field: &PointField) -> Result<FieldSpec<'_>, CloudError> {
-    let name = fixed_text("its name", &field.name).map_err(|source| CloudError::FieldName { index, source })?;
-    let datatype =
-        Datatype::from_number(field.datatype).ok_or_else(|| CloudError::FieldType { name: name.to_owned(), datatype: field.datatype })?;
+    let name = fixed_text("its name", &field.name)
+        .map_err(|source| CloudError::FieldName { index, source })?;
+    let datatype = Datatype::from_number(field.datatype)
+        .ok_or_else(|| CloudError::FieldType { name: name.to_owned(), datatype: field.datatype })?;
     Ok(FieldSpec { name, offset: field.offset, datatype, count: field.count.max(1) })
 }
 
@@ -211,7 +230,16 @@ fn check(head: &PointCloud, data_len: usize) -> Result<(), CloudError> {
 impl Default for PointCloud {
     fn default() -> Self {
         let fields = [PointField::default(); MAX_POINT_FIELDS];
-        Self { header: Header::default(), height: 0, width: 0, point_step: 0, row_step: 0, is_dense: 0, field_count: 0, fields }
+        Self {
+            header: Header::default(),
+            height: 0,
+            width: 0,
+            point_step: 0,
+            row_step: 0,
+            is_dense: 0,
+            field_count: 0,
+            fields,
+        }
     }
 }
 
@@ -230,14 +258,32 @@ impl PointCloud {
     /// [`CloudError`] if a row is longer than 4 GiB, or `P` has too many fields or too long names.
     pub fn new<P: Point>(header: Header, width: u32, height: u32) -> Result<Self, CloudError> {
         let point_step = size_of::<P>() as u32;
-        let row_step = width.checked_mul(point_step).ok_or(CloudError::RowStep { row_step: u32::MAX, width, point_step })?;
-        let mut head = Self { header, height, width, point_step, row_step, field_count: P::FIELDS.len() as u32, ..Self::default() };
+        let row_step = width.checked_mul(point_step).ok_or(CloudError::RowStep {
+            row_step: u32::MAX,
+            width,
+            point_step,
+        })?;
+        let mut head = Self {
+            header,
+            height,
+            width,
+            point_step,
+            row_step,
+            field_count: P::FIELDS.len() as u32,
+            ..Self::default()
+        };
         if P::FIELDS.len() > MAX_POINT_FIELDS {
             return Err(CloudError::FieldCount { field_count: head.field_count });
         }
         for (index, (field, spec)) in head.fields.iter_mut().zip(P::FIELDS).enumerate() {
-            let name = to_fixed_text("its name", spec.name).map_err(|source| CloudError::FieldName { index, source })?;
-            *field = PointField { name, offset: spec.offset, datatype: spec.datatype as u32, count: spec.count };
+            let name = to_fixed_text("its name", spec.name)
+                .map_err(|source| CloudError::FieldName { index, source })?;
+            *field = PointField {
+                name,
+                offset: spec.offset,
+                datatype: spec.datatype as u32,
+                count: spec.count,
+            };
         }
         Ok(head)
     }
@@ -334,7 +380,12 @@ impl<'a> CloudView<'a> {
 }
 
 fn spacing<P: Point>(head: &PointCloud) -> CloudError {
-    CloudError::Spacing { point: P::NAME, size: size_of::<P>(), point_step: head.point_step, row_step: head.row_step }
+    CloudError::Spacing {
+        point: P::NAME,
+        size: size_of::<P>(),
+        point_step: head.point_step,
+        row_step: head.row_step,
+    }
 }
 
 /// A point cloud under construction, of points of type `P`.
@@ -350,13 +401,21 @@ impl<'a, P: Point + IntoBytes> CloudMut<'a, P> {
     ///
     /// # Errors
     /// [`CloudError`] if the payload is too short.
-    pub fn new(payload: PlainMut<'a, PointCloud>, header: Header, width: u32, height: u32) -> Result<Self, CloudError> {
+    pub fn new(
+        payload: PlainMut<'a, PointCloud>,
+        header: Header,
+        width: u32,
+        height: u32,
+    ) -> Result<Self, CloudError> {
         let (head, data) = payload.split();
         let new = PointCloud::new::<P>(header, width, height)?;
         check(&new, data.len())?;
         *head = new;
         let len = new.row_step as usize * height as usize;
-        let points = data.get_mut(..len).and_then(|p| <[P]>::mut_from_bytes(p).ok()).ok_or_else(|| spacing::<P>(&new))?;
+        let points = data
+            .get_mut(..len)
+            .and_then(|p| <[P]>::mut_from_bytes(p).ok())
+            .ok_or_else(|| spacing::<P>(&new))?;
         Ok(Self { head, points })
     }
 

@@ -31,7 +31,10 @@ fn points_are_written_and_read_in_place() {
     );
     // A point of the same size that knows fewer fields is fine, as in PCL.
     assert_eq!(cloud.points::<PointXyzAligned>().unwrap()[1].z, 3.0);
-    assert!(matches!(cloud.points::<PointXyz>(), Err(CloudError::Spacing { size: 12, point_step: 16, .. })));
+    assert!(matches!(
+        cloud.points::<PointXyz>(),
+        Err(CloudError::Spacing { size: 12, point_step: 16, .. })
+    ));
 }
 
 #[test]
@@ -42,11 +45,19 @@ fn points_of_another_type_are_refused_by_field() {
     head.fields[3].datatype = Datatype::Uint32 as u32;
     let view = CloudView::new(PlainRef::from_parts(&*head, &*data)).unwrap();
     let e = view.points::<PointXyzi>().unwrap_err().to_string();
-    assert!(e.contains("has 'intensity' Float32 at offset 12, the cloud has 'intensity' Uint32 at offset 12"), "{e}");
+    assert!(
+        e.contains(
+            "has 'intensity' Float32 at offset 12, the cloud has 'intensity' Uint32 at offset 12"
+        ),
+        "{e}"
+    );
     head.field_count = 3;
     let view = CloudView::new(PlainRef::from_parts(&*head, &*data)).unwrap();
     let e = view.points::<PointXyzi>().unwrap_err().to_string();
-    assert!(e.contains("the cloud has no such field; the cloud's fields are 'x' Float32 at offset 0"), "{e}");
+    assert!(
+        e.contains("the cloud has no such field; the cloud's fields are 'x' Float32 at offset 0"),
+        "{e}"
+    );
 }
 
 #[test]
@@ -58,18 +69,36 @@ fn numbers_that_do_not_fit_the_data_are_refused() {
         change(&mut head);
         CloudView::new(PlainRef::from_parts(&head, &data)).unwrap_err()
     };
-    assert_eq!(error(|h| h.height = 3), CloudError::Data { data_len: 48, height: 3, row_step: 24, needed: 72 });
-    assert_eq!(error(|h| h.row_step = 23), CloudError::RowStep { row_step: 23, width: 2, point_step: 12 });
+    assert_eq!(
+        error(|h| h.height = 3),
+        CloudError::Data { data_len: 48, height: 3, row_step: 24, needed: 72 }
+    );
+    assert_eq!(
+        error(|h| h.row_step = 23),
+        CloudError::RowStep { row_step: 23, width: 2, point_step: 12 }
+    );
     assert_eq!(error(|h| h.field_count = 17), CloudError::FieldCount { field_count: 17 });
-    assert!(matches!(error(|h| h.fields[2].offset = 9), CloudError::FieldOutside { end: 13, point_step: 12, .. }));
+    assert!(matches!(
+        error(|h| h.fields[2].offset = 9),
+        CloudError::FieldOutside { end: 13, point_step: 12, .. }
+    ));
     assert!(matches!(
         error(|h| h.fields[2] = PointField { offset: 9, count: 0, ..h.fields[2] }),
         CloudError::FieldOutside { end: 13, point_step: 12, .. }
     ));
     assert!(matches!(error(|h| h.fields[2].count = u32::MAX), CloudError::FieldOutside { .. }));
-    assert!(matches!(error(|h| h.fields[1].datatype = 9), CloudError::FieldType { datatype: 9, .. }));
-    assert!(matches!(error(|h| h.fields[1].name = [b'x'; 20]), CloudError::FieldName { index: 1, .. }));
-    assert!(matches!(PointCloud::new::<PointXyz>(Header::default(), u32::MAX, 1), Err(CloudError::RowStep { .. })));
+    assert!(matches!(
+        error(|h| h.fields[1].datatype = 9),
+        CloudError::FieldType { datatype: 9, .. }
+    ));
+    assert!(matches!(
+        error(|h| h.fields[1].name = [b'x'; 20]),
+        CloudError::FieldName { index: 1, .. }
+    ));
+    assert!(matches!(
+        PointCloud::new::<PointXyz>(Header::default(), u32::MAX, 1),
+        Err(CloudError::RowStep { .. })
+    ));
 }
 
 #[test]
@@ -84,9 +113,15 @@ fn a_count_that_a_driver_leaves_out_is_one() {
 
 #[test]
 fn rows_with_gaps_are_no_array() {
-    let head = PointCloud { row_step: 40, ..PointCloud::new::<PointXyzi>(Header::default(), 2, 2).unwrap() };
+    let head = PointCloud {
+        row_step: 40,
+        ..PointCloud::new::<PointXyzi>(Header::default(), 2, 2).unwrap()
+    };
     let data = Payload([0; 1024]);
-    let e = CloudView::new(PlainRef::from_parts(&head, &data.0)).unwrap().points::<PointXyzi>().unwrap_err();
+    let e = CloudView::new(PlainRef::from_parts(&head, &data.0))
+        .unwrap()
+        .points::<PointXyzi>()
+        .unwrap_err();
     assert!(matches!(e, CloudError::Spacing { row_step: 40, .. }));
 }
 

@@ -92,5 +92,6 @@ pub struct PointXyzi {
 
 impl Point for PointXyzi {
     const NAME: &'static str = "PointXyzi";
-    const FIELDS: &'static [FieldSpec<'static>] = &[float("x", 0), float("y", 4), float("z", 8), float("intensity", 12)];
+    const FIELDS: &'static [FieldSpec<'static>] =
+        &[float("x", 0), float("y", 4), float("z", 8), float("intensity", 12)];
 }

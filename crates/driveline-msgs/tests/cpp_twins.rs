@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of a test")]
 
-use driveline_msgs::{CompressedImage, Header, Image, Imu, PointCloud, PointField, RadarReturn, RadarScan, proto};
+use driveline_msgs::{
+    CompressedImage, Header, Image, Imu, PointCloud, PointField, RadarReturn, RadarScan, proto,
+};
 use driveline_types::{Plain, ProtobufMessage, plain_type};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -102,9 +104,16 @@ fn tests_dir() -> PathBuf {
 }
 
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("cannot start {command:?}: {e}; run `make setup`"));
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("cannot start {command:?}: {e}; run `make setup`"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{command:?} failed:\n{}{}", text(&output.stdout), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{command:?} failed:\n{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
     text(&output.stdout)
 }
 
@@ -119,7 +128,11 @@ fn cpp_definitions() -> BTreeMap<String, String> {
     run(Command::new("cmake").arg("--build").arg(&build).args(["--target", "plain_print_schemas"]));
     let printed = run(&mut Command::new(build.join("plain_print_schemas")));
     let parts = printed.split("=== ").skip(1);
-    parts.map(|part| part.split_once('\n').map(|(name, text)| (name.to_owned(), text.to_owned())).unwrap()).collect()
+    parts
+        .map(|part| {
+            part.split_once('\n').map(|(name, text)| (name.to_owned(), text.to_owned())).unwrap()
+        })
+        .collect()
 }
 
 #[test]

@@ -105,7 +105,8 @@ fn main() {
         let (layout, sample) = (layout(name), sample(name, bytes));
         let mut copy = vec![0; sample.len()];
         let copied = median_ns(rounds, || black_box(&mut copy).copy_from_slice(black_box(&sample)));
-        let checked = median_ns(rounds, || cdr::check(&layout, black_box(&sample)).expect("it is one"));
+        let checked =
+            median_ns(rounds, || cdr::check(&layout, black_box(&sample)).expect("it is one"));
         println!("{name:28} {:>10} {checked:>12} {copied:>12}", sample.len());
     }
 }

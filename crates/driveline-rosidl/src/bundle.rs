@@ -25,7 +25,8 @@ pub enum Detail {
     Full,
 }
 
-const SEPARATOR: &str = "================================================================================";
+const SEPARATOR: &str =
+    "================================================================================";
 
 impl Catalog {
     /// The message and all that it refers to, as `.msg` texts with separators. None if one of them cannot be written as a `.msg`:
@@ -33,14 +34,23 @@ impl Catalog {
     ///
     /// # Errors
     /// If the definition of something in it is missing.
-    pub fn ros2msg(&self, name: &TypeName, detail: Detail) -> Result<Option<String>, DefinitionError> {
+    pub fn ros2msg(
+        &self,
+        name: &TypeName,
+        detail: Detail,
+    ) -> Result<Option<String>, DefinitionError> {
         let mut text = String::new();
         for (i, message) in self.in_order(name)?.into_iter().enumerate() {
             if i > 0 {
                 if message.name.namespace() != Namespace::Msg {
                     return Ok(None);
                 }
-                let _ = write!(text, "{SEPARATOR}\nMSG: {}/{}\n", message.name.package(), message.name.name());
+                let _ = write!(
+                    text,
+                    "{SEPARATOR}\nMSG: {}/{}\n",
+                    message.name.package(),
+                    message.name.name()
+                );
             }
             if write_msg(&mut text, message, detail).is_none() {
                 return Ok(None);
@@ -81,8 +91,16 @@ impl Catalog {
             None => self.ros2idl(name, Detail::Wire)?,
         };
         if text.len() > Schema::MAX_DEFINITION_LEN {
-            let problem = format!("{} bytes of definition, a topic carries at most {}", text.len(), Schema::MAX_DEFINITION_LEN);
-            return Err(DefinitionError::new(Place { file: name.to_string().into(), line: 0 }, problem, "split the message"));
+            let problem = format!(
+                "{} bytes of definition, a topic carries at most {}",
+                text.len(),
+                Schema::MAX_DEFINITION_LEN
+            );
+            return Err(DefinitionError::new(
+                Place { file: name.to_string().into(), line: 0 },
+                problem,
+                "split the message",
+            ));
         }
         Ok(Schema::bytes(name.to_string(), CDR_ENCODING, text))
     }
@@ -93,12 +111,22 @@ impl Catalog {
     /// If it is no schema of CDR, or if its definition has a mistake; the place is a line of the definition.
     pub fn from_schema(schema: &Schema) -> Result<(TypeName, Self), DefinitionError> {
         let error = |problem: String, remedy| {
-            DefinitionError::new(Place { file: format!("schema {}", shown(&schema.name)).into(), line: 0 }, problem, remedy)
+            DefinitionError::new(
+                Place { file: format!("schema {}", shown(&schema.name)).into(), line: 0 },
+                problem,
+                remedy,
+            )
         };
         if schema.encoding != CDR_ENCODING {
-            return Err(error(format!("the encoding is '{}', not cdr", shown(&schema.encoding)), "read it with what its encoding names"));
+            return Err(error(
+                format!("the encoding is '{}', not cdr", shown(&schema.encoding)),
+                "read it with what its encoding names",
+            ));
         }
-        let name: TypeName = schema.name.parse().map_err(|e| error(format!("{e}"), "name the schema after its ROS 2 type"))?;
+        let name: TypeName = schema
+            .name
+            .parse()
+            .map_err(|e| error(format!("{e}"), "name the schema after its ROS 2 type"))?;
         let catalog = Self::from_text(&name, &schema.definition)?;
         Ok((name, catalog))
     }
@@ -111,19 +139,33 @@ impl Catalog {
         let file: Arc<str> = format!("definition of {name}").into();
         let place = |line| Place { file: file.clone(), line };
         if text.len() > MAX_TEXT_LEN {
-            let problem = format!("{} bytes of definition, at most {MAX_TEXT_LEN} are read", text.len());
+            let problem =
+                format!("{} bytes of definition, at most {MAX_TEXT_LEN} are read", text.len());
             return Err(DefinitionError::new(place(0), problem, "split the message"));
         }
         let mut catalog = Self::new();
         for (i, section) in sections(text).enumerate() {
             if i > MAX_REFERENCES {
-                return Err(DefinitionError::new(place(section.first), "too many definitions in one", "split the message"));
+                return Err(DefinitionError::new(
+                    place(section.first),
+                    "too many definitions in one",
+                    "split the message",
+                ));
             }
             let named = |kind: &str| {
-                section.head.strip_prefix(kind).ok_or(()).and_then(|n| n.trim().parse::<TypeName>().map_err(|_| ())).map_err(|()| {
-                    let problem = format!("'{}' behind a separator", shown(section.head));
-                    DefinitionError::new(place(section.first - 1), problem, "write MSG: package/Name, or IDL: package/msg/Name")
-                })
+                section
+                    .head
+                    .strip_prefix(kind)
+                    .ok_or(())
+                    .and_then(|n| n.trim().parse::<TypeName>().map_err(|_| ()))
+                    .map_err(|()| {
+                        let problem = format!("'{}' behind a separator", shown(section.head));
+                        DefinitionError::new(
+                            place(section.first - 1),
+                            problem,
+                            "write MSG: package/Name, or IDL: package/msg/Name",
+                        )
+                    })
             };
             if section.head.starts_with("IDL:") {
                 named("IDL:")?;
@@ -132,8 +174,14 @@ impl Catalog {
                     Interface::Service(service) => catalog.add_service(service)?,
                 }
             } else {
-                let name = if i == 0 && section.head.is_empty() { name.clone() } else { named("MSG:")? };
-                catalog.add_message(msg::parse_lines(&name, &file, section.lines.iter().copied(), section.first)?)?;
+                let name =
+                    if i == 0 && section.head.is_empty() { name.clone() } else { named("MSG:")? };
+                catalog.add_message(msg::parse_lines(
+                    &name,
+                    &file,
+                    section.lines.iter().copied(),
+                    section.first,
+                )?)?;
             }
         }
         Ok(catalog)
@@ -150,7 +198,8 @@ struct Section<'a> {
 }
 
 fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
-    let is_separator = |line: &str| line.len() >= SEPARATOR.len() && line.trim_end().bytes().all(|b| b == b'=');
+    let is_separator =
+        |line: &str| line.len() >= SEPARATOR.len() && line.trim_end().bytes().all(|b| b == b'=');
     let mut lines = (1..).zip(text.lines()).peekable();
     let mut begins = true;
     std::iter::from_fn(move || {
@@ -177,7 +226,9 @@ fn msg_type(ty: &FieldType) -> Option<String> {
         Element::String { bound: Some(n) } => format!("string<={n}"),
         Element::WString { bound: None } => "wstring".to_owned(),
         Element::WString { bound: Some(n) } => format!("wstring<={n}"),
-        Element::Nested(name) if name.namespace() == Namespace::Msg => format!("{}/{}", name.package(), name.name()),
+        Element::Nested(name) if name.namespace() == Namespace::Msg => {
+            format!("{}/{}", name.package(), name.name())
+        }
         Element::Nested(_) => return None,
     };
     Some(match ty.shape {
@@ -193,7 +244,10 @@ fn write_msg(out: &mut String, message: &Message, detail: Detail) -> Option<()> 
     if detail == Detail::Full {
         for c in &message.constants {
             // A constant that a .msg cannot hold is left out: nothing that is sent depends on it.
-            let unbounded = !matches!(c.element, Element::String { bound: Some(_) } | Element::WString { bound: Some(_) });
+            let unbounded = !matches!(
+                c.element,
+                Element::String { bound: Some(_) } | Element::WString { bound: Some(_) }
+            );
             let ty = msg_type(&FieldType { element: c.element.clone(), shape: Shape::Single });
             let ty = ty.filter(|_| unbounded && name::is_constant_name(&c.name));
             if let (Some(ty), Some(value)) = (ty, literal::to_msg(&c.value)) {
@@ -209,7 +263,9 @@ fn write_msg(out: &mut String, message: &Message, detail: Detail) -> Option<()> 
             return None;
         }
         let _ = write!(out, "{} {}", msg_type(&f.ty)?, f.name);
-        if let Some(value) = f.default.as_ref().filter(|_| detail == Detail::Full).and_then(|v| msg_default(f, v)) {
+        if let Some(value) =
+            f.default.as_ref().filter(|_| detail == Detail::Full).and_then(|v| msg_default(f, v))
+        {
             let _ = write!(out, " {value}");
         }
         out.push('\n');
@@ -240,7 +296,12 @@ fn idl_value(value: &Literal) -> Option<String> {
         Literal::Int(i) => i.to_string(),
         Literal::Float(f) if f.is_finite() => format!("{f:?}"),
         Literal::Text(t) => {
-            let t = t.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\t', "\\t").replace('\r', "\\r");
+            let t = t
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n")
+                .replace('\t', "\\t")
+                .replace('\r', "\\r");
             format!("\"{t}\"")
         }
         Literal::Float(_) | Literal::List(_) => return None,
@@ -250,7 +311,8 @@ fn idl_value(value: &Literal) -> Option<String> {
 // Writing to a String cannot fail.
 fn write_idl(out: &mut String, message: &Message, detail: Detail) {
     let name = &message.name;
-    let _ = writeln!(out, "module {} {{\n  module {} {{", name.package(), name.namespace().as_str());
+    let _ =
+        writeln!(out, "module {} {{\n  module {} {{", name.package(), name.namespace().as_str());
     if detail == Detail::Full && !message.constants.is_empty() {
         let _ = writeln!(out, "    module {}_Constants {{", name.name());
         for c in &message.constants {
@@ -262,7 +324,9 @@ fn write_idl(out: &mut String, message: &Message, detail: Detail) {
     }
     let _ = writeln!(out, "    struct {} {{", name.name());
     for f in &message.fields {
-        if let Some(value) = f.default.as_ref().filter(|_| detail == Detail::Full).and_then(idl_value) {
+        if let Some(value) =
+            f.default.as_ref().filter(|_| detail == Detail::Full).and_then(idl_value)
+        {
             let _ = writeln!(out, "      @default (value={value})");
         }
         let mut element = idl_type(&f.ty.element);
@@ -273,8 +337,12 @@ fn write_idl(out: &mut String, message: &Message, detail: Detail) {
         let _ = match f.ty.shape {
             Shape::Single => writeln!(out, "      {element} {};", f.name),
             Shape::Array(n) => writeln!(out, "      {element} {}[{n}];", f.name),
-            Shape::Sequence { bound: None } => writeln!(out, "      sequence<{element}> {};", f.name),
-            Shape::Sequence { bound: Some(n) } => writeln!(out, "      sequence<{element}, {n}> {};", f.name),
+            Shape::Sequence { bound: None } => {
+                writeln!(out, "      sequence<{element}> {};", f.name)
+            }
+            Shape::Sequence { bound: Some(n) } => {
+                writeln!(out, "      sequence<{element}, {n}> {};", f.name)
+            }
         };
     }
     out.push_str("    };\n  };\n};\n");

@@ -87,7 +87,8 @@ impl Catalog {
     pub fn add_file(&mut self, path: &Path) -> Result<TypeName, DefinitionError> {
         let file = path.display().to_string();
         let place = || Place { file: file.as_str().into(), line: 0 };
-        let text = read(path).map_err(|(problem, remedy)| DefinitionError::new(place(), problem, remedy))?;
+        let text = read(path)
+            .map_err(|(problem, remedy)| DefinitionError::new(place(), problem, remedy))?;
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
         let (namespace, is_msg) = match extension {
             "msg" => (Namespace::Msg, true),
@@ -101,15 +102,26 @@ impl Catalog {
                 ));
             }
         };
-        let part = |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
+        let part =
+            |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
         let directory = path.parent();
         let package = part(directory.and_then(Path::parent).and_then(Path::file_name));
         if part(directory.and_then(Path::file_name)) != namespace.as_str() {
-            let problem = format!("the path does not end in package/{0}/Name.{0}", namespace.as_str());
-            return Err(DefinitionError::new(place(), problem, "put it where its package has it: the path gives it its name"));
+            let problem =
+                format!("the path does not end in package/{0}/Name.{0}", namespace.as_str());
+            return Err(DefinitionError::new(
+                place(),
+                problem,
+                "put it where its package has it: the path gives it its name",
+            ));
         }
-        let name = TypeName::new(&package, namespace, &part(path.file_stem()))
-            .map_err(|e| DefinitionError::new(place(), e.to_string(), "rename the file or its package's directory"))?;
+        let name = TypeName::new(&package, namespace, &part(path.file_stem())).map_err(|e| {
+            DefinitionError::new(
+                place(),
+                e.to_string(),
+                "rename the file or its package's directory",
+            )
+        })?;
         if is_msg {
             self.add_message(msg::parse_msg(&name, &file, &text)?)?;
         } else {
@@ -127,18 +139,25 @@ impl Catalog {
         let mut files = Vec::new();
         for (kind, extension) in [("msg", "msg"), ("srv", "srv")] {
             let within = directory.join(kind);
-            let paths: std::io::Result<BTreeSet<_>> =
-                std::fs::read_dir(&within).and_then(|listing| listing.map(|e| e.map(|e| e.path())).collect());
+            let paths: std::io::Result<BTreeSet<_>> = std::fs::read_dir(&within)
+                .and_then(|listing| listing.map(|e| e.map(|e| e.path())).collect());
             let paths = match paths {
                 Ok(paths) => paths,
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(e) => {
                     let place = Place { file: within.display().to_string().into(), line: 0 };
-                    return Err(DefinitionError::new(place, format!("cannot be listed: {e}"), "check the path and its permissions"));
+                    return Err(DefinitionError::new(
+                        place,
+                        format!("cannot be listed: {e}"),
+                        "check the path and its permissions",
+                    ));
                 }
             };
             let is = |path: &Path, of: &str| path.extension().is_some_and(|e| e == of);
-            let wanted = |path: &&PathBuf| is(path, extension) || (is(path, "idl") && !paths.contains(&path.with_extension(extension)));
+            let wanted = |path: &&PathBuf| {
+                is(path, extension)
+                    || (is(path, "idl") && !paths.contains(&path.with_extension(extension)))
+            };
             files.extend(paths.iter().filter(wanted).cloned());
         }
         Ok(files)
@@ -182,7 +201,12 @@ impl Catalog {
     pub(crate) fn closure(&self, name: &TypeName) -> Result<Vec<&Message>, DefinitionError> {
         let Some(root) = self.messages.get(name) else {
             let place = Place { file: name.to_string().into(), line: 0 };
-            return Err(DefinitionError::missing(place, "is not defined", "add the directory of its package", name));
+            return Err(DefinitionError::missing(
+                place,
+                "is not defined",
+                "add the directory of its package",
+                name,
+            ));
         };
         let mut done = BTreeSet::new();
         let mut out = Vec::new();
@@ -197,20 +221,33 @@ impl Catalog {
             };
             open.push((message, at + 1));
             let Element::Nested(name) = &field.ty.element else { continue };
-            let error = |problem: String, remedy: &str| Err(DefinitionError::new(message.place(field.line), problem, remedy));
+            let error = |problem: String, remedy: &str| {
+                Err(DefinitionError::new(message.place(field.line), problem, remedy))
+            };
             let Some(next) = self.messages.get(name) else {
                 let problem = format!("the type {name} of '{}' is not defined", field.name);
                 let remedy = "add its package's directory, or write package/Name for a type of another package";
-                return Err(DefinitionError::missing(message.place(field.line), problem, remedy, name));
+                return Err(DefinitionError::missing(
+                    message.place(field.line),
+                    problem,
+                    remedy,
+                    name,
+                ));
             };
             if done.contains(name) {
                 continue;
             }
             if open.iter().any(|(m, _)| m.name == *name) {
-                return error(format!("{name} contains itself through '{}'", field.name), "a message cannot; break the circle");
+                return error(
+                    format!("{name} contains itself through '{}'", field.name),
+                    "a message cannot; break the circle",
+                );
             }
             if open.len() > MAX_NESTING {
-                return error(format!("messages nested more than {MAX_NESTING} deep"), "flatten them");
+                return error(
+                    format!("messages nested more than {MAX_NESTING} deep"),
+                    "flatten them",
+                );
             }
             if out.len() + open.len() > MAX_REFERENCES {
                 return error(format!("more than {MAX_REFERENCES} messages in one"), "split it");
@@ -231,17 +268,23 @@ fn read(path: &Path) -> Result<String, (String, &'static str)> {
             return Ok(());
         }
         let what = if m.is_dir() { "a directory" } else { "not a regular file" };
-        Err((format!("cannot be read: it is {what}"), "put a file with the definition there, or remove it"))
+        Err((
+            format!("cannot be read: it is {what}"),
+            "put a file with the definition there, or remove it",
+        ))
     };
     // Once before the file is opened, which alone can do something with a device, and once for what was opened.
     std::fs::metadata(path).map_err(failed).and_then(regular)?;
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).map_err(failed)?;
+    let file =
+        std::fs::OpenOptions::new().read(true).custom_flags(nonblock).open(path).map_err(failed)?;
     file.metadata().map_err(failed).and_then(regular)?;
     let mut text = String::new();
     let limit = MAX_TEXT_LEN as u64 + 1;
     file.take(limit).read_to_string(&mut text).map_err(|e| match e.kind() {
-        std::io::ErrorKind::InvalidData => (format!("cannot be read: {e}"), "it must be a text in UTF-8"),
+        std::io::ErrorKind::InvalidData => {
+            (format!("cannot be read: {e}"), "it must be a text in UTF-8")
+        }
         _ => failed(e),
     })?;
     Ok(text)
@@ -261,26 +304,46 @@ mod tests {
     }
 
     fn closure(catalog: &Catalog, name: &str) -> Result<Vec<String>, String> {
-        catalog.closure(&name.parse().unwrap()).map(|l| l.iter().map(|m| m.name.to_string()).collect()).map_err(|e| e.to_string())
+        catalog
+            .closure(&name.parse().unwrap())
+            .map(|l| l.iter().map(|m| m.name.to_string()).collect())
+            .map_err(|e| e.to_string())
     }
 
     #[test]
     fn references_come_first_and_once() {
-        let c = catalog(&[("p/A", "B b\nC c\n"), ("p/B", "q/C c\nC c2\n"), ("p/C", "int8 x\n"), ("q/C", "int8 x\n")]);
+        let c = catalog(&[
+            ("p/A", "B b\nC c\n"),
+            ("p/B", "q/C c\nC c2\n"),
+            ("p/C", "int8 x\n"),
+            ("q/C", "int8 x\n"),
+        ]);
         assert_eq!(closure(&c, "p/A").unwrap(), ["q/msg/C", "p/msg/C", "p/msg/B", "p/msg/A"]);
     }
 
     #[test]
     fn what_is_missing_circular_or_too_deep_is_told_where_it_stands() {
-        let c = catalog(&[("p/A", "int8 x\nB b\n"), ("p/B", "A a\n"), ("p/D", "\nHeader header\n")]);
+        let c =
+            catalog(&[("p/A", "int8 x\nB b\n"), ("p/B", "A a\n"), ("p/D", "\nHeader header\n")]);
         let told = closure(&c, "p/A").unwrap_err();
         assert!(told.starts_with("p/msg/B:1: p/msg/A contains itself through 'a'"), "{told}");
-        assert_eq!(c.closure(&"p/D".parse().unwrap()).unwrap_err().missing.as_deref(), Some(&"p/Header".parse().unwrap()));
+        assert_eq!(
+            c.closure(&"p/D".parse().unwrap()).unwrap_err().missing.as_deref(),
+            Some(&"p/Header".parse().unwrap())
+        );
         let told = closure(&c, "p/D").unwrap_err();
-        assert!(told.starts_with("p/msg/D:2: the type p/msg/Header of 'header' is not defined; "), "{told}");
+        assert!(
+            told.starts_with("p/msg/D:2: the type p/msg/Header of 'header' is not defined; "),
+            "{told}"
+        );
         assert!(closure(&c, "p/Missing").unwrap_err().contains("p/msg/Missing: is not defined"));
-        let chain: Vec<_> = (0..40).map(|i| (format!("p/M{i}"), format!("M{} next\n", i + 1))).collect();
-        let texts: Vec<_> = chain.iter().map(|(n, t)| (n.as_str(), t.as_str())).chain([("p/M40", "int8 x")]).collect();
+        let chain: Vec<_> =
+            (0..40).map(|i| (format!("p/M{i}"), format!("M{} next\n", i + 1))).collect();
+        let texts: Vec<_> = chain
+            .iter()
+            .map(|(n, t)| (n.as_str(), t.as_str()))
+            .chain([("p/M40", "int8 x")])
+            .collect();
         assert!(closure(&catalog(&texts), "p/M0").unwrap_err().contains("nested more than 32"));
     }
 
@@ -289,7 +352,10 @@ mod tests {
         let mut c = catalog(&[("p/A", "int8 x # old\n")]);
         let name = "p/A".parse().unwrap();
         c.add_message(msg::parse_msg(&name, "again", "int8 x\n").unwrap()).unwrap();
-        let told = c.add_message(msg::parse_msg(&name, "other", "int16 x\n").unwrap()).unwrap_err().to_string();
+        let told = c
+            .add_message(msg::parse_msg(&name, "other", "int16 x\n").unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(told.starts_with("other: p/msg/A is defined differently in p/msg/A; "), "{told}");
     }
 
@@ -325,7 +391,14 @@ mod tests {
         let share = tempfile::tempdir().unwrap();
         let msg = share.path().join("my_pkg/msg");
         std::fs::create_dir_all(msg.join("D.msg")).unwrap();
-        rustix::fs::mknodat(rustix::fs::CWD, msg.join("F.msg"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            msg.join("F.msg"),
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
         std::fs::write(msg.join("B.msg"), b"int8 x # \xff\n").unwrap();
         let mut c = Catalog::new();
         for (file, says) in [

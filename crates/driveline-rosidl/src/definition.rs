@@ -8,7 +8,8 @@ use std::sync::Arc;
 /// The member that ROS 2 gives to a message without any, because IDL knows no empty struct.
 pub const EMPTY_MEMBER: &str = "structure_needs_at_least_one_member";
 
-const EMPTY_TYPE: FieldType = FieldType { element: Element::Primitive(Primitive::U8), shape: Shape::Single };
+const EMPTY_TYPE: FieldType =
+    FieldType { element: Element::Primitive(Primitive::U8), shape: Shape::Single };
 
 /// Types without parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -217,7 +218,13 @@ impl Message {
     /// Gives a message without fields the one that ROS 2 invents.
     pub(crate) fn fill_if_empty(&mut self) {
         if self.fields.is_empty() {
-            self.fields.push(Field { name: EMPTY_MEMBER.to_owned(), ty: EMPTY_TYPE, default: None, comment: Vec::new(), line: 0 });
+            self.fields.push(Field {
+                name: EMPTY_MEMBER.to_owned(),
+                ty: EMPTY_TYPE,
+                default: None,
+                comment: Vec::new(),
+                line: 0,
+            });
         }
     }
 
@@ -227,8 +234,16 @@ impl Message {
         self.name == other.name
             && self.fields.len() == other.fields.len()
             && self.constants.len() == other.constants.len()
-            && self.fields.iter().zip(&other.fields).all(|(a, b)| a.name == b.name && a.ty == b.ty && a.default == b.default)
-            && self.constants.iter().zip(&other.constants).all(|(a, b)| a.name == b.name && a.element == b.element && a.value == b.value)
+            && self
+                .fields
+                .iter()
+                .zip(&other.fields)
+                .all(|(a, b)| a.name == b.name && a.ty == b.ty && a.default == b.default)
+            && self
+                .constants
+                .iter()
+                .zip(&other.constants)
+                .all(|(a, b)| a.name == b.name && a.element == b.element && a.value == b.value)
     }
 }
 

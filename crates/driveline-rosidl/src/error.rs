@@ -16,7 +16,11 @@ pub struct Place {
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.line == 0 { f.write_str(&self.file) } else { write!(f, "{}:{}", self.file, self.line) }
+        if self.line == 0 {
+            f.write_str(&self.file)
+        } else {
+            write!(f, "{}:{}", self.file, self.line)
+        }
     }
 }
 
@@ -40,7 +44,12 @@ impl DefinitionError {
     }
 
     /// A type that is referred to has no definition.
-    pub(crate) fn missing(place: Place, problem: impl Into<String>, remedy: impl Into<String>, name: &TypeName) -> Self {
+    pub(crate) fn missing(
+        place: Place,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+        name: &TypeName,
+    ) -> Self {
         Self { missing: Some(Box::new(name.clone())), ..Self::new(place, problem, remedy) }
     }
 }
@@ -48,7 +57,11 @@ impl DefinitionError {
 /// Long or strange texts of others are shortened before they are shown.
 pub(crate) fn shown(text: &str) -> String {
     const LONGEST: usize = 60;
-    let mut out: String = text.chars().take(LONGEST).map(|c| if driveline_types::text::misleads(c) { '\u{fffd}' } else { c }).collect();
+    let mut out: String = text
+        .chars()
+        .take(LONGEST)
+        .map(|c| if driveline_types::text::misleads(c) { '\u{fffd}' } else { c })
+        .collect();
     if text.chars().nth(LONGEST).is_some() {
         out.push('…');
     }

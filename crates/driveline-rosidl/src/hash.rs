@@ -84,10 +84,15 @@ impl Catalog {
             line: 0,
         };
         let one = Shape::Sequence { bound: Some(1) };
-        let [request, response, event] = ["_Request", "_Response", "_Event"].map(|s| name.with_suffix(s));
+        let [request, response, event] =
+            ["_Request", "_Response", "_Event"].map(|s| name.with_suffix(s));
         let info = well_known("service_msgs", "ServiceEventInfo")?;
         let event = Message {
-            fields: vec![nested("info", &info, Shape::Single), nested("request", &request, one), nested("response", &response, one)],
+            fields: vec![
+                nested("info", &info, Shape::Single),
+                nested("request", &request, one),
+                nested("response", &response, one),
+            ],
             name: event,
             constants: Vec::new(),
             comment: Vec::new(),
@@ -119,12 +124,17 @@ impl Catalog {
 }
 
 fn well_known(package: &str, name: &str) -> Result<TypeName, DefinitionError> {
-    TypeName::new(package, Namespace::Msg, name)
-        .map_err(|e| DefinitionError::new(Place { file: package.into(), line: 0 }, e.to_string(), "report this"))
+    TypeName::new(package, Namespace::Msg, name).map_err(|e| {
+        DefinitionError::new(Place { file: package.into(), line: 0 }, e.to_string(), "report this")
+    })
 }
 
 /// Names are ASCII without quotes, so that nothing needs to be escaped.
-fn description<'a>(name: &TypeName, fields: &[Field], references: impl Iterator<Item = &'a Message>) -> String {
+fn description<'a>(
+    name: &TypeName,
+    fields: &[Field],
+    references: impl Iterator<Item = &'a Message>,
+) -> String {
     let by_name: BTreeMap<String, &Message> = references.map(|m| (m.name.to_string(), m)).collect();
     let mut out = String::from("{\"type_description\": ");
     individual(&mut out, &name.to_string(), fields);
@@ -160,7 +170,9 @@ fn capacities(ty: &FieldType) -> (u32, u32, String) {
         Shape::Array(n) | Shape::Sequence { bound: Some(n) } => n,
     };
     let (string_capacity, nested) = match &ty.element {
-        Element::String { bound } | Element::WString { bound } => (bound.unwrap_or(0), String::new()),
+        Element::String { bound } | Element::WString { bound } => {
+            (bound.unwrap_or(0), String::new())
+        }
         Element::Nested(name) => (0, name.to_string()),
         Element::Primitive(_) => (0, String::new()),
     };

@@ -58,11 +58,14 @@ impl Span {
                     Shape::Sequence { .. } => return None,
                 };
                 let len = match member.kind {
-                    Kind::Primitive(Primitive::Bool) | Kind::String(_) | Kind::WString(_) => return None,
+                    Kind::Primitive(Primitive::Bool) | Kind::String(_) | Kind::WString(_) => {
+                        return None;
+                    }
                     Kind::Primitive(_) if count == 0 => 0,
                     Kind::Primitive(p) => {
                         let size = size_of(p) as u64;
-                        (at.wrapping_neg() & (size - 1)).saturating_add(size.saturating_mul(count.into()))
+                        (at.wrapping_neg() & (size - 1))
+                            .saturating_add(size.saturating_mul(count.into()))
                     }
                     Kind::Struct(StructId(i)) => structs.get(i)?.span?.of(at as usize, count),
                 };
@@ -157,7 +160,8 @@ impl Catalog {
     /// ROS 2's implementations send in different sizes.
     pub fn layout(&self, name: &TypeName) -> Result<Layout, DefinitionError> {
         let closure = self.closure(name)?;
-        let index: BTreeMap<&TypeName, usize> = closure.iter().enumerate().map(|(i, m)| (&m.name, i)).collect();
+        let index: BTreeMap<&TypeName, usize> =
+            closure.iter().enumerate().map(|(i, m)| (&m.name, i)).collect();
         let mut structs: Vec<StructLayout> = Vec::with_capacity(closure.len());
         for message in &closure {
             let mut members = Vec::with_capacity(message.fields.len());
@@ -167,7 +171,10 @@ impl Catalog {
                     Element::Primitive(Primitive::WChar) => {
                         return Err(DefinitionError::new(
                             message.place(field.line),
-                            format!("'{}' is a wchar, which ROS 2's implementations send in two or in four bytes", field.name),
+                            format!(
+                                "'{}' is a wchar, which ROS 2's implementations send in two or in four bytes",
+                                field.name
+                            ),
                             "use uint16 or wstring",
                         ));
                     }
@@ -175,7 +182,9 @@ impl Catalog {
                     Element::String { bound } => Kind::String(*bound),
                     Element::WString { bound } => Kind::WString(*bound),
                     // References come before what refers to them.
-                    Element::Nested(name) => Kind::Struct(StructId(index.get(name).copied().unwrap_or(usize::MAX))),
+                    Element::Nested(name) => {
+                        Kind::Struct(StructId(index.get(name).copied().unwrap_or(usize::MAX)))
+                    }
                 };
                 let one = min_len(&structs, kind);
                 least = least.saturating_add(match field.ty.shape {
@@ -186,7 +195,12 @@ impl Catalog {
                 members.push(Member { name: field.name.clone(), kind, shape: field.ty.shape });
             }
             let span = Span::new(&members, &structs);
-            structs.push(StructLayout { name: message.name.clone(), members, min_len: least.max(1), span });
+            structs.push(StructLayout {
+                name: message.name.clone(),
+                members,
+                min_len: least.max(1),
+                span,
+            });
         }
         let root = structs.len().saturating_sub(1);
         Ok(Layout { structs: structs.into(), root })

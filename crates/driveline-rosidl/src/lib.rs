@@ -50,7 +50,9 @@ pub const MAX_TEXT_LEN: usize = 1 << 20;
 
 pub use bundle::{CDR_ENCODING, Detail};
 pub use catalog::{Catalog, MAX_NESTING, MAX_REFERENCES};
-pub use definition::{Constant, EMPTY_MEMBER, Element, Field, FieldType, Literal, Message, Primitive, Service, Shape};
+pub use definition::{
+    Constant, EMPTY_MEMBER, Element, Field, FieldType, Literal, Message, Primitive, Service, Shape,
+};
 pub use error::{DefinitionError, Place};
 pub use hash::{TypeHash, TypeHashError};
 pub use idl::{Interface, parse_idl};

@@ -16,12 +16,18 @@ pub(crate) fn parse(ty: &FieldType, text: &str) -> Result<Literal, String> {
 pub(crate) fn checked(ty: &FieldType, value: Literal) -> Result<Literal, String> {
     let Shape::Single = ty.shape else { return Ok(value) };
     match (&ty.element, value) {
-        (Element::Primitive(Primitive::F32 | Primitive::F64), Literal::Int(i)) => Ok(Literal::Float(i as f64)),
+        (Element::Primitive(Primitive::F32 | Primitive::F64), Literal::Int(i)) => {
+            Ok(Literal::Float(i as f64))
+        }
         (Element::Primitive(Primitive::F32 | Primitive::F64), v @ Literal::Float(_))
         | (Element::Primitive(Primitive::Bool), v @ Literal::Bool(_)) => Ok(v),
-        (Element::Primitive(Primitive::Bool), Literal::Int(i @ (0 | 1))) => Ok(Literal::Bool(i == 1)),
+        (Element::Primitive(Primitive::Bool), Literal::Int(i @ (0 | 1))) => {
+            Ok(Literal::Bool(i == 1))
+        }
         (Element::Primitive(p), Literal::Int(i)) => in_range(*p, i).map(Literal::Int),
-        (Element::String { bound } | Element::WString { bound }, Literal::Text(t)) => in_bound(*bound, t).map(Literal::Text),
+        (Element::String { bound } | Element::WString { bound }, Literal::Text(t)) => {
+            in_bound(*bound, t).map(Literal::Text)
+        }
         (_, v) => Err(format!("{} does not fit its type", shown(&format!("{v:?}")))),
     }
 }
@@ -34,13 +40,21 @@ fn single(element: &Element, text: &str) -> Result<Literal, String> {
             _ => Err(format!("'{}' is neither true / 1 nor false / 0", shown(text))),
         },
         Element::Primitive(Primitive::F32 | Primitive::F64) => {
-            text.parse().map(Literal::Float).map_err(|_| format!("'{}' is no number with a point before its fraction", shown(text)))
+            text.parse().map(Literal::Float).map_err(|_| {
+                format!("'{}' is no number with a point before its fraction", shown(text))
+            })
         }
-        Element::Primitive(p) => {
-            integer(text).ok_or_else(|| format!("'{}' is no integer", shown(text))).and_then(|i| in_range(*p, i)).map(Literal::Int)
+        Element::Primitive(p) => integer(text)
+            .ok_or_else(|| format!("'{}' is no integer", shown(text)))
+            .and_then(|i| in_range(*p, i))
+            .map(Literal::Int),
+        Element::String { bound } | Element::WString { bound } => {
+            unquoted(text).and_then(|t| in_bound(*bound, t)).map(Literal::Text)
         }
-        Element::String { bound } | Element::WString { bound } => unquoted(text).and_then(|t| in_bound(*bound, t)).map(Literal::Text),
-        Element::Nested(_) => Err("cannot be given for a message: only primitives and strings have defaults".to_owned()),
+        Element::Nested(_) => {
+            Err("cannot be given for a message: only primitives and strings have defaults"
+                .to_owned())
+        }
     }
 }
 
@@ -54,7 +68,9 @@ fn in_range(p: Primitive, value: i128) -> Result<i128, String> {
 
 fn in_bound(bound: Option<u32>, text: String) -> Result<String, String> {
     match bound {
-        Some(bound) if text.chars().count() > bound as usize => Err(format!("has more than {bound} characters")),
+        Some(bound) if text.chars().count() > bound as usize => {
+            Err(format!("has more than {bound} characters"))
+        }
         _ => Ok(text),
     }
 }
@@ -71,15 +87,20 @@ fn integer(text: &str) -> Option<i128> {
         .into_iter()
         .find_map(|(prefix, radix)| Some((radix, lower.strip_prefix(prefix)?)))
         .unwrap_or((10, &lower));
-    let well_formed = digits.starts_with(|c: char| c.is_ascii_hexdigit()) && !digits.contains("__") && !digits.ends_with('_');
-    let value = i128::from_str_radix(&digits.replace('_', ""), radix).ok().filter(|_| well_formed)?;
+    let well_formed = digits.starts_with(|c: char| c.is_ascii_hexdigit())
+        && !digits.contains("__")
+        && !digits.ends_with('_');
+    let value =
+        i128::from_str_radix(&digits.replace('_', ""), radix).ok().filter(|_| well_formed)?;
     Some(if negative { -value } else { value })
 }
 
 /// Without the quotes around it, if there are any.
 fn unquoted(text: &str) -> Result<String, String> {
     for quote in ['"', '\''] {
-        let Some(inner) = text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote)) else { continue };
+        let Some(inner) = text.strip_prefix(quote).and_then(|t| t.strip_suffix(quote)) else {
+            continue;
+        };
         let mut escaped = false;
         for c in inner.chars() {
             if c == quote && !escaped {
@@ -93,16 +114,24 @@ fn unquoted(text: &str) -> Result<String, String> {
 }
 
 fn many(ty: &FieldType, text: &str) -> Result<Literal, String> {
-    let inner =
-        text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).ok_or_else(|| "of an array must stand in [ and ]".to_owned())?.trim();
+    let inner = text
+        .strip_prefix('[')
+        .and_then(|t| t.strip_suffix(']'))
+        .ok_or_else(|| "of an array must stand in [ and ]".to_owned())?
+        .trim();
     let parts = match ty.element {
-        Element::Nested(_) => return Err("cannot be given for messages: only primitives and strings have defaults".to_owned()),
+        Element::Nested(_) => {
+            return Err("cannot be given for messages: only primitives and strings have defaults"
+                .to_owned());
+        }
         Element::String { .. } | Element::WString { .. } => split_strings(inner)?,
         Element::Primitive(_) if inner.is_empty() => Vec::new(),
         Element::Primitive(_) => inner.split(',').map(str::trim).collect(),
     };
     match ty.shape {
-        Shape::Array(len) if parts.len() != len as usize => return Err(format!("has {} elements, its type exactly {len}", parts.len())),
+        Shape::Array(len) if parts.len() != len as usize => {
+            return Err(format!("has {} elements, its type exactly {len}", parts.len()));
+        }
         Shape::Sequence { bound: Some(bound) } if parts.len() > bound as usize => {
             return Err(format!("has {} elements, its type at most {bound}", parts.len()));
         }
@@ -148,7 +177,9 @@ pub(crate) fn to_msg(value: &Literal) -> Option<String> {
         // A .msg ends a line at the first # and takes an = for a constant, also in quotes.
         Literal::Text(t) if t.contains(['#', '=', '\n', '\r', '\t', '\\']) => return None,
         Literal::Text(t) => format!("\"{}\"", t.replace('"', "\\\"")),
-        Literal::List(l) => format!("[{}]", l.iter().map(to_msg).collect::<Option<Vec<_>>>()?.join(", ")),
+        Literal::List(l) => {
+            format!("[{}]", l.iter().map(to_msg).collect::<Option<Vec<_>>>()?.join(", "))
+        }
     })
 }
 
@@ -163,7 +194,16 @@ mod tests {
     #[test]
     fn integers_are_read_as_python_reads_them() {
         let read = |p, t| value(Element::Primitive(p), Shape::Single, t);
-        for (text, expected) in [("5", 5), ("-128", -128), ("+7", 7), ("0x1F", 31), ("0b11", 3), ("0o17", 15), ("007", 7), ("1_00", 100)] {
+        for (text, expected) in [
+            ("5", 5),
+            ("-128", -128),
+            ("+7", 7),
+            ("0x1F", 31),
+            ("0b11", 3),
+            ("0o17", 15),
+            ("007", 7),
+            ("1_00", 100),
+        ] {
             assert_eq!(read(Primitive::I8, text), Ok(Literal::Int(expected)), "{text}");
         }
         for bad in ["", "-", "0x", "1__0", "_1", "1_", "128", "-129", "1.0", "eins", "--1"] {
@@ -191,13 +231,19 @@ mod tests {
             value(int.clone(), Shape::Array(3), "[1, -2,3]"),
             Ok(Literal::List(vec![Literal::Int(1), Literal::Int(-2), Literal::Int(3)]))
         );
-        assert_eq!(value(int.clone(), Shape::Sequence { bound: None }, "[]"), Ok(Literal::List(vec![])));
+        assert_eq!(
+            value(int.clone(), Shape::Sequence { bound: None }, "[]"),
+            Ok(Literal::List(vec![]))
+        );
         for bad in ["[1, 2]", "1, 2, 3", "[1,,3]", "[1,2,3"] {
             assert!(value(int.clone(), Shape::Array(3), bad).is_err(), "{bad}");
         }
         let text = Element::String { bound: None };
         let several = value(text.clone(), Shape::Sequence { bound: Some(2) }, r#"["a, b", 'c']"#);
-        assert_eq!(several, Ok(Literal::List(vec![Literal::Text("a, b".into()), Literal::Text("c".into())])));
+        assert_eq!(
+            several,
+            Ok(Literal::List(vec![Literal::Text("a, b".into()), Literal::Text("c".into())]))
+        );
         for bad in [r#"["a]"#, "[a,]", "[a, b, c]"] {
             assert!(value(text.clone(), Shape::Sequence { bound: Some(2) }, bad).is_err(), "{bad}");
         }

@@ -26,7 +26,8 @@ pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, Def
     check_len(file, text)?;
     let file: Arc<str> = Arc::from(file);
     let lines: Vec<&str> = text.lines().collect();
-    let mut separators = lines.iter().enumerate().filter(|(_, l)| l.trim_end() == "---").map(|(i, _)| i);
+    let mut separators =
+        lines.iter().enumerate().filter(|(_, l)| l.trim_end() == "---").map(|(i, _)| i);
     let Some(at) = separators.next() else {
         return Err(DefinitionError::new(
             Place { file, line: 0 },
@@ -41,8 +42,14 @@ pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, Def
             "a service has two parts; one with three is an action, which is not read here",
         ));
     }
-    let request = parse_lines(&name.with_suffix("_Request"), &file, lines[..at].iter().copied(), 1)?;
-    let response = parse_lines(&name.with_suffix("_Response"), &file, lines[at + 1..].iter().copied(), line_number(at + 1))?;
+    let request =
+        parse_lines(&name.with_suffix("_Request"), &file, lines[..at].iter().copied(), 1)?;
+    let response = parse_lines(
+        &name.with_suffix("_Response"),
+        &file,
+        lines[at + 1..].iter().copied(),
+        line_number(at + 1),
+    )?;
     Ok(Service { name: name.clone(), request, response })
 }
 
@@ -51,7 +58,11 @@ fn check_len(file: &str, text: &str) -> Result<(), DefinitionError> {
         return Ok(());
     }
     let problem = format!("{} bytes of definition, at most {MAX_TEXT_LEN} are read", text.len());
-    Err(DefinitionError::new(Place { file: file.into(), line: 0 }, problem, "split the message, or check that this is one"))
+    Err(DefinitionError::new(
+        Place { file: file.into(), line: 0 },
+        problem,
+        "split the message, or check that this is one",
+    ))
 }
 
 /// Of an index from 0. Texts are bounded, so it always fits.
@@ -66,7 +77,13 @@ pub(crate) fn parse_lines<'a>(
     lines: impl Iterator<Item = &'a str>,
     first: u32,
 ) -> Result<Message, DefinitionError> {
-    let mut message = Message { name: name.clone(), fields: Vec::new(), constants: Vec::new(), comment: Vec::new(), file: file.clone() };
+    let mut message = Message {
+        name: name.clone(),
+        fields: Vec::new(),
+        constants: Vec::new(),
+        comment: Vec::new(),
+        file: file.clone(),
+    };
     let mut known = BTreeSet::new();
     let mut pending: Vec<String> = Vec::new();
     // The comment at the head ends with the first line that is none.
@@ -74,7 +91,9 @@ pub(crate) fn parse_lines<'a>(
     for (line, text) in (first..).zip(lines) {
         let text = text.replace('\t', " ");
         let (code, comment) = match text.split_once('#') {
-            Some((code, comment)) => (code.trim(), Some(comment.trim_start_matches('#').trim().to_owned())),
+            Some((code, comment)) => {
+                (code.trim(), Some(comment.trim_start_matches('#').trim().to_owned()))
+            }
             None => (text.trim(), None),
         };
         if at_head {
@@ -92,7 +111,9 @@ pub(crate) fn parse_lines<'a>(
         }
         let place = || message.place(line);
         let comment = std::mem::take(&mut pending);
-        let name = match statement(name, code).map_err(|(problem, remedy)| DefinitionError::new(place(), problem, remedy))? {
+        let name = match statement(name, code)
+            .map_err(|(problem, remedy)| DefinitionError::new(place(), problem, remedy))?
+        {
             Statement::Field(mut field) => {
                 (field.line, field.comment) = (line, comment);
                 message.fields.push(field);
@@ -108,7 +129,11 @@ pub(crate) fn parse_lines<'a>(
         if let Some(name) = name
             && !known.insert(name.clone())
         {
-            return Err(DefinitionError::new(message.place(line), format!("'{name}' is defined twice"), "give one of them another name"));
+            return Err(DefinitionError::new(
+                message.place(line),
+                format!("'{name}' is defined twice"),
+                "give one of them another name",
+            ));
         }
     }
     message.fill_if_empty();
@@ -135,9 +160,15 @@ fn statement(of: &TypeName, code: &str) -> Result<Statement, Mistake> {
         ));
     }
     let Some((ty, rest)) = code.split_once(' ') else {
-        let problem =
-            if code == "---" { "the line ---, which belongs into services".to_owned() } else { format!("'{}' has no name", shown(code)) };
-        return Err(mistake(problem, "write a type, a space and a name, such as `float32 speed_mps`"));
+        let problem = if code == "---" {
+            "the line ---, which belongs into services".to_owned()
+        } else {
+            format!("'{}' has no name", shown(code))
+        };
+        return Err(mistake(
+            problem,
+            "write a type, a space and a name, such as `float32 speed_mps`",
+        ));
     };
     let (ty, rest) = (field_type(of, ty)?, rest.trim_start());
     match rest.split_once('=') {
@@ -156,10 +187,13 @@ fn field(ty: FieldType, name: &str, default: &str) -> Result<Field, Mistake> {
             "a field is lower-case letters, digits and single underscores, and begins with a letter",
         ));
     }
-    let default = match default {
-        "" => None,
-        text => Some(literal::parse(&ty, text).map_err(|e| mistake(format!("the default of '{name}' {e}"), "correct the value"))?),
-    };
+    let default =
+        match default {
+            "" => None,
+            text => Some(literal::parse(&ty, text).map_err(|e| {
+                mistake(format!("the default of '{name}' {e}"), "correct the value")
+            })?),
+        };
     Ok(Field { name: name.to_owned(), ty, default, comment: Vec::new(), line: 0 })
 }
 
@@ -170,11 +204,18 @@ fn constant(ty: FieldType, name: &str, value: &str) -> Result<Constant, Mistake>
             "a constant is capitals, digits and single underscores; a default cannot contain =, not even in quotes",
         ));
     }
-    let unbounded = matches!(ty.element, Element::Primitive(_) | Element::String { bound: None } | Element::WString { bound: None });
+    let unbounded = matches!(
+        ty.element,
+        Element::Primitive(_) | Element::String { bound: None } | Element::WString { bound: None }
+    );
     if !unbounded || ty.shape != Shape::Single {
-        return Err(mistake(format!("the constant '{name}' has no primitive type"), "constants are numbers, bool or unbounded strings"));
+        return Err(mistake(
+            format!("the constant '{name}' has no primitive type"),
+            "constants are numbers, bool or unbounded strings",
+        ));
     }
-    let value = literal::parse(&ty, value).map_err(|e| mistake(format!("the value of '{name}' {e}"), "correct the value"))?;
+    let value = literal::parse(&ty, value)
+        .map_err(|e| mistake(format!("the value of '{name}' {e}"), "correct the value"))?;
     Ok(Constant { name: name.to_owned(), element: ty.element, value, comment: Vec::new(), line: 0 })
 }
 
@@ -183,8 +224,9 @@ fn field_type(of: &TypeName, text: &str) -> Result<FieldType, Mistake> {
     let (element, shape) = match text.strip_suffix(']') {
         None => (text, Shape::Single),
         Some(open) => {
-            let (element, len) =
-                open.rsplit_once('[').ok_or_else(|| mistake(format!("'{}' has ] without [", shown(text)), "write [], [4] or [<=4]"))?;
+            let (element, len) = open.rsplit_once('[').ok_or_else(|| {
+                mistake(format!("'{}' has ] without [", shown(text)), "write [], [4] or [<=4]")
+            })?;
             let shape = match len.strip_prefix("<=") {
                 Some(bound) => Shape::Sequence { bound: Some(positive(bound, text)?) },
                 None if len.is_empty() => Shape::Sequence { bound: None },
@@ -197,10 +239,12 @@ fn field_type(of: &TypeName, text: &str) -> Result<FieldType, Mistake> {
 }
 
 fn positive(text: &str, of: &str) -> Result<u32, Mistake> {
-    text.parse()
-        .ok()
-        .filter(|n| *n > 0)
-        .ok_or_else(|| mistake(format!("'{}' in '{}' is no length", shown(text), shown(of)), "write an integer between 1 and 4294967295"))
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| {
+        mistake(
+            format!("'{}' in '{}' is no length", shown(text), shown(of)),
+            "write an integer between 1 and 4294967295",
+        )
+    })
 }
 
 fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
@@ -221,7 +265,12 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
         "string" => Element::String { bound: None },
         "wstring" => Element::WString { bound: None },
         "time" => return Err(mistake("the type 'time' of ROS 1", "write builtin_interfaces/Time")),
-        "duration" => return Err(mistake("the type 'duration' of ROS 1", "write builtin_interfaces/Duration")),
+        "duration" => {
+            return Err(mistake(
+                "the type 'duration' of ROS 1",
+                "write builtin_interfaces/Duration",
+            ));
+        }
         _ => {
             if let Some(bound) = text.strip_prefix("string<=") {
                 return Ok(Element::String { bound: Some(positive(bound, text)?) });
@@ -230,11 +279,21 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
                 return Ok(Element::WString { bound: Some(positive(bound, text)?) });
             }
             if let Some(meant) = meant(text) {
-                return Err(mistake(format!("the type '{}' is none", shown(text)), format!("did you mean {meant}?")));
+                return Err(mistake(
+                    format!("the type '{}' is none", shown(text)),
+                    format!("did you mean {meant}?"),
+                ));
             }
-            let name = if text.contains('/') { text.parse() } else { TypeName::new(of.package(), Namespace::Msg, text) };
+            let name = if text.contains('/') {
+                text.parse()
+            } else {
+                TypeName::new(of.package(), Namespace::Msg, text)
+            };
             Element::Nested(name.map_err(|e| {
-                mistake(format!("the type '{}' is none: {}", shown(text), e.reason), "write a primitive type, Name, or package/Name")
+                mistake(
+                    format!("the type '{}' is none: {}", shown(text), e.reason),
+                    "write a primitive type, Name, or package/Name",
+                )
             })?)
         }
     })
@@ -242,7 +301,10 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
 
 /// The primitive type that somebody probably meant: other languages' names, and letters in another order.
 fn meant(text: &str) -> Option<String> {
-    const ALL: [&str; 12] = ["bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "string", "wstring"];
+    const ALL: [&str; 12] = [
+        "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+        "string", "wstring",
+    ];
     let letters = |text: &str| {
         let mut letters: Vec<char> = text.chars().take(16).collect();
         letters.sort_unstable();
@@ -271,12 +333,26 @@ mod tests {
         assert_eq!(m.constants[0].comment, ["about X", "behind"]);
         assert_eq!((m.constants[0].value.clone(), m.constants[0].line), (Literal::Int(-5), 5));
         assert_eq!(m.constants[1].value, Literal::Text("a b".into()));
-        let types: Vec<_> = m.fields.iter().map(|f| (f.name.as_str(), &f.ty.element, f.ty.shape)).collect();
-        assert_eq!(types[0], ("header", &Element::Nested("std_msgs/msg/Header".parse().unwrap()), Shape::Single));
-        assert_eq!(types[1], ("corners", &Element::Nested("p/msg/Point".parse().unwrap()), Shape::Sequence { bound: Some(4) }));
+        let types: Vec<_> =
+            m.fields.iter().map(|f| (f.name.as_str(), &f.ty.element, f.ty.shape)).collect();
+        assert_eq!(
+            types[0],
+            ("header", &Element::Nested("std_msgs/msg/Header".parse().unwrap()), Shape::Single)
+        );
+        assert_eq!(
+            types[1],
+            (
+                "corners",
+                &Element::Nested("p/msg/Point".parse().unwrap()),
+                Shape::Sequence { bound: Some(4) }
+            )
+        );
         assert_eq!(types[2], ("v", &Element::Primitive(Primitive::F64), Shape::Array(3)));
         assert_eq!(types[3], ("id", &Element::String { bound: Some(10) }, Shape::Single));
-        assert_eq!(types[4], ("texts", &Element::WString { bound: None }, Shape::Sequence { bound: None }));
+        assert_eq!(
+            types[4],
+            ("texts", &Element::WString { bound: None }, Shape::Sequence { bound: None })
+        );
         assert_eq!(m.fields[5].default, Some(Literal::Int(16)));
         assert_eq!(types[6].1, &Element::Primitive(Primitive::U8));
     }
@@ -314,7 +390,12 @@ mod tests {
         ] {
             let e = read(text).unwrap_err();
             let told = e.to_string();
-            assert!(told.starts_with(&format!("p/msg/M.msg:{line}: ")) && told.contains(says) && !e.remedy.is_empty(), "{text:?}: {told}");
+            assert!(
+                told.starts_with(&format!("p/msg/M.msg:{line}: "))
+                    && told.contains(says)
+                    && !e.remedy.is_empty(),
+                "{text:?}: {told}"
+            );
         }
     }
 
@@ -322,10 +403,21 @@ mod tests {
     fn services_have_two_halves_with_lines_of_the_file() {
         let name = "p/srv/S".parse().unwrap();
         let s = parse_srv(&name, "S.srv", "int64 a\n---\n\nint64 sum\n").unwrap();
-        assert_eq!((s.request.name.to_string().as_str(), s.request.fields[0].line), ("p/srv/S_Request", 1));
-        assert_eq!((s.response.name.to_string().as_str(), s.response.fields[0].line), ("p/srv/S_Response", 4));
+        assert_eq!(
+            (s.request.name.to_string().as_str(), s.request.fields[0].line),
+            ("p/srv/S_Request", 1)
+        );
+        assert_eq!(
+            (s.response.name.to_string().as_str(), s.response.fields[0].line),
+            ("p/srv/S_Response", 4)
+        );
         assert!(parse_srv(&name, "S.srv", "---").unwrap().request.is_empty());
-        assert!(parse_srv(&name, "S.srv", "int64 a\n").unwrap_err().to_string().contains("without the line ---"));
+        assert!(
+            parse_srv(&name, "S.srv", "int64 a\n")
+                .unwrap_err()
+                .to_string()
+                .contains("without the line ---")
+        );
         let told = parse_srv(&name, "S.srv", "---\n---\n").unwrap_err().to_string();
         assert!(told.starts_with("S.srv:2: ") && told.contains("action"), "{told}");
         let told = parse_srv(&name, "S.srv", "---\nbad\n").unwrap_err().to_string();

@@ -45,7 +45,9 @@ pub struct TypeName {
 
 /// A text is no name of an interface.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("'{text}' is no interface name: {reason}; write it as package/msg/Name, such as sensor_msgs/msg/Image")]
+#[error(
+    "'{text}' is no interface name: {reason}; write it as package/msg/Name, such as sensor_msgs/msg/Image"
+)]
 pub struct TypeNameError {
     /// What was given.
     pub text: String,
@@ -57,12 +59,19 @@ impl TypeName {
     /// # Errors
     /// [`TypeNameError`] if package or name break the rules of ROS 2.
     pub fn new(package: &str, namespace: Namespace, name: &str) -> Result<Self, TypeNameError> {
-        let error = |reason| TypeNameError { text: format!("{package}/{}/{name}", namespace.as_str()), reason };
+        let error = |reason| TypeNameError {
+            text: format!("{package}/{}/{name}", namespace.as_str()),
+            reason,
+        };
         if !is_package_name(package) {
-            return Err(error("a package is lower-case letters, digits and single underscores, and begins with a letter"));
+            return Err(error(
+                "a package is lower-case letters, digits and single underscores, and begins with a letter",
+            ));
         }
         if !is_message_name(name) {
-            return Err(error("a name begins with a capital letter and goes on in letters and digits"));
+            return Err(error(
+                "a name begins with a capital letter and goes on in letters and digits",
+            ));
         }
         Ok(Self { package: package.to_owned(), namespace, name: name.to_owned() })
     }
@@ -103,8 +112,11 @@ impl TypeName {
         else {
             return Err(error("a DDS type of ROS 2 reads package::msg::dds_::Name_"));
         };
-        let namespace = Namespace::parse(namespace).ok_or_else(|| error("the middle must be msg, srv or action"))?;
-        let name = name.strip_suffix('_').ok_or_else(|| error("a DDS type of ROS 2 ends in an underscore"))?;
+        let namespace = Namespace::parse(namespace)
+            .ok_or_else(|| error("the middle must be msg, srv or action"))?;
+        let name = name
+            .strip_suffix('_')
+            .ok_or_else(|| error("a DDS type of ROS 2 ends in an underscore"))?;
         Self::new(package, namespace, name)
     }
 
@@ -130,7 +142,8 @@ impl FromStr for TypeName {
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(package), Some(name), None, None) => Self::new(package, Namespace::Msg, name),
             (Some(package), Some(namespace), Some(name), None) => {
-                let namespace = Namespace::parse(namespace).ok_or_else(|| error("the middle must be msg, srv or action"))?;
+                let namespace = Namespace::parse(namespace)
+                    .ok_or_else(|| error("the middle must be msg, srv or action"))?;
                 Self::new(package, namespace, name)
             }
             _ => Err(error("it has two or three parts")),
@@ -150,12 +163,24 @@ pub(crate) fn is_package_name(text: &str) -> bool {
 /// Of messages, and of the parts of services and actions.
 pub(crate) fn is_message_name(text: &str) -> bool {
     let stem = text.strip_prefix("Sample_").unwrap_or(text);
-    let parts = ["_Request", "_Response", "_Event", "_Goal", "_Result", "_Feedback", "_SendGoal", "_GetResult", "_FeedbackMessage"];
+    let parts = [
+        "_Request",
+        "_Response",
+        "_Event",
+        "_Goal",
+        "_Result",
+        "_Feedback",
+        "_SendGoal",
+        "_GetResult",
+        "_FeedbackMessage",
+    ];
     let mut stem = stem;
     while let Some(shorter) = parts.iter().find_map(|s| stem.strip_suffix(s)) {
         stem = shorter;
     }
-    text.len() <= MAX_PART_LEN && stem.starts_with(|c: char| c.is_ascii_uppercase()) && stem.bytes().all(|b| b.is_ascii_alphanumeric())
+    text.len() <= MAX_PART_LEN
+        && stem.starts_with(|c: char| c.is_ascii_uppercase())
+        && stem.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
 /// Of constants: capitals and digits in groups that single underscores separate.
@@ -175,24 +200,47 @@ mod tests {
     fn names_read_and_write_alike() {
         for (text, dds) in [
             ("sensor_msgs/msg/Image", "sensor_msgs::msg::dds_::Image_"),
-            ("example_interfaces/srv/AddTwoInts_Request", "example_interfaces::srv::dds_::AddTwoInts_Request_"),
-            ("nav2_msgs/action/Wait_SendGoal_Request", "nav2_msgs::action::dds_::Wait_SendGoal_Request_"),
+            (
+                "example_interfaces/srv/AddTwoInts_Request",
+                "example_interfaces::srv::dds_::AddTwoInts_Request_",
+            ),
+            (
+                "nav2_msgs/action/Wait_SendGoal_Request",
+                "nav2_msgs::action::dds_::Wait_SendGoal_Request_",
+            ),
         ] {
             let name: TypeName = text.parse().unwrap();
             assert_eq!((name.to_string().as_str(), name.dds().as_str()), (text, dds));
             assert_eq!(TypeName::from_dds(dds).unwrap(), name);
         }
-        assert_eq!("std_msgs/Header".parse::<TypeName>().unwrap().to_string(), "std_msgs/msg/Header");
+        assert_eq!(
+            "std_msgs/Header".parse::<TypeName>().unwrap().to_string(),
+            "std_msgs/msg/Header"
+        );
     }
 
     #[test]
     fn what_is_no_name_is_refused() {
-        for bad in
-            ["", "/", "Image", "a/b/c/D", "Pkg/msg/Image", "pkg_/Image", "p__q/Image", "pkg/msg/image", "pkg/topic/Image", "pkg/Im age"]
-        {
+        for bad in [
+            "",
+            "/",
+            "Image",
+            "a/b/c/D",
+            "Pkg/msg/Image",
+            "pkg_/Image",
+            "p__q/Image",
+            "pkg/msg/image",
+            "pkg/topic/Image",
+            "pkg/Im age",
+        ] {
             assert!(bad.parse::<TypeName>().is_err(), "{bad}");
         }
-        for bad in ["sensor_msgs::msg::Image", "sensor_msgs::msg::dds_::Image", "a::b::dds_::C_", "a::msg::dds_::C_::d"] {
+        for bad in [
+            "sensor_msgs::msg::Image",
+            "sensor_msgs::msg::dds_::Image",
+            "a::b::dds_::C_",
+            "a::msg::dds_::C_::d",
+        ] {
             assert!(TypeName::from_dds(bad).is_err(), "{bad}");
         }
         let told = "x/image".parse::<TypeName>().unwrap_err().to_string();
@@ -201,10 +249,18 @@ mod tests {
 
     #[test]
     fn they_are_ordered_as_their_texts() {
-        let mut names: Vec<TypeName> = ["ab/msg/A", "a/msg/B_Request", "a/msg/B", "a/srv/A", "a_b/msg/A", "a1/msg/A", "a/action/B"]
-            .iter()
-            .map(|t| t.parse().unwrap())
-            .collect();
+        let mut names: Vec<TypeName> = [
+            "ab/msg/A",
+            "a/msg/B_Request",
+            "a/msg/B",
+            "a/srv/A",
+            "a_b/msg/A",
+            "a1/msg/A",
+            "a/action/B",
+        ]
+        .iter()
+        .map(|t| t.parse().unwrap())
+        .collect();
         names.sort();
         let mut texts: Vec<String> = names.iter().map(TypeName::to_string).collect();
         let sorted = texts.clone();

@@ -54,11 +54,13 @@ impl<'a> Text<'a> {
     fn member(&self, p: &mut Printer<'_>, member: &Member, value: &Value) -> fmt::Result {
         match (member.kind, member.shape, value) {
             (Kind::Struct(id), Shape::Single, _) => self.message(p, id, value),
-            (kind, _, Value::List(values)) => p.list(values.len(), |p, i| match (kind, values.get(i)) {
-                (Kind::Struct(id), Some(value)) => self.message(p, id, value),
-                (_, Some(value)) => scalar(p, value),
-                (_, None) => Ok(()),
-            }),
+            (kind, _, Value::List(values)) => {
+                p.list(values.len(), |p, i| match (kind, values.get(i)) {
+                    (Kind::Struct(id), Some(value)) => self.message(p, id, value),
+                    (_, Some(value)) => scalar(p, value),
+                    (_, None) => Ok(()),
+                })
+            }
             _ => scalar(p, value),
         }
     }
@@ -66,7 +68,11 @@ impl<'a> Text<'a> {
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.print(&mut Printer::new(f, Style::Text, Limits { each: self.max_elements, ..Limits::NONE }))
+        self.print(&mut Printer::new(
+            f,
+            Style::Text,
+            Limits { each: self.max_elements, ..Limits::NONE },
+        ))
     }
 }
 

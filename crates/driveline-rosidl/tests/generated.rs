@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What holds for every definition and every sample.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod support;
 

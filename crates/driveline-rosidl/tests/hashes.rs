@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Type hashes that ROS 2 itself computed, as others wrote them down. Definitions are those of ROS 2 Jazzy, without comments.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 use driveline_rosidl::{Catalog, TypeHash, parse_msg, parse_srv};
 
@@ -24,7 +29,9 @@ fn catalog() -> Catalog {
         catalog.add_message(parse_msg(&name, "test", text).unwrap()).unwrap();
     }
     let name = "example_interfaces/srv/AddTwoInts".parse().unwrap();
-    catalog.add_service(parse_srv(&name, "test", "int64 a\nint64 b\n---\nint64 sum\n").unwrap()).unwrap();
+    catalog
+        .add_service(parse_srv(&name, "test", "int64 a\nint64 b\n---\nint64 sum\n").unwrap())
+        .unwrap();
     catalog
 }
 
@@ -34,14 +41,30 @@ fn hashes_are_those_of_ros_2() {
     for (name, hash) in [
         // The design document of rmw_zenoh.
         ("std_msgs/msg/String", "df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18"),
-        ("example_interfaces/srv/AddTwoInts", "e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a"),
+        (
+            "example_interfaces/srv/AddTwoInts",
+            "e118de6bf5eeb66a2491b5bda11202e7b68f198d6f67922cf30364858239c81a",
+        ),
         // Programs without ROS 2 that talk to it. That of Char shows that a char of .msg is an uint8.
         ("std_msgs/msg/Char", "3ad2d04dd29ba19d04b16659afa3ccaedd691914b02a64e82e252f2fa6a586a9"),
-        ("geometry_msgs/msg/Twist", "9c45bf16fe0983d80e3cfe750d6835843d265a9a6c46bd2e609fcddde6fb8d2a"),
-        ("rosgraph_msgs/msg/Clock", "692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564"),
-        ("sensor_msgs/msg/Range", "b42b62562e93cbfe9d42b82fe5994dfa3d63d7d5c90a317981703f7388adff3a"),
+        (
+            "geometry_msgs/msg/Twist",
+            "9c45bf16fe0983d80e3cfe750d6835843d265a9a6c46bd2e609fcddde6fb8d2a",
+        ),
+        (
+            "rosgraph_msgs/msg/Clock",
+            "692f7a66e93a3c83e71765d033b60349ba68023a8c689a79e48078bcb5c58564",
+        ),
+        (
+            "sensor_msgs/msg/Range",
+            "b42b62562e93cbfe9d42b82fe5994dfa3d63d7d5c90a317981703f7388adff3a",
+        ),
     ] {
-        assert_eq!(catalog.type_hash(&name.parse().unwrap()).unwrap().to_string(), format!("RIHS01_{hash}"), "{name}");
+        assert_eq!(
+            catalog.type_hash(&name.parse().unwrap()).unwrap().to_string(),
+            format!("RIHS01_{hash}"),
+            "{name}"
+        );
     }
 }
 
@@ -55,7 +78,10 @@ fn a_description_is_one_line_of_json_in_the_order_of_the_fields() {
         r#"{"name": "sec", "type": {"type_id": 6, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}, "#,
         r#"{"name": "nanosec", "type": {"type_id": 7, "capacity": 0, "string_capacity": 0, "nested_type_name": ""}}]}]}"#,
     );
-    assert_eq!(catalog().type_description(&"std_msgs/msg/Header".parse().unwrap()).unwrap(), expected);
+    assert_eq!(
+        catalog().type_description(&"std_msgs/msg/Header".parse().unwrap()).unwrap(),
+        expected
+    );
 }
 
 #[test]
@@ -95,26 +121,42 @@ fn schemas_are_written_as_their_protocol_says() {
          float32 variance\n{separator}\nMSG: builtin_interfaces/Time\nint32 sec\nuint32 nanosec\n{separator}\nMSG: std_msgs/Header\n\
          builtin_interfaces/Time stamp\nstring frame_id\n"
     );
-    assert_eq!((&*schema.name, &*schema.encoding, &*schema.definition), ("sensor_msgs/msg/Range", "cdr", expected.as_str()));
-    let request = catalog.schema(&"example_interfaces/srv/AddTwoInts_Request".parse().unwrap()).unwrap();
-    assert_eq!((&*request.name, &*request.definition), ("example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n"));
+    assert_eq!(
+        (&*schema.name, &*schema.encoding, &*schema.definition),
+        ("sensor_msgs/msg/Range", "cdr", expected.as_str())
+    );
+    let request =
+        catalog.schema(&"example_interfaces/srv/AddTwoInts_Request".parse().unwrap()).unwrap();
+    assert_eq!(
+        (&*request.name, &*request.definition),
+        ("example_interfaces/srv/AddTwoInts_Request", "int64 a\nint64 b\n")
+    );
     let mut demo = Catalog::new();
     let note = "module demo { module msg { struct Note { char mark; double position[3]; sequence<string<10>> words; sequence<demo::msg::Part, 4> parts; }; }; };";
     let name = demo.add_idl("Note.idl", note).unwrap();
     demo.add_idl("Part.idl", "module demo { module msg { struct Part { }; }; };").unwrap();
-    let example = include_str!("../../../docs/protocols/ros2-schema.md").split("```\n").nth(1).unwrap();
+    let example =
+        include_str!("../../../docs/protocols/ros2-schema.md").split("```\n").nth(1).unwrap();
     let part = format!(
         "{separator}\nIDL: demo/msg/Part\nmodule demo {{\n  module msg {{\n    struct Part {{\n      \
          uint8 structure_needs_at_least_one_member;\n    }};\n  }};\n}};\n"
     );
     assert_eq!(demo.schema(&name).unwrap().definition, format!("{example}{part}"));
     // Names that only IDL allows, and a member that only looks like the one that ROS 2 invents.
-    let name = demo.add_idl("Odd.idl", "module demo { module msg { struct Odd { long egoSpeed; }; }; };").unwrap();
+    let name = demo
+        .add_idl("Odd.idl", "module demo { module msg { struct Odd { long egoSpeed; }; }; };")
+        .unwrap();
     assert!(demo.ros2msg(&name, driveline_rosidl::Detail::Full).unwrap().is_none());
     assert!(demo.schema(&name).unwrap().definition.contains("int32 egoSpeed;"));
     let name = "demo/Fake".parse().unwrap();
-    demo.add_message(parse_msg(&name, "Fake.msg", "string structure_needs_at_least_one_member\n").unwrap()).unwrap();
-    assert_eq!(demo.schema(&name).unwrap().definition, "string structure_needs_at_least_one_member\n");
+    demo.add_message(
+        parse_msg(&name, "Fake.msg", "string structure_needs_at_least_one_member\n").unwrap(),
+    )
+    .unwrap();
+    assert_eq!(
+        demo.schema(&name).unwrap().definition,
+        "string structure_needs_at_least_one_member\n"
+    );
     let mut other = schema;
     other.encoding = "json".into();
     assert!(Catalog::from_schema(&other).unwrap_err().to_string().contains("'json', not cdr"));
@@ -133,7 +175,10 @@ fn what_idl_has_and_ros_2_has_not_is_told_with_its_line() {
         ("@optional long x;", "2: the annotation @optional"),
         ("@default (value=300) uint8 x;", "2: the default of 'x' 300 is not between 0 and 255"),
         ("map<long, long> x;", "2: the type 'map'"),
-        ("}; module M_Constants { const long A = 1; const long A = 1; }; struct N { long x;", "2: a constant that is defined twice"),
+        (
+            "}; module M_Constants { const long A = 1; const long A = 1; }; struct N { long x;",
+            "2: a constant that is defined twice",
+        ),
         ("}; enum E { A };", "2: the keyword 'enum'"),
         ("}; struct B { long x; }; struct C { long x;", "more than two structs"),
         ("}; struct B { long x;", "two structs that are no service"),

@@ -2,7 +2,12 @@
 //! Every message of ROS 2 Humble and Jazzy that the Python package rosbags knows, and some that nobody ever saw: hashes, definitions
 //! and samples both ways. Needs DRIVELINE_ROSBAGS_PYTHON, a Python with that package; `make test-gateways` provides it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 mod support;
 
@@ -20,9 +25,16 @@ const SAMPLES: u64 = 10;
 const INVENTED: usize = 60;
 
 fn ask(request: &Json) -> Json {
-    let python = std::env::var_os("DRIVELINE_ROSBAGS_PYTHON").expect("DRIVELINE_ROSBAGS_PYTHON names no Python; run `make test-gateways`");
+    let python = std::env::var_os("DRIVELINE_ROSBAGS_PYTHON")
+        .expect("DRIVELINE_ROSBAGS_PYTHON names no Python; run `make test-gateways`");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rosbags_peer.py");
-    let mut peer = Command::new(python).arg("-B").arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("Python starts");
+    let mut peer = Command::new(python)
+        .arg("-B")
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("Python starts");
     let mut stdin = peer.stdin.take().unwrap();
     let text = request.to_string();
     // The peer reads all before it writes anything.
@@ -77,14 +89,24 @@ fn plain(value: &Value) -> Json {
 fn check_theirs(name: &str, layout: &Layout, theirs: &Json) -> usize {
     let samples = theirs["samples"].as_array().unwrap();
     for sample in samples {
-        for (key, order, other, other_key) in
-            [("le", ByteOrder::Little, ByteOrder::Big, "be"), ("be", ByteOrder::Big, ByteOrder::Little, "le")]
-        {
+        for (key, order, other, other_key) in [
+            ("le", ByteOrder::Little, ByteOrder::Big, "be"),
+            ("be", ByteOrder::Big, ByteOrder::Little, "le"),
+        ] {
             let bytes = unhex(&sample[key]);
-            let value = cdr::read(layout, &bytes).unwrap_or_else(|e| panic!("{name} {key}: {e} of {}", sample[key]));
+            let value = cdr::read(layout, &bytes)
+                .unwrap_or_else(|e| panic!("{name} {key}: {e} of {}", sample[key]));
             assert_eq!(plain(&value), sample["value"], "{name} {key}");
-            assert_eq!(hex(&cdr::write(layout, &value, order).unwrap()), hex(&bytes), "{name} {key}");
-            assert_eq!(hex(&cdr::write(layout, &value, other).unwrap()), sample[other_key], "{name} {key}");
+            assert_eq!(
+                hex(&cdr::write(layout, &value, order).unwrap()),
+                hex(&bytes),
+                "{name} {key}"
+            );
+            assert_eq!(
+                hex(&cdr::write(layout, &value, other).unwrap()),
+                sample[other_key],
+                "{name} {key}"
+            );
         }
     }
     samples.len()
@@ -110,15 +132,22 @@ fn texts(catalog: &Catalog, name: &TypeName) -> Json {
 /// Hashes with which the gateway's own definitions are compared, too (`crates/driveline-gateway-ros2/src/types.rs`). How many of them were there.
 fn check_hashes(types: &Map<String, Json>) -> usize {
     let known = include_str!("upstream_hashes.txt").lines().filter(|line| !line.starts_with('#'));
-    let known = known.map(|line| line.split_once(' ').unwrap()).filter(|(name, _)| types.contains_key(*name));
+    let known = known
+        .map(|line| line.split_once(' ').unwrap())
+        .filter(|(name, _)| types.contains_key(*name));
     known.map(|(name, hash)| assert_eq!(types[name]["rihs01"], hash, "{name}")).count()
 }
 
 fn check_store(store: &str, at_least: usize) {
-    let exported = ask(&json!({"command": "export", "store": store, "samples": SAMPLES, "seed": 1}));
+    let exported =
+        ask(&json!({"command": "export", "store": store, "samples": SAMPLES, "seed": 1}));
     let types = exported["types"].as_object().unwrap();
     assert!(types.len() >= at_least, "{store} has {} types", types.len());
-    assert_eq!(check_hashes(types), 13, "{store} has images (also compressed), clouds, measurements, the clock and what they consist of");
+    assert_eq!(
+        check_hashes(types),
+        13,
+        "{store} has images (also compressed), clouds, measurements, the clock and what they consist of"
+    );
     let mut random = Random(2);
     let (mut samples, mut all_texts, mut theirs, mut with_char) = (Vec::new(), Map::new(), 0, 0);
     for (text, exported) in types {
@@ -143,7 +172,8 @@ fn check_store(store: &str, at_least: usize) {
         with_char,
         samples.len()
     );
-    let answer = ask(&json!({"command": "check", "store": store, "samples": samples, "texts": all_texts}));
+    let answer =
+        ask(&json!({"command": "check", "store": store, "samples": samples, "texts": all_texts}));
     assert_eq!(answer["failures"], json!([]), "{store}");
 }
 
@@ -172,7 +202,9 @@ fn hashes_of_radar_scans_and_detections_are_those_of_their_packages() {
         "vision_msgs/msg/Detection2DArray": "std_msgs/Header header\nvision_msgs/Detection2D[] detections\n",
     });
     for store in ["ros2_humble", "ros2_jazzy"] {
-        let exported = ask(&json!({"command": "export", "store": store, "definitions": definitions, "samples": 1, "seed": 1}));
+        let exported = ask(
+            &json!({"command": "export", "store": store, "definitions": definitions, "samples": 1, "seed": 1}),
+        );
         assert_eq!(check_hashes(exported["types"].as_object().unwrap()), 9, "{store}");
     }
 }
@@ -189,7 +221,10 @@ fn so_do_messages_that_the_test_invents() {
     println!("SEED={seed} invents the same again");
     let mut of_runner = [0; 32];
     of_runner[..8].copy_from_slice(&seed.to_le_bytes());
-    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &of_runner));
+    let mut runner = TestRunner::new_with_rng(
+        Config::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &of_runner),
+    );
     let (mut definitions, mut all, mut wide) = (Map::new(), Vec::new(), 0);
     for i in 0..INVENTED {
         let one = invented().new_tree(&mut runner).unwrap().current();
@@ -198,7 +233,9 @@ fn so_do_messages_that_the_test_invents() {
         let mut catalog = Catalog::new();
         for (k, text) in one.texts.iter().enumerate() {
             let (name, text): (TypeName, _) = (own(&Invented::name(k)).parse().unwrap(), own(text));
-            catalog.add_message(driveline_rosidl::parse_msg(&name, "invented", &text).unwrap()).unwrap();
+            catalog
+                .add_message(driveline_rosidl::parse_msg(&name, "invented", &text).unwrap())
+                .unwrap();
             let layout = catalog.layout(&name).unwrap();
             let has = |kind: fn(Kind) -> bool| has(&layout, layout.root(), &kind);
             if has(|kind| matches!(kind, Kind::WString(Some(_)))) {
@@ -210,7 +247,9 @@ fn so_do_messages_that_the_test_invents() {
             all.push((name, layout, catalog.clone()));
         }
     }
-    let exported = ask(&json!({"command": "export", "definitions": definitions, "samples": SAMPLES, "seed": seed}));
+    let exported = ask(
+        &json!({"command": "export", "definitions": definitions, "samples": SAMPLES, "seed": seed}),
+    );
     let mut random = Random(seed);
     let (mut samples, mut all_texts, mut theirs) = (Vec::new(), Map::new(), 0);
     for (name, layout, catalog) in &all {
@@ -232,6 +271,8 @@ fn so_do_messages_that_the_test_invents() {
         samples.len()
     );
     assert!(all_texts.len() >= INVENTED && wide > 0 && wide < all_texts.len());
-    let answer = ask(&json!({"command": "check", "definitions": definitions, "samples": samples, "texts": all_texts}));
+    let answer = ask(
+        &json!({"command": "check", "definitions": definitions, "samples": samples, "texts": all_texts}),
+    );
     assert_eq!(answer["failures"], json!([]));
 }

@@ -76,7 +76,8 @@ struct Now {
     since: u64,
 }
 
-const CALLS: [Call; 6] = [Call::Load, Call::Init, Call::OnTrigger, Call::Timer, Call::Shutdown, Call::OnEvent];
+const CALLS: [Call; 6] =
+    [Call::Load, Call::Init, Call::OnTrigger, Call::Timer, Call::Shutdown, Call::OnEvent];
 
 /// A component by its place in the table, with everything that the handler of a signal wants to write about it.
 struct Known {
@@ -105,13 +106,21 @@ impl Seen {
     pub(crate) fn new(component: &str, topics: &[String]) -> Self {
         let at = NEXT.fetch_add(1, Ordering::Relaxed);
         let Some(place) = KNOWN.get(at) else { return Self(NONE) };
-        let known = Known { name: Texts::of(component), topics: topics.iter().map(|t| Texts::of(t)).collect() };
+        let known = Known {
+            name: Texts::of(component),
+            topics: topics.iter().map(|t| Texts::of(t)).collect(),
+        };
         Self(if place.set(known).is_ok() { at } else { NONE })
     }
 
     /// A call begins on this thread, and runs until the guard goes. `sample` is the input that triggered it and the
     /// sequence number. Within a call, a further one hides it.
-    pub(crate) fn enter(self, call: Call, since: MonotonicNs, sample: Option<(usize, u64)>) -> Inside {
+    pub(crate) fn enter(
+        self,
+        call: Call,
+        since: MonotonicNs,
+        sample: Option<(usize, u64)>,
+    ) -> Inside {
         let Some(slot) = own_slot() else { return Inside { slot: None, before: None } };
         let (input, sequence) = sample.unwrap_or((NONE, 0));
         let call = CALLS.iter().position(|c| *c == call).unwrap_or(0);
@@ -159,7 +168,9 @@ impl Own {
     fn claim() -> Self {
         driveline_shm::reserve_signal_stack();
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        let free = |s: &&Slot| s.thread.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        let free = |s: &&Slot| {
+            s.thread.compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
         Self(TABLE.iter().find(free))
     }
 }
@@ -202,7 +213,12 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
         let Some(known) = KNOWN.get(now.component).and_then(OnceLock::get) else { continue };
         let topic = known.topics.get(now.input).map(|t| t.plain.clone());
         let sequence = topic.as_ref().map(|_| now.sequence);
-        let place = CallPlace { component: known.name.plain.clone(), call: CALLS[now.call % CALLS.len()], topic, sequence };
+        let place = CallPlace {
+            component: known.name.plain.clone(),
+            call: CALLS[now.call % CALLS.len()],
+            topic,
+            sequence,
+        };
         found.push(Running { id: (i, generation), place, since: MonotonicNs(now.since) });
     }
     found
@@ -213,7 +229,9 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
 pub(crate) fn describe_own(text: &mut Text, json: &mut Text) {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     // Not the thread's own variable: its first use could allocate.
-    let Some(slot) = TABLE.iter().find(|s| s.thread.load(Ordering::Relaxed) == thread) else { return };
+    let Some(slot) = TABLE.iter().find(|s| s.thread.load(Ordering::Relaxed) == thread) else {
+        return;
+    };
     if slot.generation.load(Ordering::Relaxed) % 2 == 0 {
         return;
     }
@@ -268,7 +286,8 @@ impl Text {
         if n >= 16 {
             self.hex(n / 16);
         }
-        let digit = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"];
+        let digit =
+            ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "a", "b", "c", "d", "e", "f"];
         self.push(digit.get(n % 16).copied().unwrap_or_default())
     }
 
@@ -283,7 +302,10 @@ mod tests {
 
     /// Of the calls that run now, in whichever test, those of one component.
     fn of(component: &str) -> Vec<Running> {
-        running_since(MonotonicNs(u64::MAX)).into_iter().filter(|r| r.place.component == component).collect()
+        running_since(MonotonicNs(u64::MAX))
+            .into_iter()
+            .filter(|r| r.place.component == component)
+            .collect()
     }
 
     #[test]
@@ -291,9 +313,15 @@ mod tests {
         let seen = Seen::new("lane", &["camera/image".into()]);
         let inside = seen.enter(Call::OnTrigger, MonotonicNs(5), Some((0, 7)));
         let calls = of("lane");
-        assert_eq!(calls[0].place.to_string(), "component 'lane' in on_trigger on sample 7 of 'camera/image'");
+        assert_eq!(
+            calls[0].place.to_string(),
+            "component 'lane' in on_trigger on sample 7 of 'camera/image'"
+        );
         assert_eq!(calls[0].since, MonotonicNs(5));
-        assert!(running_since(MonotonicNs(4)).iter().all(|r| r.place.component != "lane"), "not yet long enough");
+        assert!(
+            running_since(MonotonicNs(4)).iter().all(|r| r.place.component != "lane"),
+            "not yet long enough"
+        );
         {
             let _within = seen.enter(Call::Timer, MonotonicNs(6), None);
             assert_eq!(of("lane")[0].place.to_string(), "component 'lane' in timer");
@@ -312,15 +340,29 @@ mod tests {
         std::thread::scope(|s| {
             s.spawn(|| describe_own(&mut text, &mut json));
         });
-        assert_eq!((text.bytes(), json.bytes()), (&b""[..], &b""[..]), "a thread that calls no components");
+        assert_eq!(
+            (text.bytes(), json.bytes()),
+            (&b""[..], &b""[..]),
+            "a thread that calls no components"
+        );
         let seen = Seen::new("la\"ne", &["a".into(), "camera/image".into()]);
         let _inside = seen.enter(Call::OnTrigger, MonotonicNs(5), Some((1, 1203)));
         describe_own(&mut text, &mut json);
-        assert_eq!(String::from_utf8_lossy(text.bytes()), " component 'la\"ne' in on_trigger on sample 1203 of 'camera/image'");
-        let line = format!("{{\"record\":\"crash\",\"signal\":11{}}}", String::from_utf8_lossy(json.bytes()));
+        assert_eq!(
+            String::from_utf8_lossy(text.bytes()),
+            " component 'la\"ne' in on_trigger on sample 1203 of 'camera/image'"
+        );
+        let line = format!(
+            "{{\"record\":\"crash\",\"signal\":11{}}}",
+            String::from_utf8_lossy(json.bytes())
+        );
         let record: crate::account::Record = serde_json::from_str(&line).unwrap();
-        let place =
-            CallPlace { component: "la\"ne".into(), call: Call::OnTrigger, topic: Some("camera/image".into()), sequence: Some(1203) };
+        let place = CallPlace {
+            component: "la\"ne".into(),
+            call: Call::OnTrigger,
+            topic: Some("camera/image".into()),
+            sequence: Some(1203),
+        };
         assert_eq!(record, crate::account::Record::Crash { signal: 11, call: Some(place) });
     }
 

@@ -5,8 +5,8 @@ use crate::account::{Call, Record, Writer};
 use crate::descriptor::ComponentClass;
 use crate::host::failures::Failures;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node, ParameterValue, PortEvent, RawPublisher,
-    TimerEnd, TimerTick, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Executor, ExecutorError, Invocation, Node,
+    ParameterValue, PortEvent, RawPublisher, TimerEnd, TimerTick, Trigger,
 };
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -99,7 +99,11 @@ impl Facts {
     /// Allocates; not for every sample.
     pub fn tell(&self, name: &str, text: &str) {
         match &self.account {
-            Some(account) => account.send(Record::Fact { component: self.component.clone(), name: name.to_owned(), text: text.to_owned() }),
+            Some(account) => account.send(Record::Fact {
+                component: self.component.clone(),
+                name: name.to_owned(),
+                text: text.to_owned(),
+            }),
             None => crate::host::output::print(format_args!("{}: {name}: {text}", self.component)),
         }
     }
@@ -118,7 +122,13 @@ pub struct Timers {
 }
 
 impl Timers {
-    pub(crate) fn new(component: &str, executor: &Arc<Executor>, group: CallbackGroup, failures: Arc<Failures>, stop: StopHandle) -> Self {
+    pub(crate) fn new(
+        component: &str,
+        executor: &Arc<Executor>,
+        group: CallbackGroup,
+        failures: Arc<Failures>,
+        stop: StopHandle,
+    ) -> Self {
         let (component, executor) = (component.to_owned(), Arc::downgrade(executor));
         Self { component, executor, group, failures, stop, added: Arc::default() }
     }
@@ -137,7 +147,8 @@ impl Timers {
             return Err(ExecutorError::Running { name: self.component.clone() });
         };
         let (group, trigger) = (self.group.clone(), Trigger::Timer { period, max_age: None });
-        let options = CallbackOptions { name: self.component.clone(), group, trigger, inputs: Vec::new() };
+        let options =
+            CallbackOptions { name: self.component.clone(), group, trigger, inputs: Vec::new() };
         let failures = self.failures.clone();
         let handle = executor.add_callback(options, move |invocation| {
             if let Some(t) = invocation.tick() {
@@ -221,12 +232,17 @@ impl StopControl {
         let (finished, wake) = UnixStream::pair()?;
         finished.set_nonblocking(true)?;
         wake.set_nonblocking(true)?;
-        let shared = StopShared { stopping: AtomicBool::new(false), finished: Mutex::default(), wake };
+        let shared =
+            StopShared { stopping: AtomicBool::new(false), finished: Mutex::default(), wake };
         Ok(Self { shared: Arc::new(shared), finished })
     }
 
     pub(crate) fn handle(&self, component: &str) -> StopHandle {
-        StopHandle { component: component.into(), shared: self.shared.clone(), timers: Arc::default() }
+        StopHandle {
+            component: component.into(),
+            shared: self.shared.clone(),
+            timers: Arc::default(),
+        }
     }
 
     pub(crate) fn stop(&self) {

@@ -58,7 +58,8 @@ mod tests {
         let classes: Vec<ComponentClass> = serde_json::from_str(text).unwrap();
         let types: Vec<_> = classes[0].parameters.iter().map(|p| p.default.type_name()).collect();
         assert_eq!(types, ["an integer", "a number", "a boolean", "text"]);
-        let again: Vec<ComponentClass> = serde_json::from_str(&serde_json::to_string(&classes).unwrap()).unwrap();
+        let again: Vec<ComponentClass> =
+            serde_json::from_str(&serde_json::to_string(&classes).unwrap()).unwrap();
         assert_eq!(again, classes);
     }
 }

@@ -23,7 +23,9 @@ pub struct Interface {
 impl Interface {
     /// Its addresses of IPv4.
     pub fn ipv4(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.addresses.iter().filter_map(|ip| if let IpAddr::V4(address) = ip { Some(*address) } else { None })
+        self.addresses
+            .iter()
+            .filter_map(|ip| if let IpAddr::V4(address) = ip { Some(*address) } else { None })
     }
 }
 
@@ -48,8 +50,14 @@ mod tests {
     fn the_loopback_device_is_there_with_its_address() {
         let there = interfaces();
         let loopback = there.iter().find(|i| i.name == "lo").unwrap();
-        assert!(loopback.index > 0 && loopback.ipv4().all(|address| address.is_loopback()), "{loopback:?}");
-        let all = std::fs::read_dir("/sys/class/net").unwrap().filter(|e| e.as_ref().unwrap().path().is_dir()).count();
+        assert!(
+            loopback.index > 0 && loopback.ipv4().all(|address| address.is_loopback()),
+            "{loopback:?}"
+        );
+        let all = std::fs::read_dir("/sys/class/net")
+            .unwrap()
+            .filter(|e| e.as_ref().unwrap().path().is_dir())
+            .count();
         assert!(there.len() >= all, "those without addresses are in it, too: {there:?}");
     }
 }

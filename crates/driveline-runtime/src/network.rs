@@ -86,13 +86,15 @@ pub struct Mistake {
 /// Whether this can be a host's name.
 #[must_use]
 pub fn is_host_name(name: &str) -> bool {
-    (1..=63).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }
 
 /// Whether a domain of this name can be carried to other hosts.
 #[must_use]
 pub fn is_domain_name(name: &str) -> bool {
-    let permitted = |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
+    let permitted =
+        |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
     (1..=64).contains(&name.len()) && name.bytes().all(permitted)
 }
 
@@ -109,7 +111,11 @@ pub fn machine_name() -> String {
     let uname = rustix::system::uname();
     let name = uname.nodename().to_string_lossy();
     let short = name.split('.').next().unwrap_or_default();
-    let kept: String = short.chars().take(63).map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
+    let kept: String = short
+        .chars()
+        .take(63)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
+        .collect();
     if kept.is_empty() { "host".into() } else { kept }
 }
 
@@ -118,11 +124,19 @@ impl NetworkSpec {
     #[must_use]
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        let mut add = |key, index, message: String, help: String| found.push(Mistake { key, index, message, help });
+        let mut add = |key, index, message: String, help: String| {
+            found.push(Mistake { key, index, message, help })
+        };
         if let Some(name) = self.host.as_ref().filter(|n| !is_host_name(n)) {
-            add("host", None, format!("`{name}` cannot be the name of a host"), "use 1 to 63 letters, digits, `_` and `-`".into());
+            add(
+                "host",
+                None,
+                format!("`{name}` cannot be the name of a host"),
+                "use 1 to 63 letters, digits, `_` and `-`".into(),
+            );
         }
-        let endpoints = self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
+        let endpoints =
+            self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
         let named = endpoints || self.tls.is_some() || self.bandwidth_mbit.is_some();
         if self.zenoh.is_some() && named {
             let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
@@ -134,10 +148,17 @@ impl NetworkSpec {
             );
         }
         if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
-            add("interface", None, format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them".into());
+            add(
+                "interface",
+                None,
+                format!("`{i}` cannot be the name of a network interface"),
+                "`ip link` lists them".into(),
+            );
         }
         if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
-            let help = format!("write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000");
+            let help = format!(
+                "write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000"
+            );
             add("bandwidth_mbit", None, format!("no link carries {mbit} Mbit/s"), help);
         }
         let rules = endpoint::Rules {
@@ -148,9 +169,16 @@ impl NetworkSpec {
             tls: self.tls.is_some(),
             insecure: self.insecure,
         };
-        for (key, list, what_for) in [("listen", &self.listen, Use::Listen), ("connect", &self.connect, Use::Connect)] {
+        for (key, list, what_for) in
+            [("listen", &self.listen, Use::Listen), ("connect", &self.connect, Use::Connect)]
+        {
             if list.len() > MAX_ENDPOINTS {
-                add(key, None, format!("{} endpoints are too many", list.len()), format!("at most {MAX_ENDPOINTS} are possible"));
+                add(
+                    key,
+                    None,
+                    format!("{} endpoints are too many", list.len()),
+                    format!("at most {MAX_ENDPOINTS} are possible"),
+                );
             }
             for (i, endpoint) in list.iter().take(MAX_ENDPOINTS).enumerate() {
                 if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
@@ -171,7 +199,8 @@ impl NetworkSpec {
     #[must_use]
     pub fn listen_endpoints(&self) -> Vec<String> {
         let protocol = if self.tls.is_some() { "tls" } else { "tcp" };
-        let at_interface = self.interface.iter().map(|i| format!("{protocol}/0.0.0.0:{PORT}#iface={i}"));
+        let at_interface =
+            self.interface.iter().map(|i| format!("{protocol}/0.0.0.0:{PORT}#iface={i}"));
         let all: Vec<String> = at_interface.chain(self.listen.iter().cloned()).collect();
         if all.is_empty() { vec![format!("{protocol}/{LOOPBACK}")] } else { all }
     }
@@ -179,7 +208,10 @@ impl NetworkSpec {
     /// Whether any other host can come to know of this one.
     #[must_use]
     pub fn reaches_anybody(&self) -> bool {
-        self.interface.is_some() || self.zenoh.is_some() || !self.listen.is_empty() || !self.connect.is_empty()
+        self.interface.is_some()
+            || self.zenoh.is_some()
+            || !self.listen.is_empty()
+            || !self.connect.is_empty()
     }
 
     /// Whether any connection goes over TLS. A file of Zenoh's that names it at all does.
@@ -187,10 +219,12 @@ impl NetworkSpec {
     pub fn speaks_tls(&self) -> bool {
         let names_it = |path: &PathBuf| {
             let mut text = Vec::new();
-            let read = std::fs::File::open(path).and_then(|file| file.take(MAX_ZENOH_FILE_LEN).read_to_end(&mut text));
+            let read = std::fs::File::open(path)
+                .and_then(|file| file.take(MAX_ZENOH_FILE_LEN).read_to_end(&mut text));
             read.is_ok() && text.windows(4).any(|word| word == b"tls/")
         };
-        self.tls.is_some() || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
+        self.tls.is_some()
+            || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
     }
 
     /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it is a router.
@@ -208,14 +242,20 @@ impl NetworkSpec {
     /// Interfaces that endpoints to listen on are bound to and that this computer does not have now, by their place in `listen`.
     #[must_use]
     pub fn missing_listen_interfaces(&self) -> Vec<(usize, &str)> {
-        let bound =
-            self.listen.iter().take(MAX_ENDPOINTS).enumerate().filter_map(|(i, endpoint)| Some((i, endpoint::interface(endpoint)?)));
+        let bound = self
+            .listen
+            .iter()
+            .take(MAX_ENDPOINTS)
+            .enumerate()
+            .filter_map(|(i, endpoint)| Some((i, endpoint::interface(endpoint)?)));
         bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
     }
 
     /// Interfaces that endpoints to listen on are bound to, each with whether that is on all its addresses.
     pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
-        let of = |endpoint| Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()));
+        let of = |endpoint| {
+            Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()))
+        };
         self.listen.iter().take(MAX_ENDPOINTS).filter_map(move |endpoint| of(endpoint))
     }
 
@@ -224,7 +264,8 @@ impl NetworkSpec {
     pub fn missing_addresses(&self) -> Vec<(usize, IpAddr)> {
         let missing = |(i, endpoint): (usize, &String)| {
             // On an interface there may be another network with addresses of its own.
-            let address = endpoint::address(endpoint).filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
+            let address = endpoint::address(endpoint)
+                .filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
             // A port that the kernel chooses is taken by nobody.
             let refused = std::net::UdpSocket::bind((address, 0)).err()?;
             (refused.kind() == std::io::ErrorKind::AddrNotAvailable).then_some((i, address))
@@ -250,7 +291,9 @@ impl NetworkSpec {
         };
         // Zenoh removes what is in the way of its socket.
         let sockets = self.listen.iter().filter_map(|endpoint| endpoint::socket_path(endpoint));
-        let in_the_way = |path: &&Path| std::fs::symlink_metadata(path).is_ok_and(|about| !about.file_type().is_socket());
+        let in_the_way = |path: &&Path| {
+            std::fs::symlink_metadata(path).is_ok_and(|about| !about.file_type().is_socket())
+        };
         let lost = |path: &Path| {
             (
                 &["listen"][..],
@@ -264,7 +307,10 @@ impl NetworkSpec {
     /// The same with paths that are relative to `directory` made relative to the working directory.
     #[must_use]
     pub fn relative_to(mut self, directory: &Path) -> Self {
-        let tls = self.tls.iter_mut().flat_map(|t| [&mut t.authority, &mut t.certificate, &mut t.private_key]);
+        let tls = self
+            .tls
+            .iter_mut()
+            .flat_map(|t| [&mut t.authority, &mut t.certificate, &mut t.private_key]);
         for path in tls.chain(&mut self.zenoh) {
             *path = directory.join(&*path);
         }
@@ -326,7 +372,8 @@ impl CarriedTopic {
             found.add(place, &message, "set `send` or `receive` to true, or remove it");
         }
         if self.hosts == Some(0) {
-            let help = "leave it out for no limit; `send` decides whether the topic goes to other hosts";
+            let help =
+                "leave it out for no limit; `send` decides whether the topic goes to other hosts";
             found.add(&format!("{place}.hosts"), "0 is out of range", help);
         }
         if let Some(hz) = self.max_rate_hz {
@@ -365,8 +412,10 @@ impl GatewayConfig {
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
         let ends = |topic: &TopicName| {
-            let outputs = graph.components().any(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic));
-            let inputs = graph.components().any(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic));
+            let outputs =
+                graph.components().any(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic));
+            let inputs =
+                graph.components().any(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic));
             (outputs, inputs)
         };
         let topics: Vec<_> = graph
@@ -407,7 +456,8 @@ impl GatewayConfig {
     pub fn check(&self) -> Result<(), ConfigMistakes> {
         let mut found = ConfigMistakes::default();
         if !is_domain_name(&self.domain) {
-            let message = format!("`{}` cannot be the name of a domain that other hosts know", self.domain);
+            let message =
+                format!("`{}` cannot be the name of a domain that other hosts know", self.domain);
             found.add("domain", &message, "use 1 to 64 letters, digits, `_`, `-` and `.`");
         }
         for m in self.network.mistakes() {
@@ -418,10 +468,17 @@ impl GatewayConfig {
             found.add(
                 &format!("network.{}", keys.join(".")),
                 &message,
-                help.unwrap_or("paths are relative to the directory in which the gateway is started"),
+                help.unwrap_or(
+                    "paths are relative to the directory in which the gateway is started",
+                ),
             );
         }
-        let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
+        let numbers = self.topics.iter().map(|t| TopicNumbers {
+            topic: &t.topic,
+            max_payload: t.max_payload,
+            pins: t.pins,
+            qos: &t.qos,
+        });
         found.topics(numbers, |found, i| self.topics[i].look(&format!("topics[{i}]"), found));
         found.into_result()
     }
@@ -433,12 +490,20 @@ const MAX_PEM_LEN: u64 = 1 << 20;
 /// Why a file has nothing of this kind in PEM. Zenoh says nothing of that where it connects.
 fn lacks_pem(path: &Path, label: &str) -> Option<String> {
     let mut bytes = Vec::new();
-    if let Err(e) = std::fs::File::open(path).and_then(|file| file.take(MAX_PEM_LEN).read_to_end(&mut bytes)) {
+    if let Err(e) =
+        std::fs::File::open(path).and_then(|file| file.take(MAX_PEM_LEN).read_to_end(&mut bytes))
+    {
         return Some(e.to_string());
     }
     let text = String::from_utf8_lossy(&bytes);
-    let has = text.lines().any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----")));
-    (!has).then(|| format!("it has no `-----BEGIN {label}-----`: write it in PEM (`openssl x509`, `openssl pkey`)"))
+    let has = text.lines().any(|line| {
+        line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----"))
+    });
+    (!has).then(|| {
+        format!(
+            "it has no `-----BEGIN {label}-----`: write it in PEM (`openssl x509`, `openssl pkey`)"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -40,8 +40,12 @@ fn all_addresses_are_all_addresses_however_they_are_written() {
         "0x0",
         "0X0.00",
     ] {
-        let found = mistakes(&serde_json::json!({ "listen": [format!("tcp/{host}:7450")] }).to_string());
-        assert!(matches!(found.as_slice(), [("listen", text)] if text.contains("insecure: true")), "{host}: {found:?}");
+        let found =
+            mistakes(&serde_json::json!({ "listen": [format!("tcp/{host}:7450")] }).to_string());
+        assert!(
+            matches!(found.as_slice(), [("listen", text)] if text.contains("insecure: true")),
+            "{host}: {found:?}"
+        );
     }
 }
 
@@ -64,7 +68,11 @@ fn of_endpoints_of_zenoh_s_those_on_all_addresses_where_nobody_shows_a_certifica
         assert!([true, false].map(|mtls| is_open_to_all(open, mtls)) == [true; 2], "{open}");
     }
     for unless_asked in ["tls/[::]:7447", "quic/0.0.0.0:7447"] {
-        assert_eq!([true, false].map(|mtls| is_open_to_all(unless_asked, mtls)), [false, true], "{unless_asked}");
+        assert_eq!(
+            [true, false].map(|mtls| is_open_to_all(unless_asked, mtls)),
+            [false, true],
+            "{unless_asked}"
+        );
     }
     for not in [
         "tls/[::]:7447#enable_mtls=true",
@@ -93,7 +101,11 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
         (r#"{"listen": ["quic/192.168.1.10:7450"]}"#, "listen", "tcp, tls, udp"),
         (r#"{"connect": ["tcp/192.168.1.10"]}"#, "connect", "has no port"),
         (r#"{"connect": ["tcp/192.168.1.10:"]}"#, "connect", "has no port"),
-        (r#"{"connect": ["tcp/1.2.3.4:99999"]}"#, "connect", "`99999` is no port (a port is a number from 1 to 65535"),
+        (
+            r#"{"connect": ["tcp/1.2.3.4:99999"]}"#,
+            "connect",
+            "`99999` is no port (a port is a number from 1 to 65535",
+        ),
         (r#"{"connect": ["tcp/1.2.3.4:+7450"]}"#, "connect", "`+7450` is no port"),
         (r#"{"listen": ["tcp/[::1]:70000#iface=eth0"]}"#, "listen", "`70000` is no port"),
         (r#"{"connect": ["tcp/10.0.0.1:7450 "]}"#, "connect", "has a blank (remove it"),
@@ -114,14 +126,26 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
             "listen",
             "names its interface where Zenoh does not read it (write `tcp/[fe80::1]:7450#iface=eth0`)",
         ),
-        (r#"{"connect": ["tcp/[fe80::1]:7450"]}"#, "connect", "is of one link only (name the interface: `tcp/[fe80::1]:7450#iface=eth0`)"),
-        (r#"{"connect": ["tcp/10.77.0.300:7450"]}"#, "connect", "`10.77.0.300` is no address (an address has four numbers"),
+        (
+            r#"{"connect": ["tcp/[fe80::1]:7450"]}"#,
+            "connect",
+            "is of one link only (name the interface: `tcp/[fe80::1]:7450#iface=eth0`)",
+        ),
+        (
+            r#"{"connect": ["tcp/10.77.0.300:7450"]}"#,
+            "connect",
+            "`10.77.0.300` is no address (an address has four numbers",
+        ),
         (r#"{"connect": ["tcp/0.0.0.0:7450"]}"#, "connect", "names nobody"),
         (r#"{"connect": ["unixsock-stream/here"]}"#, "connect", "absolute path"),
         (r#"{"connect": ["tls/10.0.0.1:7450"]}"#, "connect", "certificates"),
         (r#"{"listen": ["tcp/0.0.0.0:7450"]}"#, "listen", "insecure: true"),
         (r#"{"listen": ["udp/[::]:7450#iface=eth0"]}"#, "listen", "insecure: true"),
-        (r#"{"connect": ["tcp/10.0.0.1:7450?rel=nonsense"]}"#, "connect", "has metadata (`?…`), which a gateway has no use for (remove it"),
+        (
+            r#"{"connect": ["tcp/10.0.0.1:7450?rel=nonsense"]}"#,
+            "connect",
+            "has metadata (`?…`), which a gateway has no use for (remove it",
+        ),
         (r#"{"listen": ["tcp/10.0.0.1:7450?prio=1-3#iface=eth0"]}"#, "listen", "has metadata"),
         (
             r#"{"connect": ["tcp/10.0.0.1:7450#dscp=nonsense"]}"#,
@@ -140,10 +164,26 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
             "connect",
             "`10.0.0.2` is no value of `bind` (write an address of this host and a port",
         ),
-        (r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;bind=10.0.0.2:0"]}"#, "connect", "`iface` and `bind` (keep one of the two)"),
-        (r#"{"listen": ["tcp/10.0.0.1:7450#iface=eth0;so_sndbuf=64 KiB"]}"#, "listen", "`so_sndbuf=65536`"),
-        (r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;exit_on_failure=true"]}"#, "connect", "leave it out"),
-        (r#"{"connect": ["unixsock-stream//run/gw#retry_period_init_ms=0"]}"#, "connect", "leave it out"),
+        (
+            r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;bind=10.0.0.2:0"]}"#,
+            "connect",
+            "`iface` and `bind` (keep one of the two)",
+        ),
+        (
+            r#"{"listen": ["tcp/10.0.0.1:7450#iface=eth0;so_sndbuf=64 KiB"]}"#,
+            "listen",
+            "`so_sndbuf=65536`",
+        ),
+        (
+            r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;exit_on_failure=true"]}"#,
+            "connect",
+            "leave it out",
+        ),
+        (
+            r#"{"connect": ["unixsock-stream//run/gw#retry_period_init_ms=0"]}"#,
+            "connect",
+            "leave it out",
+        ),
         (r#"{"connect": ["tcp/10.0.0.1:7450#so_rcvbuf"]}"#, "connect", "`so_rcvbuf=65536`"),
         (
             r#"{"connect": ["tcp/10.0.0.1:7450#iface=eth0;so_sendbuf=65536"]}"#,
@@ -155,40 +195,62 @@ fn each_mistake_is_told_with_its_key_and_a_remedy() {
             "listen",
             "no setting `nonsense` (settings: `iface`, `bind`, `so_sndbuf`, `so_rcvbuf`, `dscp`)",
         ),
-        (r#"{"connect": ["tls/a:1#verify_name_on_connect=false"]}"#, "connect", "stand under `tls:`, and both ends always show theirs"),
+        (
+            r#"{"connect": ["tls/a:1#verify_name_on_connect=false"]}"#,
+            "connect",
+            "stand under `tls:`, and both ends always show theirs",
+        ),
         (
             r#"{"listen": ["tls/10.0.0.1:1#iface=eth0;enable_mtls=false"]}"#,
             "listen",
             "stand under `tls:`, and both ends always show theirs",
         ),
-        (r#"{"listen": ["tls/10.0.0.1:1#root_ca_certificate_file=b.pem"]}"#, "listen", "stand under `tls:`"),
+        (
+            r#"{"listen": ["tls/10.0.0.1:1#root_ca_certificate_file=b.pem"]}"#,
+            "listen",
+            "stand under `tls:`",
+        ),
         (r#"{"zenoh": "z.json5", "listen": ["tcp/10.0.0.1:1"]}"#, "zenoh", "keep one of the two"),
     ] {
         let found = mistakes(bad);
-        assert!(matches!(found.as_slice(), [(k, text)] if *k == key && text.contains(says)), "{bad}: {found:?}");
+        assert!(
+            matches!(found.as_slice(), [(k, text)] if *k == key && text.contains(says)),
+            "{bad}: {found:?}"
+        );
     }
     let many = serde_json::json!({ "connect": vec!["tcp/10.0.0.1:1"; 65] }).to_string();
     assert_eq!(mistakes(&many).len(), 1);
 }
 
 fn gateway(network: &str, topics: &[&str]) -> GatewayConfig {
-    let json = format!(r#"{{"domain": "car", "domain_dir": "/d", "network": {network}, "topics": [{}]}}"#, topics.join(", "));
+    let json = format!(
+        r#"{{"domain": "car", "domain_dir": "/d", "network": {network}, "topics": [{}]}}"#,
+        topics.join(", ")
+    );
     serde_json::from_str(&json).unwrap()
 }
 
 fn topic(name: &str, more: &str) -> String {
-    format!(r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8, "pins": 8{more}}}"#)
+    format!(
+        r#"{{"topic": "{name}", "send": true, "receive": false, "max_payload": 8, "pins": 8{more}}}"#
+    )
 }
 
 #[test]
 fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
-    let sound = [topic("a", ""), topic("b", r#", "hosts": 1, "max_rate_hz": 0.5, "every": 1, "qos": {"depth": 1024}"#)];
+    let sound = [
+        topic("a", ""),
+        topic("b", r#", "hosts": 1, "max_rate_hz": 0.5, "every": 1, "qos": {"depth": 1024}"#),
+    ];
     assert_eq!(gateway("{}", &sound.each_ref().map(String::as_str)).check(), Ok(()));
     let told = |config: &GatewayConfig| config.check().unwrap_err().to_string();
     for (more, says) in [
         (r#", "hosts": 0"#, "hosts: 0 is out of range; leave it out"),
         (r#", "every": 0"#, "every: 0 is out of range; it must be between 1 and 1000000"),
-        (r#", "max_rate_hz": 0"#, "max_rate_hz: 0 is out of range; it must be between 0.001 and 1000000"),
+        (
+            r#", "max_rate_hz": 0"#,
+            "max_rate_hz: 0 is out of range; it must be between 0.001 and 1000000",
+        ),
         (r#", "max_rate_hz": -3.5"#, "max_rate_hz: -3.5 is out of range"),
         (r#", "qos": {"depth": 0}"#, "qos.depth: 0 is out of range; it must be between 1 and 1024"),
         (r#", "qos": {"lifespan_ms": 0}"#, "qos.lifespan_ms: 0 is out of range; leave it out"),
@@ -196,9 +258,17 @@ fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
         let text = told(&gateway("{}", &[&topic("a", ""), &topic("b", more)]));
         assert!(text.starts_with(&format!("topics[1].{says}")), "{more}: {text}");
     }
-    let mut config = gateway(r#"{"host": "a.b", "zenoh": "/nowhere/z.json5"}"#, &[&topic("a", ""), &topic("b", ""), &topic("a", "")]);
+    let mut config = gateway(
+        r#"{"host": "a.b", "zenoh": "/nowhere/z.json5"}"#,
+        &[&topic("a", ""), &topic("b", ""), &topic("a", "")],
+    );
     config.domain = "\u{1b}".into();
-    config.topics[0] = CarriedTopic { pins: 0, max_payload: u64::MAX, max_rate_hz: Some(f64::NAN), ..config.topics[0].clone() };
+    config.topics[0] = CarriedTopic {
+        pins: 0,
+        max_payload: u64::MAX,
+        max_rate_hz: Some(f64::NAN),
+        ..config.topics[0].clone()
+    };
     config.topics[1] = CarriedTopic { send: false, pins: MAX_PINS + 1, ..config.topics[1].clone() };
     let text = told(&config);
     let lines = text.lines().map(str::trim_start).collect::<Vec<_>>();
@@ -219,7 +289,12 @@ fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
     config.domain = String::new();
     assert!(told(&config).contains("domain: `` cannot be"), "{}", told(&config));
     let misspelt = topic("a", r#", "qos": {"dept": 5}"#);
-    assert!(serde_json::from_str::<CarriedTopic>(&misspelt).unwrap_err().to_string().contains("unknown field `dept`"));
+    assert!(
+        serde_json::from_str::<CarriedTopic>(&misspelt)
+            .unwrap_err()
+            .to_string()
+            .contains("unknown field `dept`")
+    );
 }
 
 #[test]
@@ -227,7 +302,14 @@ fn files_that_are_not_there_are_named_with_their_keys() {
     let dir = tempfile::tempdir().unwrap();
     let (here, pipe) = (dir.path().join("here.pem"), dir.path().join("pipe"));
     std::fs::write(&here, "-----BEGIN CERTIFICATE-----\n").unwrap();
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
     let tls = TlsSpec { authority: here, certificate: "/nowhere/a.pem".into(), private_key: pipe };
     let spec = NetworkSpec { tls: Some(tls), ..NetworkSpec::default() };
     let found = spec.unreadable_files();
@@ -241,12 +323,25 @@ fn files_that_are_not_there_are_named_with_their_keys() {
 #[test]
 fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
     // What is kept for documentation is no computer's.
-    let listen = ["tcp/127.0.0.1:7450", "tcp/192.0.2.1:7450", "tcp/192.0.2.2:7450#iface=lo", "tcp/roof:7450", "unixsock-stream//run/x"];
+    let listen = [
+        "tcp/127.0.0.1:7450",
+        "tcp/192.0.2.1:7450",
+        "tcp/192.0.2.2:7450#iface=lo",
+        "tcp/roof:7450",
+        "unixsock-stream//run/x",
+    ];
     let spec = NetworkSpec { listen: listen.map(String::from).into(), ..NetworkSpec::default() };
-    let found: Vec<String> = spec.missing_addresses().into_iter().map(|(i, address)| format!("{i} {address}")).collect();
-    assert_eq!((found, spec.listen_interfaces().collect()), (vec!["1 192.0.2.1".to_owned()], vec![("lo", false)]));
+    let found: Vec<String> =
+        spec.missing_addresses().into_iter().map(|(i, address)| format!("{i} {address}")).collect();
+    assert_eq!(
+        (found, spec.listen_interfaces().collect()),
+        (vec!["1 192.0.2.1".to_owned()], vec![("lo", false)])
+    );
     let spec = NetworkSpec {
-        listen: vec!["tcp/192.0.2.2:7450#iface=lo".into(), "tcp/192.0.2.2:7450#iface=nosuch".into()],
+        listen: vec![
+            "tcp/192.0.2.2:7450#iface=lo".into(),
+            "tcp/192.0.2.2:7450#iface=nosuch".into(),
+        ],
         ..NetworkSpec::default()
     };
     assert_eq!(spec.missing_listen_interfaces(), [(1, "nosuch")]);
@@ -255,14 +350,21 @@ fn addresses_of_other_computers_are_found_among_those_to_listen_on() {
 #[test]
 fn a_file_that_is_where_a_socket_is_to_be_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let (file, socket, free) = (dir.path().join("notes"), dir.path().join("socket"), dir.path().join("free"));
+    let (file, socket, free) =
+        (dir.path().join("notes"), dir.path().join("socket"), dir.path().join("free"));
     std::fs::write(&file, "").unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let listen = [&socket, &free, &file].map(|path| format!("unixsock-stream/{}", path.display()));
-    let spec =
-        NetworkSpec { listen: listen.into(), connect: vec![format!("unixsock-stream/{}", file.display())], ..NetworkSpec::default() };
+    let spec = NetworkSpec {
+        listen: listen.into(),
+        connect: vec![format!("unixsock-stream/{}", file.display())],
+        ..NetworkSpec::default()
+    };
     let found = spec.unreadable_files();
-    assert!(matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is no socket")), "{found:?}");
+    assert!(
+        matches!(&found[..], [(["listen"], why, Some(_))] if why.contains("/notes is there and is no socket")),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -280,13 +382,19 @@ fn connections_over_tls_have_one_thread() {
     let tls = serde_json::json!({ "authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key" });
     for (network, threads) in [
         (serde_json::json!({ "connect": ["tcp/10.0.0.1:7450"] }), ZENOH_THREADS),
-        (serde_json::json!({ "connect": ["tls/10.0.0.1:7450"], "tls": tls }), ZENOH_THREADS_FOR_TLS),
+        (
+            serde_json::json!({ "connect": ["tls/10.0.0.1:7450"], "tls": tls }),
+            ZENOH_THREADS_FOR_TLS,
+        ),
         (file(r#"{listen: {endpoints: ["tcp/10.0.0.1:7450"]}}"#), ZENOH_THREADS),
         (serde_json::json!({ "zenoh": dir.path() }), ZENOH_THREADS),
     ] {
         assert_eq!(of(network), [threads]);
     }
-    assert_eq!(of(file(r#"{listen: {endpoints: ["tls/10.0.0.1:7450"]}}"#)), [ZENOH_THREADS_FOR_TLS]);
+    assert_eq!(
+        of(file(r#"{listen: {endpoints: ["tls/10.0.0.1:7450"]}}"#)),
+        [ZENOH_THREADS_FOR_TLS]
+    );
 }
 
 #[test]
@@ -304,7 +412,10 @@ fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
     };
     let certificate = b"Subject: CN=a\n-----BEGIN CERTIFICATE-----\r\nMII\n";
     for kind in ["", "EC ", "RSA "] {
-        assert_eq!(found(certificate, format!("-----BEGIN {kind}PRIVATE KEY-----\nMII").as_bytes()), []);
+        assert_eq!(
+            found(certificate, format!("-----BEGIN {kind}PRIVATE KEY-----\nMII").as_bytes()),
+            []
+        );
     }
     for key in [&b"\x30\x82\xff"[..], certificate, b""] {
         let found = found(certificate, key);
@@ -314,7 +425,10 @@ fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
         );
     }
     assert_eq!(
-        found(b"\x30\x82", b"-----BEGIN PRIVATE KEY-----").iter().map(|(key, _)| *key).collect::<Vec<_>>(),
+        found(b"\x30\x82", b"-----BEGIN PRIVATE KEY-----")
+            .iter()
+            .map(|(key, _)| *key)
+            .collect::<Vec<_>>(),
         ["authority", "certificate"]
     );
 }
@@ -322,12 +436,25 @@ fn files_that_are_no_certificates_or_keys_are_named_with_their_keys() {
 #[test]
 fn without_an_interface_only_the_loopback_device_is_listened_to() {
     let spec = NetworkSpec::default();
-    assert_eq!((spec.listen_endpoints(), spec.reaches_anybody()), (vec!["tcp/127.0.0.1:0".to_owned()], false));
+    assert_eq!(
+        (spec.listen_endpoints(), spec.reaches_anybody()),
+        (vec!["tcp/127.0.0.1:0".to_owned()], false)
+    );
     let spec = NetworkSpec { interface: Some("eth0".into()), ..spec };
-    assert_eq!((spec.listen_endpoints(), spec.reaches_anybody()), (vec!["tcp/0.0.0.0:7450#iface=eth0".to_owned()], true));
-    let tls = serde_json::from_str(r#"{"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}"#).unwrap();
+    assert_eq!(
+        (spec.listen_endpoints(), spec.reaches_anybody()),
+        (vec!["tcp/0.0.0.0:7450#iface=eth0".to_owned()], true)
+    );
+    let tls = serde_json::from_str(
+        r#"{"authority": "ca.pem", "certificate": "a.pem", "private_key": "a.key"}"#,
+    )
+    .unwrap();
     let spec = NetworkSpec { tls: Some(tls), ..spec };
-    assert_eq!(spec.listen_endpoints(), ["tls/0.0.0.0:7450#iface=eth0"], "whoever has certificates does not listen without");
+    assert_eq!(
+        spec.listen_endpoints(),
+        ["tls/0.0.0.0:7450#iface=eth0"],
+        "whoever has certificates does not listen without"
+    );
     let spec = NetworkSpec { interface: None, ..spec };
     assert_eq!(spec.listen_endpoints(), ["tls/127.0.0.1:0"], "not even for this host's own users");
     assert!(is_host_name(&machine_name()));

@@ -92,7 +92,11 @@ pub struct Ros2ZenohSpec {
 
 impl Default for Ros2ZenohSpec {
     fn default() -> Self {
-        Self { connect: vec!["tcp/localhost:7447".into()], listen: vec!["tcp/localhost:0".into()], insecure: false }
+        Self {
+            connect: vec!["tcp/localhost:7447".into()],
+            listen: vec!["tcp/localhost:0".into()],
+            insecure: false,
+        }
     }
 }
 
@@ -221,16 +225,25 @@ pub const AMENT_PREFIX_PATH: &str = "AMENT_PREFIX_PATH";
 /// Why this is no pattern, and what to do about it.
 fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
     let Some(relative) = pattern.strip_prefix('/') else {
-        return Some((format!("`{pattern}` has no leading `/`"), "write the topic's full name in ROS 2, such as `/camera/image`"));
+        return Some((
+            format!("`{pattern}` has no leading `/`"),
+            "write the topic's full name in ROS 2, such as `/camera/image`",
+        ));
     };
     if pattern.len() > MAX_PATTERN_LEN {
-        return Some((format!("a topic of {} characters", pattern.len()), "at most 200 are possible"));
+        return Some((
+            format!("a topic of {} characters", pattern.len()),
+            "at most 200 are possible",
+        ));
     }
     let tokens: Vec<_> = relative.split('/').collect();
     for (i, token) in tokens.iter().enumerate() {
         match *token {
             "**" if i + 1 < tokens.len() => {
-                return Some((format!("`{pattern}` goes on behind `**`"), "`**` can only stand at the end; use `*` for one part"));
+                return Some((
+                    format!("`{pattern}` goes on behind `**`"),
+                    "`**` can only stand at the end; use `*` for one part",
+                ));
             }
             "*" | "**" => {}
             token if is_token(token) => {}
@@ -315,15 +328,32 @@ impl Ros2Spec {
     #[must_use]
     pub fn mistakes(&self) -> Vec<Mistake> {
         let mut found = Vec::new();
-        let mut add = |key, index, message: String, help: &str| found.push(Mistake { key, index, message, help: help.to_owned() });
+        let mut add = |key, index, message: String, help: &str| {
+            found.push(Mistake { key, index, message, help: help.to_owned() })
+        };
         if self.domain_id > MAX_DOMAIN_ID {
-            add("domain_id", None, format!("DDS has no domain {}", self.domain_id), "use ROS_DOMAIN_ID of the nodes, at most 232");
+            add(
+                "domain_id",
+                None,
+                format!("DDS has no domain {}", self.domain_id),
+                "use ROS_DOMAIN_ID of the nodes, at most 232",
+            );
         }
         if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
-            add("interface", None, format!("`{i}` cannot be the name of a network interface"), "`ip link` lists them");
+            add(
+                "interface",
+                None,
+                format!("`{i}` cannot be the name of a network interface"),
+                "`ip link` lists them",
+            );
         }
         if !self.dds && self.zenoh.is_none() {
-            add("dds", None, "neither nodes on DDS nor nodes on rmw_zenoh take part".into(), "add `zenoh: {}`, or remove `dds: false`");
+            add(
+                "dds",
+                None,
+                "neither nodes on DDS nor nodes on rmw_zenoh take part".into(),
+                "add `zenoh: {}`, or remove `dds: false`",
+            );
         }
         if let Some(zenoh) = &self.zenoh {
             let rules = endpoint::Rules {
@@ -336,7 +366,12 @@ impl Ros2Spec {
             };
             for (list, what_for) in [(&zenoh.connect, Use::Connect), (&zenoh.listen, Use::Listen)] {
                 if list.len() > MAX_ENDPOINTS {
-                    add("zenoh", None, format!("{} endpoints are too many", list.len()), "at most 64 are possible");
+                    add(
+                        "zenoh",
+                        None,
+                        format!("{} endpoints are too many", list.len()),
+                        "at most 64 are possible",
+                    );
                 }
                 for endpoint in list.iter().take(MAX_ENDPOINTS) {
                     if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
@@ -346,10 +381,20 @@ impl Ros2Spec {
             }
         }
         if self.topics.len() > MAX_RULES {
-            add("topics", None, format!("{} rules are too many", self.topics.len()), "at most 256 are possible; use `*` and `**`");
+            add(
+                "topics",
+                None,
+                format!("{} rules are too many", self.topics.len()),
+                "at most 256 are possible; use `*` and `**`",
+            );
         }
         if self.types.len() > MAX_TYPES {
-            add("types", None, format!("{} packages are too many", self.types.len()), "at most 256 are possible");
+            add(
+                "types",
+                None,
+                format!("{} packages are too many", self.types.len()),
+                "at most 256 are possible",
+            );
         }
         for (i, rule) in self.topics.iter().enumerate().take(MAX_RULES) {
             if let Some((message, help)) = pattern_mistake(&rule.topic) {
@@ -371,20 +416,43 @@ impl Ros2Spec {
                     "give `depth` what late or slow subscriptions need",
                 );
             }
-            for (key, ms) in [("deadline_ms", rule.qos.deadline_ms), ("lease_ms", rule.qos.lease_ms)] {
+            for (key, ms) in
+                [("deadline_ms", rule.qos.deadline_ms), ("lease_ms", rule.qos.lease_ms)]
+            {
                 if ms == Some(0) {
-                    add("topics", Some(i), format!("`{key}` is at least 1"), "leave it out where none is meant");
+                    add(
+                        "topics",
+                        Some(i),
+                        format!("`{key}` is at least 1"),
+                        "leave it out where none is meant",
+                    );
                 }
             }
             if rule.pins.is_some_and(|p| p == 0 || p > MAX_PINS) {
-                add("topics", Some(i), format!("`pins` is at least 1 and at most {MAX_PINS}"), "leave it out for 8");
+                add(
+                    "topics",
+                    Some(i),
+                    format!("`pins` is at least 1 and at most {MAX_PINS}"),
+                    "leave it out for 8",
+                );
             }
-            let same = |r: &&Rule| r.topic == rule.topic && (r.direction == rule.direction || r.direction == Direction::Both);
+            let same = |r: &&Rule| {
+                r.topic == rule.topic
+                    && (r.direction == rule.direction || r.direction == Direction::Both)
+            };
             if self.topics.iter().take(i).any(|r| same(&r)) {
-                add("topics", Some(i), format!("an earlier rule decides about `{}` already", rule.topic), "remove one of the two");
+                add(
+                    "topics",
+                    Some(i),
+                    format!("an earlier rule decides about `{}` already", rule.topic),
+                    "remove one of the two",
+                );
             }
         }
-        found.extend(services::mistakes(&self.services, usize::from(self.dds) + usize::from(self.zenoh.is_some())));
+        found.extend(services::mistakes(
+            &self.services,
+            usize::from(self.dds) + usize::from(self.zenoh.is_some()),
+        ));
         found
     }
 
@@ -405,7 +473,8 @@ impl Ros2Spec {
                 }
                 continue;
             }
-            let paths: Vec<_> = std::env::split_paths(&*entry).map(|path| directory.join(path)).collect();
+            let paths: Vec<_> =
+                std::env::split_paths(&*entry).map(|path| directory.join(path)).collect();
             // A name with `:` in it is no path of several.
             if let Ok(joined) = std::env::join_paths(paths) {
                 *entry = joined.into();
@@ -465,14 +534,21 @@ impl Ros2GatewayConfig {
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
         let ros2 = graph.ros2.clone().filter(Ros2Spec::has_rules)?;
-        let topics = graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| LocalTopic {
-            topic: name.clone(),
-            // Of a topic without an end in the graph, the rule alone may know it.
-            max_payload: if t.max_payload > 0 { t.max_payload } else { ros2.rule(name, false).map_or(0, Rule::max_payload_bytes) },
-            pins: t.pins,
-            qos: t.qos.clone(),
-            access: t.access.clone(),
-        });
+        let topics =
+            graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| {
+                LocalTopic {
+                    topic: name.clone(),
+                    // Of a topic without an end in the graph, the rule alone may know it.
+                    max_payload: if t.max_payload > 0 {
+                        t.max_payload
+                    } else {
+                        ros2.rule(name, false).map_or(0, Rule::max_payload_bytes)
+                    },
+                    pins: t.pins,
+                    qos: t.qos.clone(),
+                    access: t.access.clone(),
+                }
+            });
         let topics = topics.collect();
         Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
     }
@@ -484,13 +560,22 @@ impl Ros2GatewayConfig {
     pub fn check(&self) -> Result<(), ConfigMistakes> {
         let mut found = ConfigMistakes::default();
         if self.domain.chars().any(char::is_control) {
-            found.add("domain", &format!("`{}` has control characters", self.domain), "leave it out, or write what people call the domain");
+            found.add(
+                "domain",
+                &format!("`{}` has control characters", self.domain),
+                "leave it out, or write what people call the domain",
+            );
         }
         for m in self.ros2.mistakes() {
             let item = m.index.map_or(String::new(), |i| format!("[{i}]"));
             found.add(&format!("ros2.{}{item}", m.key), &m.message, &m.help);
         }
-        let numbers = self.topics.iter().map(|t| TopicNumbers { topic: &t.topic, max_payload: t.max_payload, pins: t.pins, qos: &t.qos });
+        let numbers = self.topics.iter().map(|t| TopicNumbers {
+            topic: &t.topic,
+            max_payload: t.max_payload,
+            pins: t.pins,
+            qos: &t.qos,
+        });
         found.topics(numbers, |_, _| {});
         found.into_result()
     }

@@ -20,7 +20,10 @@ fn patterns_fit_what_they_say_and_nothing_else() {
         let rule = Rule::new(pattern, Direction::Both);
         assert_eq!(pattern_mistake(pattern), None, "{pattern}");
         for topic in fits {
-            assert!(rule.covers(&name(topic), true) && rule.covers(&name(topic), false), "{pattern} should fit {topic}");
+            assert!(
+                rule.covers(&name(topic), true) && rule.covers(&name(topic), false),
+                "{pattern} should fit {topic}"
+            );
         }
         for topic in fits_not {
             assert!(!rule.covers(&name(topic), true), "{pattern} should not fit {topic}");
@@ -37,7 +40,11 @@ fn nothing_is_carried_without_a_rule_and_the_first_rule_counts() {
     .unwrap();
     assert_eq!(spec.mistakes(), []);
     assert_eq!(spec.rule(&name("a/x"), false).unwrap().topic, "/a/x");
-    assert_eq!(spec.rule(&name("a/x"), true).unwrap().topic, "/a/**", "a rule of the other direction does not count");
+    assert_eq!(
+        spec.rule(&name("a/x"), true).unwrap().topic,
+        "/a/**",
+        "a rule of the other direction does not count"
+    );
     assert_eq!(spec.rule(&name("a/y"), false), None);
     let rule = spec.rule(&name("a/y"), true).unwrap();
     assert_eq!((rule.max_payload_bytes(), rule.form, rule.single()), (2 << 20, Form::Cdr, None));
@@ -52,23 +59,70 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         (r#"{"interface": "eth0/1"}"#.to_owned(), "interface", None, "ip link"),
         (r#"{"interface": "<x>"}"#.to_owned(), "interface", None, "ip link"),
         (r#"{"dds": false}"#.to_owned(), "dds", None, "add `zenoh: {}`"),
-        (r#"{"zenoh": {"connect": ["192.168.1.10:7447"]}}"#.to_owned(), "zenoh", None, "tcp or udp"),
+        (
+            r#"{"zenoh": {"connect": ["192.168.1.10:7447"]}}"#.to_owned(),
+            "zenoh",
+            None,
+            "tcp or udp",
+        ),
         (r#"{"zenoh": {"connect": ["tcp/192.168.1.10:0"]}}"#.to_owned(), "zenoh", None, "port 0"),
         (r#"{"zenoh": {"listen": ["tcp/[::1]"]}}"#.to_owned(), "zenoh", None, "has no port"),
-        (r#"{"zenoh": {"listen": ["quic/[::1]:7447"]}}"#.to_owned(), "zenoh", None, "speaks tcp, udp"),
+        (
+            r#"{"zenoh": {"listen": ["quic/[::1]:7447"]}}"#.to_owned(),
+            "zenoh",
+            None,
+            "speaks tcp, udp",
+        ),
         (r#"{"zenoh": {"listen": ["tcp/[::]:7447"]}}"#.to_owned(), "zenoh", None, "insecure: true"),
         (rules(r#"{"topic": "a", "direction": "both"}"#), "topics", Some(0), "leading `/`"),
         (rules(r#"{"topic": "/", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/a-b", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/1a", "direction": "both"}"#), "topics", Some(0), "letters, digits"),
         (rules(r#"{"topic": "/a*", "direction": "both"}"#), "topics", Some(0), "`**` at the end"),
-        (rules(r#"{"topic": "/**/a", "direction": "both"}"#), "topics", Some(0), "only stand at the end"),
-        (rules(r#"{"topic": "/a", "direction": "both", "max_payload": "2 GiB"}"#), "topics", Some(0), "1 GiB"),
-        (rules(r#"{"topic": "/a", "direction": "both", "qos": {"depth": 0}}"#), "topics", Some(0), "at least 1"),
-        (rules(r#"{"topic": "/a", "direction": "both", "qos": {"deadline_ms": 0}}"#), "topics", Some(0), "`deadline_ms` is at least 1"),
-        (rules(r#"{"topic": "/a", "direction": "both", "qos": {"lease_ms": 0}}"#), "topics", Some(0), "`lease_ms` is at least 1"),
-        (rules(r#"{"topic": "/a", "direction": "both", "pins": 0}"#), "topics", Some(0), "at least 1"),
-        (rules(r#"{"topic": "/a", "direction": "both"}, {"topic": "/a", "direction": "to_ros"}"#), "topics", Some(1), "remove one"),
+        (
+            rules(r#"{"topic": "/**/a", "direction": "both"}"#),
+            "topics",
+            Some(0),
+            "only stand at the end",
+        ),
+        (
+            rules(r#"{"topic": "/a", "direction": "both", "max_payload": "2 GiB"}"#),
+            "topics",
+            Some(0),
+            "1 GiB",
+        ),
+        (
+            rules(r#"{"topic": "/a", "direction": "both", "qos": {"depth": 0}}"#),
+            "topics",
+            Some(0),
+            "at least 1",
+        ),
+        (
+            rules(r#"{"topic": "/a", "direction": "both", "qos": {"deadline_ms": 0}}"#),
+            "topics",
+            Some(0),
+            "`deadline_ms` is at least 1",
+        ),
+        (
+            rules(r#"{"topic": "/a", "direction": "both", "qos": {"lease_ms": 0}}"#),
+            "topics",
+            Some(0),
+            "`lease_ms` is at least 1",
+        ),
+        (
+            rules(r#"{"topic": "/a", "direction": "both", "pins": 0}"#),
+            "topics",
+            Some(0),
+            "at least 1",
+        ),
+        (
+            rules(
+                r#"{"topic": "/a", "direction": "both"}, {"topic": "/a", "direction": "to_ros"}"#,
+            ),
+            "topics",
+            Some(1),
+            "remove one",
+        ),
     ] {
         let spec: Ros2Spec = serde_json::from_str(&bad).unwrap();
         let found = spec.mistakes();
@@ -76,7 +130,10 @@ fn each_mistake_is_told_with_its_place_and_a_remedy() {
         assert_eq!((m.key, m.index), (key, index), "{bad}");
         assert!(format!("{} ({})", m.message, m.help).contains(says), "{bad}: {m:?}");
     }
-    assert!(serde_json::from_str::<Ros2Spec>(r#"{"topics": [{"topic": "/a"}]}"#).is_err(), "a rule has a direction");
+    assert!(
+        serde_json::from_str::<Ros2Spec>(r#"{"topics": [{"topic": "/a"}]}"#).is_err(),
+        "a rule has a direction"
+    );
 }
 
 #[test]
@@ -88,8 +145,14 @@ fn types_may_be_the_installed_ros_2_as_a_whole() {
     assert_eq!(of("msgs/tf2_msgs", None), "/graphs/msgs/tf2_msgs");
     assert_eq!(of("/opt/ros/jazzy/share", None), "/opt/ros/jazzy/share");
     assert_eq!(of("ws/install:/opt/ros/jazzy", None), "/graphs/ws/install:/opt/ros/jazzy");
-    assert_eq!(of("$AMENT_PREFIX_PATH", Some("/ws/install/a:/opt/ros/jazzy")), "/ws/install/a:/opt/ros/jazzy");
-    assert_eq!([of("$AMENT_PREFIX_PATH", None), of("$AMENT_PREFIX_PATH", Some(""))], ["$AMENT_PREFIX_PATH"; 2]);
+    assert_eq!(
+        of("$AMENT_PREFIX_PATH", Some("/ws/install/a:/opt/ros/jazzy")),
+        "/ws/install/a:/opt/ros/jazzy"
+    );
+    assert_eq!(
+        [of("$AMENT_PREFIX_PATH", None), of("$AMENT_PREFIX_PATH", Some(""))],
+        ["$AMENT_PREFIX_PATH"; 2]
+    );
 }
 
 #[test]
@@ -99,7 +162,10 @@ fn dds_takes_part_unless_it_is_said_not_to_and_rmw_zenoh_if_it_is_said_to() {
     let spec = of(r#"{"dds": false, "zenoh": {}}"#);
     assert_eq!((spec.dds, spec.mistakes()), (false, Vec::new()));
     let zenoh = spec.zenoh.unwrap();
-    assert_eq!((zenoh.connect, zenoh.listen), (vec!["tcp/localhost:7447".to_owned()], vec!["tcp/localhost:0".to_owned()]));
+    assert_eq!(
+        (zenoh.connect, zenoh.listen),
+        (vec!["tcp/localhost:7447".to_owned()], vec!["tcp/localhost:0".to_owned()])
+    );
     let elsewhere = of(
         r#"{"zenoh": {"connect": ["tcp/[fe80::1]:7447#iface=eth0", "udp/car.local:7447"], "listen": ["tcp/[::]:7447"], "insecure": true}}"#,
     );
@@ -123,7 +189,10 @@ proptest! {
 #[test]
 fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
     let config = |domain: &str, ros2: &str, topics: &str| -> Ros2GatewayConfig {
-        serde_json::from_str(&format!(r#"{{"domain": "{domain}", "domain_dir": "/d", "ros2": {ros2}, "topics": {topics}}}"#)).unwrap()
+        serde_json::from_str(&format!(
+            r#"{{"domain": "{domain}", "domain_dir": "/d", "ros2": {ros2}, "topics": {topics}}}"#
+        ))
+        .unwrap()
     };
     let sound = r#"[{"topic": "a", "max_payload": 8}, {"topic": "b", "max_payload": 0, "pins": 1, "qos": {"depth": 3}}]"#;
     assert_eq!(config("", "{}", sound).check(), Ok(()));
@@ -143,5 +212,10 @@ fn everything_that_cannot_be_in_a_configuration_is_told_with_its_place() {
         assert!(text.contains(says), "{says:?} is not in\n{text}");
     }
     let misspelt = r#"{"topic": "a", "max_payload": 8, "qos": {"dept": 5}}"#;
-    assert!(serde_json::from_str::<LocalTopic>(misspelt).unwrap_err().to_string().contains("unknown field `dept`"));
+    assert!(
+        serde_json::from_str::<LocalTopic>(misspelt)
+            .unwrap_err()
+            .to_string()
+            .contains("unknown field `dept`")
+    );
 }

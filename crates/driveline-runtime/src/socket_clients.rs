@@ -34,7 +34,9 @@ pub(crate) fn address(directory: &OwnedFd, name: &str) -> PathBuf {
 
 /// Accepts all that wait, up to [`MAX_CLIENTS`]. `true`: one could not be accepted, for a reason that may pass, such as a lack of
 /// descriptors.
-pub(crate) fn accept_waiting(mut accept: impl FnMut() -> io::Result<UnixStream>) -> (Vec<UnixStream>, bool) {
+pub(crate) fn accept_waiting(
+    mut accept: impl FnMut() -> io::Result<UnixStream>,
+) -> (Vec<UnixStream>, bool) {
     let mut newcomers = Vec::new();
     while newcomers.len() < MAX_CLIENTS {
         match accept().and_then(|client| client.set_nonblocking(true).map(|()| client)) {
@@ -94,7 +96,8 @@ impl Client {
                 self.active = now;
             }
             let Some(text) = text else { return false };
-            (self.side, self.active, self.until) = (Side::Reads { text, sent: 0 }, now, now + CLIENT_WITHIN);
+            (self.side, self.active, self.until) =
+                (Side::Reads { text, sent: 0 }, now, now + CLIENT_WITHIN);
         }
         let Side::Reads { text, sent } = &mut self.side else { return false };
         while let Some(rest) = text.get(*sent..).filter(|rest| !rest.is_empty()) {
@@ -110,12 +113,17 @@ impl Client {
 }
 
 /// Reads one piece of a request. `None`: there is more to come.
-fn read_request<'a>(stream: &mut UnixStream, request: &'a mut Vec<u8>) -> io::Result<Option<Received<'a>>> {
+fn read_request<'a>(
+    stream: &mut UnixStream,
+    request: &'a mut Vec<u8>,
+) -> io::Result<Option<Received<'a>>> {
     let mut piece = [0; PIECE];
     let n = match stream.read(&mut piece) {
         Ok(0) => return Ok(Some(Received::Incomplete)),
         Ok(n) => n,
-        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => return Ok(None),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            return Ok(None);
+        }
         Err(e) => return Err(e),
     };
     let piece = piece.get(..n).unwrap_or_default();
@@ -138,9 +146,14 @@ impl Clients {
     pub(crate) fn wait(&self, listener: Option<&UnixListener>, at: Option<Instant>) -> bool {
         let end = self.next().into_iter().chain(at).min();
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let left =
-            left.map(|left| Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() });
-        let mut polled: Vec<_> = self.polled().chain(listener.map(|listener| PollFd::new(listener, PollFlags::IN))).collect();
+        let left = left.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let mut polled: Vec<_> = self
+            .polled()
+            .chain(listener.map(|listener| PollFd::new(listener, PollFlags::IN)))
+            .collect();
         // An error is a signal, or a lack of memory: all clients are tried.
         let _ = poll(&mut polled, left.as_ref());
         listener.is_some() && polled.last().is_some_and(|listener| !listener.revents().is_empty())
@@ -148,7 +161,9 @@ impl Clients {
 
     /// Descriptors to wait for.
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let flags = |side: &Side| if matches!(side, Side::Asks(_)) { PollFlags::IN } else { PollFlags::OUT };
+        let flags = |side: &Side| {
+            if matches!(side, Side::Asks(_)) { PollFlags::IN } else { PollFlags::OUT }
+        };
         self.0.iter().map(move |client| PollFd::new(&client.stream, flags(&client.side)))
     }
 
@@ -175,7 +190,8 @@ impl Clients {
     fn push(&mut self, stream: UnixStream, side: Side, now: Instant, respond: Respond<'_>) {
         self.go_on(now, respond);
         if self.0.len() >= MAX_CLIENTS
-            && let Some((oldest, _)) = self.0.iter().enumerate().min_by_key(|(_, client)| client.active)
+            && let Some((oldest, _)) =
+                self.0.iter().enumerate().min_by_key(|(_, client)| client.active)
         {
             let client = self.0.remove(oldest);
             if matches!(client.side, Side::Asks(_)) {
@@ -261,7 +277,10 @@ mod tests {
         let late = come(&mut clients, &long, at(101));
         assert_eq!(clients.0.len(), MAX_CLIENTS);
         let ended: Vec<bool> = all.iter().map(|asks| read(asks).1).collect();
-        assert!(!ended[0] && ended[1] && ended[2..].iter().all(|ended| !ended) && !read(&late).1, "{ended:?}");
+        assert!(
+            !ended[0] && ended[1] && ended[2..].iter().all(|ended| !ended) && !read(&late).1,
+            "{ended:?}"
+        );
         // Who has gone makes room.
         drop(all);
         go_on(&mut clients, at(102));
@@ -273,7 +292,13 @@ mod tests {
         use rustix::io::Errno;
         for refused in [Errno::MFILE, Errno::CONNABORTED] {
             let (client, _asks) = UnixStream::pair().unwrap();
-            let mut come = [Ok(client), Err(Errno::INTR.into()), Err(refused.into()), Err(Errno::AGAIN.into())].into_iter();
+            let mut come = [
+                Ok(client),
+                Err(Errno::INTR.into()),
+                Err(refused.into()),
+                Err(Errno::AGAIN.into()),
+            ]
+            .into_iter();
             let (first, again) = accept_waiting(|| come.next().unwrap());
             assert_eq!((first.len(), again), (1, true));
             let (none, again) = accept_waiting(|| come.next().unwrap());
@@ -285,6 +310,10 @@ mod tests {
             pairs.push(asks);
             Ok(client)
         });
-        assert_eq!((many.0.len(), many.1), (MAX_CLIENTS, false), "the rest wait until these are answered");
+        assert_eq!(
+            (many.0.len(), many.1),
+            (MAX_CLIENTS, false),
+            "the rest wait until these are answered"
+        );
     }
 }

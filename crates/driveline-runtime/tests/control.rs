@@ -7,7 +7,9 @@ mod support;
 
 use driveline_runtime::account::Record;
 use driveline_runtime::host::exit;
-use driveline_runtime::launch::control::{AskError, ControlSocket, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb, find};
+use driveline_runtime::launch::control::{
+    AskError, ControlSocket, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb, find,
+};
 use driveline_runtime::launch::{Down, End, Outcome};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -50,7 +52,11 @@ impl Tool {
 
     fn signal(&self, module: &str, signal: Signal) {
         let run = self.ask(Verb::Status).unwrap();
-        kill_process(Pid::from_raw(process(&run, module).pid.unwrap().cast_signed()).unwrap(), signal).unwrap();
+        kill_process(
+            Pid::from_raw(process(&run, module).pid.unwrap().cast_signed()).unwrap(),
+            signal,
+        )
+        .unwrap();
     }
 }
 
@@ -97,21 +103,39 @@ fn without_end(relay: &str, printer: &str, one: &str) -> String {
 fn a_run_says_what_it_is_and_stops_in_order_when_it_is_asked() {
     let (seen, outcome) = while_running(&without_end("", "", "restart: {}"), |tool| {
         let run = tool.until(Verb::Health, is_ready);
-        assert_eq!((run.graph.as_str(), run.domain.as_str(), &run.phase), ("demo", "test", &RunPhase::Running));
+        assert_eq!(
+            (run.graph.as_str(), run.domain.as_str(), &run.phase),
+            ("demo", "test", &RunPhase::Running)
+        );
         assert_eq!((run.pid, run.reason), (std::process::id(), None));
         assert!(run.age_ms >= run.since_ms);
         let run = tool.ask(Verb::Status).unwrap();
-        assert_eq!((run.ready, &run.reason), (None, &None), "a verdict is for those who ask for one");
-        assert_eq!(run.processes.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(
+            (run.ready, &run.reason),
+            (None, &None),
+            "a verdict is for those who ask for one"
+        );
+        assert_eq!(
+            run.processes.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
+            ["one", "two"]
+        );
         let one = process(&run, "one");
-        assert_eq!((&one.state, one.restarts, &one.last_fault, one.suspended), (&ProcessState::Ready, 0, &None, false));
+        assert_eq!(
+            (&one.state, one.restarts, &one.last_fault, one.suspended),
+            (&ProcessState::Ready, 0, &None, false)
+        );
         assert_eq!(one.components, ["counter", "relay", "printer"]);
         assert!(one.pid.is_some());
         let run = tool.ask(Verb::Stop).unwrap();
         assert_eq!(run.phase, RunPhase::Ending);
         while tool.ask(Verb::Status).is_ok() {}
     });
-    assert_eq!((outcome.end, outcome.killed, outcome.down), (End::Interrupted, vec![], vec![]), "{:?}", seen.events);
+    assert_eq!(
+        (outcome.end, outcome.killed, outcome.down),
+        (End::Interrupted, vec![], vec![]),
+        "{:?}",
+        seen.events
+    );
     assert_eq!(seen.ended(), ["two", "one"]);
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
 }
@@ -123,7 +147,13 @@ fn a_second_stop_kills_as_a_second_interrupt_does() {
         tool.until(Verb::Health, is_ready);
         tool.ask(Verb::Stop).unwrap();
         let run = tool.until(Verb::Health, |run| process(run, "two").state == ProcessState::Ending);
-        assert!(run.reason.as_ref().is_some_and(|r| r.starts_with("the run is ending; module 'two' is ending")), "{:?}", run.reason);
+        assert!(
+            run.reason
+                .as_ref()
+                .is_some_and(|r| r.starts_with("the run is ending; module 'two' is ending")),
+            "{:?}",
+            run.reason
+        );
         tool.stop();
     });
     assert_eq!(outcome.killed, ["one", "two"], "{:?}", seen.events);
@@ -132,29 +162,51 @@ fn a_second_stop_kills_as_a_second_interrupt_does() {
 #[test]
 fn a_module_that_is_down_is_named_with_its_fault_and_cause() {
     let (seen, outcome) = while_running(&without_end("abort_on: 3", "", "restart: {}"), |tool| {
-        let run = tool.until(Verb::Health, |run| run.processes.iter().any(|p| p.state == ProcessState::Down));
+        let run = tool
+            .until(Verb::Health, |run| run.processes.iter().any(|p| p.state == ProcessState::Down));
         assert_eq!((run.ready, &run.phase), (Some(false), &RunPhase::Running));
-        assert_eq!(run.reason.as_deref(), Some("module 'one' is down: the graph does not restart it (`restart:`)"));
+        assert_eq!(
+            run.reason.as_deref(),
+            Some("module 'one' is down: the graph does not restart it (`restart:`)")
+        );
         let (one, two) = (process(&run, "one"), process(&run, "two"));
         assert_eq!((one.ready, one.pid, two.ready), (Some(false), None, Some(true)));
         let fault = &one.last_fault.as_ref().unwrap().text;
-        assert!(fault.contains("was killed by SIGABRT") && fault.contains("in component 'relay' in on_trigger on sample 3"), "{fault}");
+        assert!(
+            fault.contains("was killed by SIGABRT")
+                && fault.contains("in component 'relay' in on_trigger on sample 3"),
+            "{fault}"
+        );
     });
-    assert!(matches!(outcome.down.as_slice(), [Down { module, .. }] if module == "one"), "{:?}", seen.events);
+    assert!(
+        matches!(outcome.down.as_slice(), [Down { module, .. }] if module == "one"),
+        "{:?}",
+        seen.events
+    );
 }
 
 #[test]
 fn restarts_are_counted_and_a_restarted_module_is_ready_again() {
-    let (_, outcome) = while_running(&without_end("", "", "restart: {policy: on_failure, backoff_ms: 1}"), |tool| {
-        tool.until(Verb::Health, is_ready);
-        for restarts in 1..=2 {
-            tool.signal("one", Signal::KILL);
-            let again = |run: &RunStatus| is_ready(run) && process(run, "one").restarts == restarts;
-            let run = tool.until(Verb::Health, again);
-            assert!(process(&run, "one").last_fault.as_ref().is_some_and(|f| f.text.contains("SIGKILL")), "{run:?}");
-            assert_eq!(process(&run, "two").restarts, 0);
-        }
-    });
+    let (_, outcome) = while_running(
+        &without_end("", "", "restart: {policy: on_failure, backoff_ms: 1}"),
+        |tool| {
+            tool.until(Verb::Health, is_ready);
+            for restarts in 1..=2 {
+                tool.signal("one", Signal::KILL);
+                let again =
+                    |run: &RunStatus| is_ready(run) && process(run, "one").restarts == restarts;
+                let run = tool.until(Verb::Health, again);
+                assert!(
+                    process(&run, "one")
+                        .last_fault
+                        .as_ref()
+                        .is_some_and(|f| f.text.contains("SIGKILL")),
+                    "{run:?}"
+                );
+                assert_eq!(process(&run, "two").restarts, 0);
+            }
+        },
+    );
     assert_eq!((outcome.end, outcome.down), (End::Interrupted, vec![]));
 }
 
@@ -165,8 +217,13 @@ fn a_suspended_module_is_not_ready_until_it_goes_on() {
         tool.signal("two", Signal::STOP);
         let run = tool.until(Verb::Health, |run| !is_ready(run));
         let pid = process(&run, "two").pid.unwrap();
-        let reason = format!("module 'two' is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on");
-        assert_eq!((run.reason, process(&tool.ask(Verb::Status).unwrap(), "two").suspended), (Some(reason), true));
+        let reason = format!(
+            "module 'two' is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on"
+        );
+        assert_eq!(
+            (run.reason, process(&tool.ask(Verb::Status).unwrap(), "two").suspended),
+            (Some(reason), true)
+        );
         tool.signal("two", Signal::CONT);
         tool.until(Verb::Health, is_ready);
     });
@@ -174,13 +231,20 @@ fn a_suspended_module_is_not_ready_until_it_goes_on() {
 
 #[test]
 fn a_module_that_waits_for_another_says_for_which() {
-    let text = without_end("hang_init: 1", "", "restart: {}").replace("  two:\n", "  two:\n    depends_on: [one]\n");
+    let text = without_end("hang_init: 1", "", "restart: {}")
+        .replace("  two:\n", "  two:\n    depends_on: [one]\n");
     let (seen, outcome) = while_running(&text, |tool| {
         let run = tool.until(Verb::Health, |run| process(run, "one").pid.is_some());
         assert_eq!((run.ready, &run.phase), (Some(false), &RunPhase::Starting));
         assert_eq!(process(&run, "one").reason.as_deref(), Some("is starting"));
-        assert_eq!(process(&run, "two").reason.as_deref(), Some("waits for 'one' to be ready (`depends_on`)"));
-        assert_eq!((&process(&run, "two").state, process(&run, "two").pid), (&ProcessState::Waiting, None));
+        assert_eq!(
+            process(&run, "two").reason.as_deref(),
+            Some("waits for 'one' to be ready (`depends_on`)")
+        );
+        assert_eq!(
+            (&process(&run, "two").state, process(&run, "two").pid),
+            (&ProcessState::Waiting, None)
+        );
     });
     assert_eq!(outcome.end, End::Interrupted);
     assert!(seen.pid_of("two").is_none(), "{:?}", seen.events);
@@ -191,11 +255,14 @@ fn clients_that_do_not_read_or_send_half_a_line_disturb_neither_the_run_nor_othe
     let (seen, outcome) = while_running(&without_end("", "", "restart: {}"), |tool| {
         tool.until(Verb::Health, is_ready);
         let entry = std::fs::read_dir(&tool.domain).unwrap().map(|e| e.unwrap().path());
-        let path = entry.into_iter().find(|p| p.extension().is_some_and(|e| e == "control")).unwrap();
+        let path =
+            entry.into_iter().find(|p| p.extension().is_some_and(|e| e == "control")).unwrap();
         let silent: Vec<UnixStream> = (0..40)
             .map(|i| {
                 let mut client = UnixStream::connect(&path).unwrap();
-                client.write_all([&b"{\"verb\""[..], b"{\"verb\":\"status\"}\n", b""][i % 3]).unwrap();
+                client
+                    .write_all([&b"{\"verb\""[..], b"{\"verb\":\"status\"}\n", b""][i % 3])
+                    .unwrap();
                 client
             })
             .collect();
@@ -206,7 +273,12 @@ fn clients_that_do_not_read_or_send_half_a_line_disturb_neither_the_run_nor_othe
         assert!(text.contains("\"code\":\"busy\"") && text.ends_with('\n'), "{text}");
         assert!(is_ready(&tool.ask(Verb::Health).unwrap()));
     });
-    assert_eq!((outcome.end, outcome.killed, outcome.down), (End::Interrupted, vec![], vec![]), "{:?}", seen.events);
+    assert_eq!(
+        (outcome.end, outcome.killed, outcome.down),
+        (End::Interrupted, vec![], vec![]),
+        "{:?}",
+        seen.events
+    );
     assert_eq!(seen.ended(), ["two", "one"]);
 }
 
@@ -224,7 +296,9 @@ fn started(f: &Fixture, arguments: &[&str], control: &Path) -> (Child, UnixStrea
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let ready = |line: std::io::Result<String>| serde_json::from_str::<Record>(&line.unwrap()).unwrap() == Record::Ready;
+    let ready = |line: std::io::Result<String>| {
+        serde_json::from_str::<Record>(&line.unwrap()).unwrap() == Record::Ready
+    };
     assert!(BufReader::new(&ours).lines().any(ready));
     (child, ours)
 }
@@ -262,7 +336,9 @@ fn a_module_removes_the_socket_of_its_dead_launcher() {
 
 #[test]
 fn a_module_that_hangs_removes_it_as_well() {
-    removes_the_socket_of_its_dead_launcher(exit::STUCK, |f| one(f, &["--set", "printer.hang=1", "--stop-within-ms", "50"]));
+    removes_the_socket_of_its_dead_launcher(exit::STUCK, |f| {
+        one(f, &["--set", "printer.hang=1", "--stop-within-ms", "50"])
+    });
 }
 
 #[test]

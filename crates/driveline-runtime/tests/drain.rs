@@ -33,7 +33,9 @@ modules:
 /// Calls of a component that began after its process knew that another one had finished.
 fn late_calls<'a>(seen: &'a Seen, component: &str) -> Vec<&'a CallbackAccount> {
     let module_two = || seen.records.iter().filter(|(m, _)| m == "two").map(|(_, r)| r);
-    let since = module_two().find_map(|r| if let Record::Draining { at_ns } = r { Some(*at_ns) } else { None }).unwrap();
+    let since = module_two()
+        .find_map(|r| if let Record::Draining { at_ns } = r { Some(*at_ns) } else { None })
+        .unwrap();
     module_two()
         .filter_map(|r| if let Record::Callback(c) = r { Some(c) } else { None })
         .filter(|c| c.component == component && c.start_ns > since)

@@ -59,20 +59,28 @@ fn one_that_ends_is_started_again_and_the_graph_goes_on() {
 #[test]
 fn of_two_only_the_one_that_has_ended_is_started_again() {
     let mut f = fixture(&format!("{READY}\necho stays\ncat > /dev/null"));
-    let other = gateway(&f, "gateway-ros2", &format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"));
+    let other =
+        gateway(&f, "gateway-ros2", &format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"));
     f.options.gateways.push(other);
     let mut seen = Seen { interrupt_at: Some("back"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);
     assert_eq!(seen.ended(), ["gateway-ros2", "two", "one", "gateway-ros2", "gateway"]);
-    assert_eq!((seen.printed("gateway"), seen.printed("gateway-ros2")), (vec!["stays"], vec!["back"]));
+    assert_eq!(
+        (seen.printed("gateway"), seen.printed("gateway-ros2")),
+        (vec!["stays"], vec!["back"])
+    );
 }
 
 #[test]
 fn without_modules_gateways_run_alone_and_are_started_again() {
     let bridge = "driveline: 1\nros2: {topics: [{topic: /camera/image, direction: to_ros}]}\n";
     let mut f = Fixture::new(bridge);
-    f.options.gateways = vec![gateway(&f, "gateway-ros2", &format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"))];
+    f.options.gateways = vec![gateway(
+        &f,
+        "gateway-ros2",
+        &format!("{READY}\n{ENDS_ONCE}\necho back\ncat > /dev/null"),
+    )];
     let mut seen = Seen { interrupt_at: Some("back"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.lines);

@@ -49,11 +49,21 @@ fn a_component_that_keeps_its_samples_is_named_and_what_it_lost_is_counted() {
         let f = Fixture::new(&graph(reach, 150, ""));
         let mut seen = Seen::default();
         assert!(matches!(f.run(&mut seen).end, End::Finished { .. }), "{reach}");
-        let expected =
-            Record::Held { component: "relay".into(), input: "in".into(), topic: "a".into(), held: 2, triggers: true, end: None };
+        let expected = Record::Held {
+            component: "relay".into(),
+            input: "in".into(),
+            topic: "a".into(),
+            held: 2,
+            triggers: true,
+            end: None,
+        };
         assert_eq!(held(&seen), [&expected], "{reach}");
         let input = input_of_relay(&seen);
-        assert_eq!((input.received, input.missed, input.not_read), (2, 147, 1), "{reach}: {input:?}");
+        assert_eq!(
+            (input.received, input.missed, input.not_read),
+            (2, 147, 1),
+            "{reach}: {input:?}"
+        );
     }
 }
 
@@ -61,10 +71,16 @@ fn a_component_that_keeps_its_samples_is_named_and_what_it_lost_is_counted() {
 fn an_input_goes_on_when_its_samples_are_given_back() {
     for reach in ["process", "host"] {
         let f = Fixture::new(&graph(reach, 0, ", give_back_ms: 1000"));
-        let mut seen = Seen { interrupt_at_record: Some(|r| matches!(r, Record::Held { end: Some(_), .. })), ..Seen::default() };
+        let mut seen = Seen {
+            interrupt_at_record: Some(|r| matches!(r, Record::Held { end: Some(_), .. })),
+            ..Seen::default()
+        };
         assert!(matches!(f.run(&mut seen).end, End::Interrupted), "{reach}");
         let reports = held(&seen);
-        let [Record::Held { end: None, .. }, Record::Held { end: Some(end), .. }, ..] = reports[..] else { panic!("{reach}: {reports:?}") };
+        let [Record::Held { end: None, .. }, Record::Held { end: Some(end), .. }, ..] = reports[..]
+        else {
+            panic!("{reach}: {reports:?}")
+        };
         assert!(end.missed > 0, "{reach}: a number came each 10 ms");
         assert!(input_of_relay(&seen).received >= 3, "{reach}: called again");
     }
@@ -77,5 +93,9 @@ fn samples_that_are_kept_at_the_end_of_a_short_run_are_reported_as_well() {
     f.options.quiet = Duration::ZERO;
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
-    assert!(matches!(held(&seen)[..], [Record::Held { held: 2, end: None, .. }]), "{:?}", seen.records);
+    assert!(
+        matches!(held(&seen)[..], [Record::Held { held: 2, end: None, .. }]),
+        "{:?}",
+        seen.records
+    );
 }

@@ -25,18 +25,35 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
     assert_eq!(printed.last(), Some(&"printer is shut down"));
     assert_eq!(seen.ended(), ["two", "one"], "stopped in reverse order");
 
-    let calls: Vec<_> =
-        seen.records.iter().filter_map(|(m, r)| if let Record::Callback(c) = r { Some((m.as_str(), c)) } else { None }).collect();
-    let relayed: Vec<_> = calls.iter().filter(|(m, c)| *m == "one" && c.component == "relay").collect();
+    let calls: Vec<_> = seen
+        .records
+        .iter()
+        .filter_map(|(m, r)| if let Record::Callback(c) = r { Some((m.as_str(), c)) } else { None })
+        .collect();
+    let relayed: Vec<_> =
+        calls.iter().filter(|(m, c)| *m == "one" && c.component == "relay").collect();
     assert_eq!(relayed.len(), 20);
     let input = &relayed[0].1.inputs[0];
-    assert_eq!((input.input.as_str(), input.sequence, input.triggered, input.fresh), ("in", 1, true, true));
-    assert!(input.publish_ns <= relayed[0].1.start_ns && relayed[0].1.start_ns <= relayed[0].1.end_ns);
+    assert_eq!(
+        (input.input.as_str(), input.sequence, input.triggered, input.fresh),
+        ("in", 1, true, true)
+    );
+    assert!(
+        input.publish_ns <= relayed[0].1.start_ns && relayed[0].1.start_ns <= relayed[0].1.end_ns
+    );
     let at_the_end = calls.iter().find(|(_, c)| c.component == "printer").unwrap().1;
-    assert_eq!(at_the_end.inputs[0].origins[0].topic, "a".parse::<driveline::types::TopicName>().unwrap().id());
-    assert!(calls.iter().any(|(_, c)| c.component == "counter"), "a component's own timer is accounted to it");
+    assert_eq!(
+        at_the_end.inputs[0].origins[0].topic,
+        "a".parse::<driveline::types::TopicName>().unwrap().id()
+    );
+    assert!(
+        calls.iter().any(|(_, c)| c.component == "counter"),
+        "a component's own timer is accounted to it"
+    );
     let published = seen.records.iter().rev().find_map(|(_, r)| match r {
-        Record::Output { component, output, published, .. } if component == "counter" => Some((output.as_str(), *published)),
+        Record::Output { component, output, published, .. } if component == "counter" => {
+            Some((output.as_str(), *published))
+        }
         _ => None,
     });
     assert_eq!(published, Some(("count", 20)));
@@ -48,11 +65,17 @@ fn a_finished_component_ends_the_run_when_its_samples_are_processed() {
     });
     assert_eq!(counted, Some(20));
     let received = seen.records.iter().rev().find_map(|(_, r)| match r {
-        Record::Input { component, input, stats, .. } if component == "relay" && input == "in" => Some((stats.received, stats.missed)),
+        Record::Input { component, input, stats, .. } if component == "relay" && input == "in" => {
+            Some((stats.received, stats.missed))
+        }
         _ => None,
     });
     assert_eq!(received, Some((20, 0)));
-    let fact = Record::Fact { component: "printer".into(), name: "detector".into(), text: "none, this is a test".into() };
+    let fact = Record::Fact {
+        component: "printer".into(),
+        name: "detector".into(),
+        text: "none, this is a test".into(),
+    };
     assert!(seen.records.contains(&("one".into(), fact)));
 }
 
@@ -96,9 +119,14 @@ fn failures_are_reported_with_topic_and_sequence_and_the_run_goes_on() {
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);
     assert!(matches!(outcome.end, End::Finished { .. }));
-    assert!(seen.said("error: component 'relay' failed on sample 4 of 'a': this number was forbidden"), "{:?}", seen.lines);
+    assert!(
+        seen.said("error: component 'relay' failed on sample 4 of 'a': this number was forbidden"),
+        "{:?}",
+        seen.lines
+    );
     assert!(seen.printed("one").contains(&"printer got 9"));
-    let failures: Vec<_> = seen.records.iter().filter(|(_, r)| matches!(r, Record::Failure { .. })).collect();
+    let failures: Vec<_> =
+        seen.records.iter().filter(|(_, r)| matches!(r, Record::Failure { .. })).collect();
     let expected = Record::Failure {
         component: "relay".into(),
         topic: Some("a".into()),
@@ -116,8 +144,15 @@ fn a_crash_ends_the_run_and_is_named() {
     let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
     assert_eq!(death.module, "one");
     assert!(death.how.starts_with("was killed by SIGABRT"), "{death}");
-    assert_eq!(death.cause.as_deref(), Some("in component 'relay' in on_trigger on sample 3 of 'a'"));
-    assert!(seen.printed("one").contains(&"printer got 2"), "what it said before is not lost: {:?}", seen.lines);
+    assert_eq!(
+        death.cause.as_deref(),
+        Some("in component 'relay' in on_trigger on sample 3 of 'a'")
+    );
+    assert!(
+        seen.printed("one").contains(&"printer got 2"),
+        "what it said before is not lost: {:?}",
+        seen.lines
+    );
     assert_eq!(seen.ended(), ["one", "two"]);
 }
 
@@ -134,7 +169,9 @@ fn a_module_killed_from_outside_ends_the_run() {
 fn a_module_is_ended_by_the_first_fatal_signal_that_somebody_sends() {
     let f = Fixture::new(&graph(0, "", ""));
     let mut seen = Seen { crash_at: Some("printer got 2"), ..Seen::default() };
-    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
+    let End::Died(Death { module, how, .. }) = f.run(&mut seen).end else {
+        panic!("{:?}", seen.events)
+    };
     assert_eq!(module, "one");
     assert!(how.contains("SIGSEGV"), "{how}");
 }
@@ -145,7 +182,13 @@ fn a_module_that_is_told_to_end_from_outside_says_so() {
     let mut seen = Seen { told_at: Some("printer got 2"), ..Seen::default() };
     let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
     assert_eq!((death.module.as_str(), death.exit_code), ("one", Some(0)));
-    assert!(death.cause.as_ref().is_some_and(|c| c.contains("somebody told its process to end (SIGTERM or SIGINT)")), "{death}");
+    assert!(
+        death
+            .cause
+            .as_ref()
+            .is_some_and(|c| c.contains("somebody told its process to end (SIGTERM or SIGINT)")),
+        "{death}"
+    );
 }
 
 #[test]
@@ -167,7 +210,10 @@ fn a_module_that_does_not_stop_is_killed() {
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.killed, ["two"]);
     assert!(matches!(outcome.end, End::Finished { .. }));
-    assert!(seen.printed("one").contains(&"printer is shut down"), "the others still end in good order");
+    assert!(
+        seen.printed("one").contains(&"printer is shut down"),
+        "the others still end in good order"
+    );
 }
 
 #[test]
@@ -188,7 +234,10 @@ fn one_module_can_run_alone_and_parameters_are_passed_on() {
     f.options.set = vec!["counter.limit=2".into()];
     let mut seen = Seen::default();
     assert!(matches!(f.run(&mut seen).end, End::Finished { .. }));
-    assert_eq!(seen.printed("one"), ["printer is ready", "printer got 1", "printer got 2", "printer is shut down"]);
+    assert_eq!(
+        seen.printed("one"),
+        ["printer is ready", "printer got 1", "printer got 2", "printer is shut down"]
+    );
     assert_eq!(seen.ended(), ["one"]);
 }
 
@@ -219,7 +268,8 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
     let printed = seen.printed("sink");
     for n in 1..=20 {
         assert!(
-            printed.contains(&format!("printer got {n}").as_str()) && printed.contains(&format!("second got {n}").as_str()),
+            printed.contains(&format!("printer got {n}").as_str())
+                && printed.contains(&format!("second got {n}").as_str()),
             "{n}: {printed:?}"
         );
     }
@@ -229,8 +279,15 @@ fn modules_exchange_samples_over_host_topics_from_the_first_one_on() {
     });
     let header = end.unwrap().inputs[0].header();
     let origin = header.origins.as_slice()[0];
-    assert_eq!(origin.topic, "a".parse::<driveline::types::TopicName>().unwrap().id(), "the lineage crosses processes");
-    assert_eq!(origin.communication_ns + origin.computation_ns + origin.idle_ns, origin.age_ns(header.publish_time));
+    assert_eq!(
+        origin.topic,
+        "a".parse::<driveline::types::TopicName>().unwrap().id(),
+        "the lineage crosses processes"
+    );
+    assert_eq!(
+        origin.communication_ns + origin.computation_ns + origin.idle_ns,
+        origin.age_ns(header.publish_time)
+    );
 }
 
 /// A publisher that keeps 20 ms where both ends have agreed on 1 ms.
@@ -240,10 +297,13 @@ fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
         let counter = "counter: {library: lib, class: Counter, parameters: {period_ms: 20}, outputs: {count: a}}";
         let printer = "printer: {library: lib, class: Printer, inputs: {count: {topic: a, qos: {depth: 16}}}}";
         let modules = match reach {
-            "host" => format!("  two:\n    components:\n      {counter}\n  one:\n    components:\n      {printer}\n"),
+            "host" => format!(
+                "  two:\n    components:\n      {counter}\n  one:\n    components:\n      {printer}\n"
+            ),
             _ => format!("  one:\n    components:\n      {counter}\n      {printer}\n"),
         };
-        let topic = format!("topics:\n  a: {{reach: {reach}, max_payload: 8, qos: {{deadline_ms: 1}}}}\n");
+        let topic =
+            format!("topics:\n  a: {{reach: {reach}, max_payload: 8, qos: {{deadline_ms: 1}}}}\n");
         let f = Fixture::new(&format!("driveline: 1\nname: late\n{topic}modules:\n{modules}"));
         let mut seen = Seen { interrupt_at: Some("both ends know"), ..Seen::default() };
         assert_eq!(f.run(&mut seen).end, End::Interrupted, "{:?}", seen.lines);
@@ -252,14 +312,26 @@ fn components_are_called_with_missed_deadlines_and_both_ends_count_them() {
             match record {
                 Record::Output { deadlines_missed, .. } => offered = *deadlines_missed,
                 Record::Input { stats, .. } => requested = stats.deadlines_missed,
-                Record::Counters { component, stats } if component == "counter" => (failed, runs) = (stats.failed, stats.invocations),
+                Record::Counters { component, stats } if component == "counter" => {
+                    (failed, runs) = (stats.failed, stats.invocations)
+                }
                 _ => {}
             }
         }
-        let known = seen.printed("one").iter().find_map(|l| l.strip_prefix("both ends know that ")?.split(' ').next()?.parse().ok());
-        assert!(known.is_some_and(|known: u64| known > 0 && known <= requested) && offered > 0, "{offered}, {requested}, {known:?}");
+        let known = seen
+            .printed("one")
+            .iter()
+            .find_map(|l| l.strip_prefix("both ends know that ")?.split(' ').next()?.parse().ok());
+        assert!(
+            known.is_some_and(|known: u64| known > 0 && known <= requested) && offered > 0,
+            "{offered}, {requested}, {known:?}"
+        );
         assert!(failed > 0, "what an event's call reports is counted");
-        let ticks = seen.records.iter().filter(|(_, r)| matches!(r, Record::Callback(c) if c.component == "counter")).count();
+        let ticks = seen
+            .records
+            .iter()
+            .filter(|(_, r)| matches!(r, Record::Callback(c) if c.component == "counter"))
+            .count();
         assert_eq!(runs, ticks as u64, "calls with events are no runs");
     }
 }
@@ -280,9 +352,16 @@ fn connections_that_never_existed_are_in_the_outcome_with_their_reason() {
     assert!(matches!(outcome.end, End::Finished { .. }));
     let [edge] = outcome.unconnected.as_slice() else { panic!("{outcome:?}") };
     assert_eq!((&*edge.topic, &*edge.publisher, &*edge.subscription), ("a", "counter", "printer"));
-    assert!(edge.why.contains("is not seen in ") && edge.why.contains("another directory"), "{edge}");
+    assert!(
+        edge.why.contains("is not seen in ") && edge.why.contains("another directory"),
+        "{edge}"
+    );
     assert!(!seen.printed("two").iter().any(|l| l.starts_with("printer got")));
     // The launcher does not see the other directory, and the ends there report that they are connected.
-    let matched = Event::Matched { topic: "b".into(), publisher: "other".into(), subscription: "other_printer".into() };
+    let matched = Event::Matched {
+        topic: "b".into(),
+        publisher: "other".into(),
+        subscription: "other_printer".into(),
+    };
     assert!(seen.events.contains(&matched), "{:?}", seen.events);
 }

@@ -28,7 +28,11 @@ impl Host {
     fn start(f: &Fixture, more: &[&str], stdin: Option<OwnedFd>) -> Self {
         let mut command = Command::new(host());
         command.args(["run", "--module", "one", "--graph"]).arg(&f.graph.file).args(more);
-        command.env("DRIVELINE_DOMAIN_DIR", f.dir.path().join("domain")).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+            .env("DRIVELINE_DOMAIN_DIR", f.dir.path().join("domain"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         match stdin {
             Some(fd) => command.arg("--account-stdin").stdin(fd),
             None => command.stdin(Stdio::null()),
@@ -39,7 +43,12 @@ impl Host {
     }
 
     fn wait_for(&mut self, text: &str) -> String {
-        self.out.by_ref().lines().map(Result::unwrap).find(|l| l.contains(text)).unwrap_or_else(|| panic!("{text} is never said"))
+        self.out
+            .by_ref()
+            .lines()
+            .map(Result::unwrap)
+            .find(|l| l.contains(text))
+            .unwrap_or_else(|| panic!("{text} is never said"))
     }
 
     fn signal(&self, signal: Signal) {
@@ -111,7 +120,8 @@ fn a_hung_module_and_what_it_started_do_not_outlive_their_launcher() {
             "printer: {library: lib, class: Printer, inputs: {count: {topic: b",
             "sink: {library: lib, class: Relay, parameters: {spawn: 1}, inputs: {in: {topic: b",
         );
-        let spawning = spawning.replace("      relay:", "      last:").replace("      sink:", "      relay:");
+        let spawning =
+            spawning.replace("      relay:", "      last:").replace("      sink:", "      relay:");
         let f = Fixture::new(&spawning);
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let mut host = Host::start(&f, &["--stop-within-ms", "200"], Some(theirs.into()));
@@ -141,12 +151,27 @@ fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
     let mut f = Fixture::new(&graph(0, "hang_on: 3", ""));
     f.options.grace = GRACE;
     // For three seconds or, on a machine that stands still meanwhile, more.
-    let mut seen = Seen { interrupt_at: Some("component 'relay' has been in on_trigger on sample 3 of 'a' for "), ..Seen::default() };
+    let mut seen = Seen {
+        interrupt_at: Some("component 'relay' has been in on_trigger on sample 3 of 'a' for "),
+        ..Seen::default()
+    };
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec!["one".to_owned()]));
-    let why = seen.events.iter().find_map(|e| if let Event::Killed { why, .. } = e { Some(why.clone()) } else { None });
-    assert_eq!(why.unwrap(), format!("did not stop within {GRACE:?} (component 'relay' in on_trigger on sample 3 of 'a')"));
-    let ended: Vec<_> = seen.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death) } else { None }).collect();
+    let why = seen
+        .events
+        .iter()
+        .find_map(|e| if let Event::Killed { why, .. } = e { Some(why.clone()) } else { None });
+    assert_eq!(
+        why.unwrap(),
+        format!(
+            "did not stop within {GRACE:?} (component 'relay' in on_trigger on sample 3 of 'a')"
+        )
+    );
+    let ended: Vec<_> = seen
+        .events
+        .iter()
+        .filter_map(|e| if let Event::Ended { death, .. } = e { Some(death) } else { None })
+        .collect();
     assert_eq!(ended[1].how, "was killed because it did not stop", "and not by somebody else");
 }
 
@@ -154,7 +179,10 @@ fn a_callback_that_takes_long_is_told_of_and_the_kill_is_ones_own() {
 fn an_initialisation_that_takes_long_is_what_everybody_waits_for() {
     let mut f = Fixture::new(&graph(0, "hang_init: 1", ""));
     f.options.grace = GRACE;
-    let mut seen = Seen { interrupt_at: Some("waiting for module 'one': component 'relay' has been in init for "), ..Seen::default() };
+    let mut seen = Seen {
+        interrupt_at: Some("waiting for module 'one': component 'relay' has been in init for "),
+        ..Seen::default()
+    };
     assert_eq!(f.run(&mut seen).killed, ["one"]);
 }
 
@@ -163,7 +191,11 @@ fn a_stack_overflow_is_reported_and_ends_the_process_as_ever() {
     let f = Fixture::new(&graph(0, "overflow_on: 3", ""));
     let mut seen = Seen::default();
     let End::Died(death) = f.run(&mut seen).end else { panic!("{:?}", seen.events) };
-    assert_eq!(death.cause.as_deref(), Some("in component 'relay' in on_trigger on sample 3 of 'a'"), "{death}");
+    assert_eq!(
+        death.cause.as_deref(),
+        Some("in component 'relay' in on_trigger on sample 3 of 'a'"),
+        "{death}"
+    );
     // What was there before decides: here, Rust's own handler, which says what it was and aborts.
     assert!(seen.said("error: SIGSEGV (invalid memory access, address 0x"), "{:?}", seen.lines);
     assert!(seen.said("has overflowed its stack"), "{:?}", seen.lines);
@@ -182,8 +214,11 @@ fn what_a_module_started_and_left_is_ended_with_it() {
 #[test]
 fn a_stopped_module_is_told_of_and_still_ends_in_good_order() {
     let f = Fixture::new(&graph(0, "", ""));
-    let mut seen =
-        Seen { stop_at: Some("printer got 2"), interrupt_at: Some("is stopped and does nothing; `kill -CONT"), ..Seen::default() };
+    let mut seen = Seen {
+        stop_at: Some("printer got 2"),
+        interrupt_at: Some("is stopped and does nothing; `kill -CONT"),
+        ..Seen::default()
+    };
     let outcome = f.run(&mut seen);
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec![]));
     assert_eq!(seen.printed("one").last(), Some(&"printer is shut down"));
@@ -224,5 +259,9 @@ fn a_terminal_that_goes_is_no_second_interrupt_however_often_it_is_told() {
     let mut nobody = Nobody { interrupter, hangs: false, killed: Vec::new() };
     let outcome = run(&f.graph, &f.options, &interrupt, &mut nobody).unwrap();
     assert_eq!((outcome.end, outcome.killed), (End::Interrupted, vec!["one".to_owned()]));
-    assert!(matches!(nobody.killed.as_slice(), [why] if why.starts_with("did not stop within")), "{:?}", nobody.killed);
+    assert!(
+        matches!(nobody.killed.as_slice(), [why] if why.starts_with("did not stop within")),
+        "{:?}",
+        nobody.killed
+    );
 }

@@ -17,7 +17,10 @@ fn supervised(relay: &str, one: &str, two: &str) -> Fixture {
 }
 
 fn spawned(seen: &Seen, module: &str) -> usize {
-    seen.events.iter().filter(|e| matches!(e, Event::Spawned { module: m, .. } if m == module)).count()
+    seen.events
+        .iter()
+        .filter(|e| matches!(e, Event::Spawned { module: m, .. } if m == module))
+        .count()
 }
 
 fn place(seen: &Seen, wanted: impl Fn(&Event) -> bool) -> usize {
@@ -27,12 +30,20 @@ fn place(seen: &Seen, wanted: impl Fn(&Event) -> bool) -> usize {
 #[test]
 fn without_keys_the_others_go_on_and_the_run_names_what_is_down() {
     let f = supervised("", "restart: {}", "environment: {}");
-    let mut seen = Seen { kill_at: Some("printer got 2"), interrupt_at: Some("'one' stays down"), ..Seen::default() };
+    let mut seen = Seen {
+        kill_at: Some("printer got 2"),
+        interrupt_at: Some("'one' stays down"),
+        ..Seen::default()
+    };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.events);
     assert_eq!(outcome.down.len(), 1);
     assert_eq!(outcome.down[0].module, "one");
-    assert!(outcome.down[0].death.as_ref().is_some_and(|d| d.how.contains("SIGKILL")), "{:?}", outcome.down);
+    assert!(
+        outcome.down[0].death.as_ref().is_some_and(|d| d.how.contains("SIGKILL")),
+        "{:?}",
+        outcome.down
+    );
     assert_eq!(seen.ended(), ["one", "two"]);
     assert_eq!((spawned(&seen, "one"), spawned(&seen, "two")), (1, 1));
 }
@@ -50,31 +61,62 @@ fn a_run_ends_when_none_of_its_modules_is_left() {
 #[test]
 fn a_killed_module_is_started_again_and_works_while_the_others_go_on() {
     let f = supervised("", "restart: {policy: on_failure, backoff_ms: 1}", "environment: {}");
-    let mut seen = Seen { kill_at: Some("printer got 2"), interrupt_at: Some("works again as process"), ..Seen::default() };
+    let mut seen = Seen {
+        kill_at: Some("printer got 2"),
+        interrupt_at: Some("works again as process"),
+        ..Seen::default()
+    };
     let outcome = f.run(&mut seen);
-    assert_eq!((outcome.end, outcome.down, outcome.killed), (End::Interrupted, vec![], vec![]), "{:?}", seen.events);
+    assert_eq!(
+        (outcome.end, outcome.down, outcome.killed),
+        (End::Interrupted, vec![], vec![]),
+        "{:?}",
+        seen.events
+    );
     assert_eq!((spawned(&seen, "one"), spawned(&seen, "two")), (2, 1));
-    let ended = place(&seen, |e| matches!(e, Event::Ended { expected: false, death } if death.module == "one"));
+    let ended = place(
+        &seen,
+        |e| matches!(e, Event::Ended { expected: false, death } if death.module == "one"),
+    );
     let restarts = place(&seen, |e| *e == Event::Restarts { module: "one".into(), after_ms: 1 });
-    let recovered = place(&seen, |e| matches!(e, Event::Recovered { module, .. } if module == "one"));
+    let recovered =
+        place(&seen, |e| matches!(e, Event::Recovered { module, .. } if module == "one"));
     assert!(ended < restarts && restarts < recovered);
-    assert!(seen.printed("one").iter().filter(|l| **l == "printer is ready").count() == 2, "{:?}", seen.lines);
+    assert!(
+        seen.printed("one").iter().filter(|l| **l == "printer is ready").count() == 2,
+        "{:?}",
+        seen.lines
+    );
 }
 
 #[test]
 fn a_module_that_crashes_again_and_again_stays_down_after_its_limit() {
-    let f = supervised("abort_on: 3", "restart: {policy: on_failure, backoff_ms: 1, max: 2}", "environment: {}");
-    let mut seen = Seen { interrupt_at: Some("'one' stays down: it was restarted 2 times within 60 s"), ..Seen::default() };
+    let f = supervised(
+        "abort_on: 3",
+        "restart: {policy: on_failure, backoff_ms: 1, max: 2}",
+        "environment: {}",
+    );
+    let mut seen = Seen {
+        interrupt_at: Some("'one' stays down: it was restarted 2 times within 60 s"),
+        ..Seen::default()
+    };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted);
     assert_eq!(spawned(&seen, "one"), 3);
     let death = outcome.down[0].death.as_ref().unwrap();
-    assert_eq!(death.cause.as_deref(), Some("in component 'relay' in on_trigger on sample 3 of 'a'"));
+    assert_eq!(
+        death.cause.as_deref(),
+        Some("in component 'relay' in on_trigger on sample 3 of 'a'")
+    );
 }
 
 #[test]
 fn an_exhausted_module_ends_the_run_where_the_graph_says_so() {
-    let f = supervised("abort_on: 3", "restart: {policy: on_failure, backoff_ms: 1, max: 1, on_exhausted: stop}", "environment: {}");
+    let f = supervised(
+        "abort_on: 3",
+        "restart: {policy: on_failure, backoff_ms: 1, max: 1, on_exhausted: stop}",
+        "environment: {}",
+    );
     let mut seen = Seen::default();
     let outcome = f.run(&mut seen);
     assert!(matches!(&outcome.end, End::Died(death) if death.module == "one"), "{:?}", outcome.end);
@@ -84,11 +126,16 @@ fn an_exhausted_module_ends_the_run_where_the_graph_says_so() {
 
 #[test]
 fn a_failed_start_can_be_continued_without_the_module() {
-    let f = supervised("fail_init: 1", "restart: {on_exhausted: continue_without}", "environment: {}");
+    let f =
+        supervised("fail_init: 1", "restart: {on_exhausted: continue_without}", "environment: {}");
     let mut seen = Seen { interrupt_at: Some("other_printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.events);
-    assert!(outcome.down[0].death.as_ref().is_some_and(|d| d.exit_code == Some(1)), "{:?}", outcome.down);
+    assert!(
+        outcome.down[0].death.as_ref().is_some_and(|d| d.exit_code == Some(1)),
+        "{:?}",
+        outcome.down
+    );
 }
 
 #[test]
@@ -97,8 +144,13 @@ fn a_module_is_started_when_the_ones_it_depends_on_are_ready() {
     let mut seen = Seen { interrupt_at: Some("printer got 3"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted);
-    let order: Vec<_> =
-        seen.events.iter().filter_map(|e| if let Event::Spawned { module, .. } = e { Some(module.as_str()) } else { None }).collect();
+    let order: Vec<_> = seen
+        .events
+        .iter()
+        .filter_map(|e| {
+            if let Event::Spawned { module, .. } = e { Some(module.as_str()) } else { None }
+        })
+        .collect();
     assert_eq!(order, ["two", "one"]);
     assert!(seen.records.iter().any(|(m, r)| m == "one" && *r == Record::Ready));
 }
@@ -106,11 +158,21 @@ fn a_module_is_started_when_the_ones_it_depends_on_are_ready() {
 #[test]
 fn a_module_is_restarted_together_with_another() {
     let f = supervised("", "restart: {policy: on_failure, backoff_ms: 1}", "restart_with: [one]");
-    let mut seen = Seen { kill_at: Some("printer got 2"), interrupt_at: Some("module 'two' works again"), ..Seen::default() };
+    let mut seen = Seen {
+        kill_at: Some("printer got 2"),
+        interrupt_at: Some("module 'two' works again"),
+        ..Seen::default()
+    };
     let outcome = f.run(&mut seen);
-    assert_eq!((outcome.end, outcome.down, outcome.killed), (End::Interrupted, vec![], vec![]), "{:?}", seen.events);
+    assert_eq!(
+        (outcome.end, outcome.down, outcome.killed),
+        (End::Interrupted, vec![], vec![]),
+        "{:?}",
+        seen.events
+    );
     assert_eq!((spawned(&seen, "one"), spawned(&seen, "two")), (2, 2));
-    let two = |e: &Event| matches!(e, Event::Ended { expected: true, death } if death.module == "two");
+    let two =
+        |e: &Event| matches!(e, Event::Ended { expected: true, death } if death.module == "two");
     assert!(seen.events.iter().any(two), "it is told to end, and does: {:?}", seen.events);
 }
 

@@ -46,7 +46,12 @@ impl AfarState {
             THERE => Some(Self::There),
             ENDED => Some(Self::Ended),
             // A reason of a later release is a reason nevertheless.
-            more => Some(Self::Unknown(u8::try_from(more - ENDED).ok().and_then(Uncounted::of_code).unwrap_or(Uncounted::NotAnnounced))),
+            more => Some(Self::Unknown(
+                u8::try_from(more - ENDED)
+                    .ok()
+                    .and_then(Uncounted::of_code)
+                    .unwrap_or(Uncounted::NotAnnounced),
+            )),
         }
     }
 }
@@ -71,7 +76,10 @@ impl AfarCount {
         segment.afar_publisher().store(self.publisher, Relaxed);
         segment.afar_before().store(self.before.map_or(0, |b| b.saturating_add(1)), Relaxed);
         // Release: a reader that sees this count sees what it is counted from.
-        segment.afar_count().store((self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()), Release);
+        segment.afar_count().store(
+            (self.missing.min(MAX_SEQUENCE) << STATE_BITS) | u64::from(self.state.code()),
+            Release,
+        );
     }
 
     /// What a publisher says. `None`: it is not a gateway's, or one of an earlier release.
@@ -80,7 +88,12 @@ impl AfarCount {
         let state = AfarState::of_code(u16::try_from(word & 0xffff).unwrap_or(0))?;
         fence(Acquire);
         let publisher = segment.afar_publisher().load(Relaxed);
-        Some(Self { publisher, before: segment.afar_before().load(Relaxed).checked_sub(1), missing: word >> STATE_BITS, state })
+        Some(Self {
+            publisher,
+            before: segment.afar_before().load(Relaxed).checked_sub(1),
+            missing: word >> STATE_BITS,
+            state,
+        })
     }
 }
 
@@ -150,10 +163,16 @@ impl KnownAfar {
                 (count, why) = (count + 1, of);
             }
         };
-        let newer = |at: usize, publisher: u64| edges.iter().skip(at).any(|e| e.afar_publisher() == Some(publisher));
-        self.list.iter().filter(|k| k.uncounted.is_some() && !newer(0, k.publisher)).for_each(|k| add(k.uncounted));
+        let newer = |at: usize, publisher: u64| {
+            edges.iter().skip(at).any(|e| e.afar_publisher() == Some(publisher))
+        };
+        self.list
+            .iter()
+            .filter(|k| k.uncounted.is_some() && !newer(0, k.publisher))
+            .for_each(|k| add(k.uncounted));
         for (at, e) in edges.iter().enumerate() {
-            let uncounted = e.uncounted(|p| furthest_elsewhere(e, &edges[..at], p, self.furthest(p)));
+            let uncounted =
+                e.uncounted(|p| furthest_elsewhere(e, &edges[..at], p, self.furthest(p)));
             add(uncounted.filter(|_| e.afar_publisher().is_none_or(|p| !newer(at + 1, p))));
         }
         (count, why)
@@ -163,7 +182,10 @@ impl KnownAfar {
 impl Edge {
     /// The publisher of another host, and how far its samples were received or counted as missed, in its own numbers, if all before `next` here were.
     fn read_afar(&self, next: u64) -> Option<(u64, u64)> {
-        let (publisher, lost) = (self.progress.afar.load(Relaxed), self.progress.lost_before.load(Relaxed).saturating_sub(1));
+        let (publisher, lost) = (
+            self.progress.afar.load(Relaxed),
+            self.progress.lost_before.load(Relaxed).saturating_sub(1),
+        );
         (publisher != 0).then(|| (publisher, lost.saturating_add(next.saturating_sub(1))))
     }
 
@@ -173,7 +195,11 @@ impl Edge {
         let passed = next.saturating_sub(self.first);
         let (publisher, lost) = self.left_from_afar().filter(|_| passed != 0)?;
         let furthest = lost.saturating_add(next.saturating_sub(1));
-        Some((publisher, before(publisher).map_or(furthest, |before| furthest.min(before.saturating_add(passed)))))
+        Some((
+            publisher,
+            before(publisher)
+                .map_or(furthest, |before| furthest.min(before.saturating_add(passed))),
+        ))
     }
 
     /// The same where a gateway says what is missing, which is counted as soon as it says so, up to the newest sample.
@@ -190,16 +216,23 @@ impl Edge {
 
     /// The same of an edge whose publisher here is gone.
     fn counted_afar(&self, next: u64, before: impl Fn(u64) -> Option<u64>) -> Option<(u64, u64)> {
-        let goes_on = AfarCount::read(&self.segment).filter(|said| before(said.publisher).is_some() && said.state == AfarState::Ended);
-        let goes_on = goes_on.map(|said| (said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0)));
-        self.said_afar().or(goes_on).or_else(|| self.read_afar(next)).or_else(|| self.passed_afar(next, before))
+        let goes_on = AfarCount::read(&self.segment)
+            .filter(|said| before(said.publisher).is_some() && said.state == AfarState::Ended);
+        let goes_on = goes_on.map(|said| {
+            (said.publisher, said.missing.saturating_add(reader::newest(&self.segment).0))
+        });
+        self.said_afar()
+            .or(goes_on)
+            .or_else(|| self.read_afar(next))
+            .or_else(|| self.passed_afar(next, before))
     }
 
     /// The publisher of another host that the newest sample of an edge is of whose publisher here is gone, and what was lost before it: nobody writes there any more, so it needs no pin.
     fn left_from_afar(&self) -> Option<(u64, u64)> {
         let (sequence, slot) = reader::newest(&self.segment);
         let mut header = SampleHeader::default();
-        let read = slot < crate::protocol::Segment::slots(&self.segment) && self.segment.read_header(slot, sequence, &mut header).is_ok();
+        let read = slot < crate::protocol::Segment::slots(&self.segment)
+            && self.segment.read_header(slot, sequence, &mut header).is_ok();
         header.remote.filter(|r| read && r.publisher != 0).map(|r| (r.publisher, r.lost))
     }
 
@@ -228,8 +261,16 @@ impl Edge {
         let Some(in_all) = in_all else { return 0 };
         let progress = &self.progress;
         let first = progress.lost_before.load(Relaxed) == 0;
-        let base = if first { AfarCount::read(&self.segment).and_then(|said| self.base(&said)) } else { None };
-        let before = if first { base.map_or(0, |b| b.saturating_add(1)) } else { progress.lost_before.load(Relaxed) };
+        let base = if first {
+            AfarCount::read(&self.segment).and_then(|said| self.base(&said))
+        } else {
+            None
+        };
+        let before = if first {
+            base.map_or(0, |b| b.saturating_add(1))
+        } else {
+            progress.lost_before.load(Relaxed)
+        };
         progress.lost_before.store(in_all.saturating_add(1), Relaxed);
         if before == 0 { 0 } else { in_all.saturating_add(1).saturating_sub(before) }
     }
@@ -245,18 +286,25 @@ impl Edge {
         // Another gateway brought its samples until then.
         let newest = reader::newest(&self.segment).0;
         let here = (newest + 1).saturating_sub(self.first);
-        elsewhere(said.publisher).map_or(lost, |f| said.missing.saturating_add(newest).saturating_sub(f).saturating_sub(here))
+        elsewhere(said.publisher).map_or(lost, |f| {
+            said.missing.saturating_add(newest).saturating_sub(f).saturating_sub(here)
+        })
     }
 
     /// Why it is not known how many samples its publisher on another host has published. `elsewhere`: as in [`Self::lost_after`].
-    pub(crate) fn uncounted(&self, elsewhere: impl FnOnce(u64) -> Option<u64>) -> Option<Uncounted> {
+    pub(crate) fn uncounted(
+        &self,
+        elsewhere: impl FnOnce(u64) -> Option<u64>,
+    ) -> Option<Uncounted> {
         let ended = self.ended.load(Relaxed);
         let said = AfarCount::read(&self.segment);
         match said.map(|said| said.state) {
             Some(AfarState::Unknown(why)) => Some(why),
             Some(AfarState::Ended) => {
                 // Nothing of it came, and nobody knows what was to come.
-                let begun = said.is_some_and(|said| self.base(&said).is_some() || elsewhere(said.publisher).is_some());
+                let begun = said.is_some_and(|said| {
+                    self.base(&said).is_some() || elsewhere(said.publisher).is_some()
+                });
                 (!begun).then_some(Uncounted::NotAnnounced)
             }
             Some(AfarState::There) => ended.then_some(Uncounted::GatewayGone),
@@ -273,14 +321,21 @@ impl Edge {
 }
 
 /// How far the samples of a publisher of another host were received or counted by edges other than `new`, and by those before them.
-pub(crate) fn furthest_elsewhere(new: &Edge, edges: &[Arc<Edge>], publisher: u64, known: Option<u64>) -> Option<u64> {
+pub(crate) fn furthest_elsewhere(
+    new: &Edge,
+    edges: &[Arc<Edge>],
+    publisher: u64,
+    known: Option<u64>,
+) -> Option<u64> {
     let mut furthest = known;
     for e in edges.iter().filter(|e| !std::ptr::eq(&***e, new)) {
         let of = if e.ended.load(Relaxed) {
             e.counted_afar(e.next(), |p| furthest.filter(|_| p == publisher))
         } else {
             // Another gateway brings them as well, or is gone and that was not found out yet: what is unread there is received or counted there.
-            e.said_afar().or_else(|| e.read_afar(reader::newest(&e.segment).0.saturating_add(1).max(e.next())))
+            e.said_afar().or_else(|| {
+                e.read_afar(reader::newest(&e.segment).0.saturating_add(1).max(e.next()))
+            })
         };
         furthest = furthest.max(of.filter(|(p, _)| *p == publisher).map(|(_, f)| f));
     }
@@ -291,11 +346,16 @@ pub(crate) fn furthest_elsewhere(new: &Edge, edges: &[Arc<Edge>], publisher: u64
 /// which are missed here and not lost on the way.
 pub(crate) fn pass_over_left(new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> u64 {
     let mut passed = 0;
-    let left = edges.iter().filter(|e| !std::ptr::eq(&***e, new) && e.ended.load(Relaxed) && has_unread(e));
+    let left = edges
+        .iter()
+        .filter(|e| !std::ptr::eq(&***e, new) && e.ended.load(Relaxed) && has_unread(e));
     for e in left {
         let newest = reader::newest(&e.segment).0;
         // Newer ones are read yet.
-        if !e.left_from_afar().is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number) {
+        if !e
+            .left_from_afar()
+            .is_some_and(|(p, lost)| p == publisher && lost.saturating_add(newest) < number)
+        {
             continue;
         }
         if AfarCount::read(&e.segment).is_some_and(|said| said.publisher == publisher) {

@@ -75,7 +75,9 @@ impl Turn {
                 last_waits = Some((time, c.depth));
                 continue;
             }
-            let better = |(_, other): (usize, u64)| if want == Want::Next { time < other } else { time > other };
+            let better = |(_, other): (usize, u64)| {
+                if want == Want::Next { time < other } else { time > other }
+            };
             if best.is_none_or(better) {
                 best = Some((i, time));
             }
@@ -105,8 +107,19 @@ mod tests {
     const NOW: u64 = 1_000;
 
     /// Chooses among claimed times; `None` has nothing unread. Depth 3 each.
-    fn choose(turn: &mut Turn, want: Want, passed: &Passed, times: &[Option<u64>]) -> Option<usize> {
-        turn.choose(want, passed, times.len(), |i| times[i].map(|claimed_ns| Candidate { claimed_ns, depth: 3 }), || NOW)
+    fn choose(
+        turn: &mut Turn,
+        want: Want,
+        passed: &Passed,
+        times: &[Option<u64>],
+    ) -> Option<usize> {
+        turn.choose(
+            want,
+            passed,
+            times.len(),
+            |i| times[i].map(|claimed_ns| Candidate { claimed_ns, depth: 3 }),
+            || NOW,
+        )
     }
 
     #[test]
@@ -116,17 +129,28 @@ mod tests {
         assert_eq!(choose(t, Want::Next, &all, &[Some(30), Some(10), Some(20)]), Some(1));
         assert_eq!(choose(t, Want::Latest, &all, &[Some(30), Some(10), Some(20)]), Some(0));
         assert_eq!(choose(t, Want::Next, &all, &[Some(u64::MAX), Some(NOW - 1), None]), Some(1));
-        assert_eq!(choose(t, Want::Latest, &all, &[Some(u64::MAX), Some(1), Some(NOW + 1)]), Some(1));
-        assert_eq!(choose(t, Want::Latest, &all, &[Some(u64::MAX), None, None]), Some(0), "it is still read");
+        assert_eq!(
+            choose(t, Want::Latest, &all, &[Some(u64::MAX), Some(1), Some(NOW + 1)]),
+            Some(1)
+        );
+        assert_eq!(
+            choose(t, Want::Latest, &all, &[Some(u64::MAX), None, None]),
+            Some(0),
+            "it is still read"
+        );
         assert_eq!(choose(t, Want::Next, &all, &[None, None, None]), None);
         assert_eq!(choose(t, Want::Next, &all, &[]), None);
     }
 
     #[test]
     fn equals_take_turns() {
-        for (want, time) in [(Want::Next, 5), (Want::Latest, 5), (Want::Latest, u64::MAX), (Want::Next, u64::MAX)] {
+        for (want, time) in
+            [(Want::Next, 5), (Want::Latest, 5), (Want::Latest, u64::MAX), (Want::Next, u64::MAX)]
+        {
             let t = &mut Turn::default();
-            let order: Vec<_> = (0..6).map(|_| choose(t, want, &Passed::default(), &[Some(time); 3]).unwrap()).collect();
+            let order: Vec<_> = (0..6)
+                .map(|_| choose(t, want, &Passed::default(), &[Some(time); 3]).unwrap())
+                .collect();
             assert_eq!(order, [1, 2, 0, 1, 2, 0], "{want:?} {time}");
         }
     }
@@ -134,11 +158,19 @@ mod tests {
     #[test]
     fn whoever_claims_to_be_oldest_all_the_time_has_its_share_and_no_more() {
         let t = &mut Turn::default();
-        let order: Vec<_> = (0..9).map(|_| choose(t, Want::Next, &Passed::default(), &[Some(0), Some(700), None]).unwrap()).collect();
+        let order: Vec<_> = (0..9)
+            .map(|_| {
+                choose(t, Want::Next, &Passed::default(), &[Some(0), Some(700), None]).unwrap()
+            })
+            .collect();
         assert_eq!(order.iter().filter(|i| **i == 1).count(), 2, "{order:?}");
         assert!(order.windows(5).all(|w| w.contains(&1)), "{order:?}");
         // Alone it may go on.
-        assert!((0..20).all(|_| choose(t, Want::Next, &Passed::default(), &[Some(0), None, None]) == Some(0)));
+        assert!(
+            (0..20)
+                .all(|_| choose(t, Want::Next, &Passed::default(), &[Some(0), None, None])
+                    == Some(0))
+        );
     }
 
     #[test]

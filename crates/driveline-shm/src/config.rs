@@ -68,7 +68,16 @@ impl PublisherConfig {
     /// A publisher with default QoS and the default numbers of loans and pins, for its own user.
     #[must_use]
     pub fn new(topic: TopicName, node: NodeName, schema: Schema, max_payload: usize) -> Self {
-        Self { topic, node, schema, qos: Qos::default(), max_payload, loans: DEFAULT_LOANS, pins: DEFAULT_PINS, access: Access::OwnUser }
+        Self {
+            topic,
+            node,
+            schema,
+            qos: Qos::default(),
+            max_payload,
+            loans: DEFAULT_LOANS,
+            pins: DEFAULT_PINS,
+            access: Access::OwnUser,
+        }
     }
 }
 

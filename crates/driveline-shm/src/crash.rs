@@ -14,7 +14,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The signals by which a defect in a program's own code ends it.
-const FATAL: [libc::c_int; 6] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
+const FATAL: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGSYS];
 
 /// Room for the handler where the thread's own stack may be what has overflowed: more than any kernel wants for itself.
 const STACK_LEN: usize = 64 * 1024;
@@ -66,7 +67,8 @@ pub fn report_crashes(report: fn(&Crash)) -> io::Result<()> {
     for signal in FATAL {
         // SAFETY: all-zero is a value of this type; what matters is set below.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_signal;
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) =
+            on_signal;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         // SAFETY: the mask is part of a live value.
@@ -82,7 +84,9 @@ pub fn report_crashes(report: fn(&Crash)) -> io::Result<()> {
 extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel hands a valid siginfo to SA_SIGINFO handlers.
     let code = unsafe { (*info).si_code };
-    let Some((installed, at)) = INSTALLED.get().zip(FATAL.iter().position(|s| *s == signal)) else { return };
+    let Some((installed, at)) = INSTALLED.get().zip(FATAL.iter().position(|s| *s == signal)) else {
+        return;
+    };
     if REPORTED.swap(true, Ordering::AcqRel) {
         // SAFETY: waits without looking at any descriptor.
         unsafe { libc::poll(ptr::null_mut(), 0, REPORT_MS) };
@@ -103,7 +107,9 @@ extern "C" fn on_signal(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
     if sent {
         // Sent and not caused by an instruction that would run again. It waits until this handler has returned.
         // SAFETY: sends a signal to this very thread.
-        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal) };
+        unsafe {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::syscall(libc::SYS_gettid), signal)
+        };
     }
 }
 
@@ -141,7 +147,8 @@ fn reserve() -> SignalStack {
     if asked != 0 || (now.ss_flags & libc::SS_DISABLE == 0 && now.ss_size >= STACK_ENOUGH) {
         return SignalStack(None);
     }
-    let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (access, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
     let memory = unsafe { libc::mmap(ptr::null_mut(), STACK_LEN, access, flags, -1, 0) };
     if memory == libc::MAP_FAILED {

@@ -44,7 +44,9 @@ fn periods(length: Duration, last: u64, until: u64) -> u64 {
 /// When the next period ends that nothing was published in.
 fn next_miss(length: Duration, last: u64, missed: u64) -> MonotonicNs {
     let length = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX).max(1);
-    MonotonicNs(last.saturating_add(length.saturating_mul(missed.saturating_add(1))).saturating_add(1))
+    MonotonicNs(
+        last.saturating_add(length.saturating_mul(missed.saturating_add(1))).saturating_add(1),
+    )
 }
 
 impl DeadlineMeter {
@@ -112,11 +114,23 @@ struct Gaps {
 impl DeadlineWatch {
     /// `newest` is the number of the newest sample at the match.
     pub(crate) fn new(length: Duration, newest: u64) -> Self {
-        Self(Mutex::new(Gaps { length, sequence: newest, last: None, closed: 0, open: 0, ended: false }))
+        Self(Mutex::new(Gaps {
+            length,
+            sequence: newest,
+            last: None,
+            closed: 0,
+            open: 0,
+            ended: false,
+        }))
     }
 
     /// Takes over the newest sample and returns the deadlines missed so far, and when to look again.
-    pub(crate) fn look(&self, sequence: u64, published: MonotonicNs, now: MonotonicNs) -> (u64, MonotonicNs) {
+    pub(crate) fn look(
+        &self,
+        sequence: u64,
+        published: MonotonicNs,
+        now: MonotonicNs,
+    ) -> (u64, MonotonicNs) {
         let mut gaps = lock(&self.0);
         let Gaps { length, .. } = *gaps;
         if gaps.ended {
@@ -182,7 +196,11 @@ mod tests {
     #[test]
     fn every_missed_period_counts_once_from_the_first_sample_on() {
         let meter = DeadlineMeter::new(Duration::from_millis(5));
-        assert_eq!((meter.missed(at(100)), meter.next_miss(at(100))), (0, None), "before the first sample");
+        assert_eq!(
+            (meter.missed(at(100)), meter.next_miss(at(100))),
+            (0, None),
+            "before the first sample"
+        );
         meter.published(at(100));
         for i in 1..=10 {
             meter.published(at(100 + 5 * i));
@@ -193,7 +211,11 @@ mod tests {
         assert_eq!(meter.next_miss(at(158)), Some(MonotonicNs(at(160).0 + 1)));
         assert_eq!(meter.missed(at(171)), 4);
         meter.published(at(172));
-        assert_eq!((meter.missed(at(172)), meter.missed(at(178))), (4, 5), "what was counted while nothing came is not counted again");
+        assert_eq!(
+            (meter.missed(at(172)), meter.missed(at(178))),
+            (4, 5),
+            "what was counted while nothing came is not counted again"
+        );
         meter.end(at(178));
         assert_eq!(meter.missed(at(900)), 5, "a publisher that is gone misses nothing");
     }
@@ -205,7 +227,11 @@ mod tests {
         assert_eq!(watch.look(8, at(505), at(506)), (0, MonotonicNs(at(515).0 + 1)));
         assert_eq!(watch.look(8, at(505), at(536)).0, 3);
         // Two samples since, the first of them unseen: it may have come at any time.
-        assert_eq!(watch.look(10, at(560), at(561)).0, 4, "55 ms with one sample in between are 4 periods at least");
+        assert_eq!(
+            watch.look(10, at(560), at(561)).0,
+            4,
+            "55 ms with one sample in between are 4 periods at least"
+        );
         assert_eq!(watch.look(11, at(9_999), at(565)).0, 4, "a time in the future counts as now");
         assert_eq!(watch.look(12, at(100), at(566)).0, 4, "and none goes back");
         assert_eq!(watch.look(12, at(100), at(576)), (5, MonotonicNs(at(585).0 + 1)));
@@ -217,7 +243,10 @@ mod tests {
     fn reports_add_up_to_the_total_and_are_spaced() {
         let mut reports = DeadlineReports::default();
         assert_eq!(reports.next(0, at(0)), None);
-        assert!(reports.due(1, at(9)) < at(1) && reports.due(0, at(9)) == at(9), "whoever waits for it does not wait again");
+        assert!(
+            reports.due(1, at(9)) < at(1) && reports.due(0, at(9)) == at(9),
+            "whoever waits for it does not wait again"
+        );
         assert_eq!(reports.next(1, at(1)), Some(DeadlinesMissed { missed: 1, total: 1 }));
         assert_eq!((reports.next(5, at(100)), reports.due(5, at(104))), (None, at(101)));
         assert_eq!(reports.next(20, at(101)), Some(DeadlinesMissed { missed: 19, total: 20 }));

@@ -82,7 +82,8 @@ pub(crate) fn own_parent() -> PathBuf {
 /// # Errors
 /// [`OpenError::Name`] for names that are not possible.
 pub fn check_name(name: &str) -> Result<(), OpenError> {
-    let fits = (1..=MAX_NAME_LEN).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
+    let fits = (1..=MAX_NAME_LEN).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'));
     if fits { Ok(()) } else { Err(OpenError::Name { name: name.chars().take(80).collect() }) }
 }
 

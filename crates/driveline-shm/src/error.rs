@@ -12,13 +12,17 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The domain's name would lead out of the user's directory.
-    #[error("the domain name {name:?} is not possible: use at most 64 letters, digits, '_' and '-'")]
+    #[error(
+        "the domain name {name:?} is not possible: use at most 64 letters, digits, '_' and '-'"
+    )]
     Name {
         /// As given.
         name: String,
     },
     /// The directory cannot be made or opened.
-    #[error("cannot {action} the domain directory {path}: {source}; choose another with DRIVELINE_DOMAIN_DIR")]
+    #[error(
+        "cannot {action} the domain directory {path}: {source}; choose another with DRIVELINE_DOMAIN_DIR"
+    )]
     Directory {
         /// What was attempted.
         action: &'static str,
@@ -147,7 +151,9 @@ pub enum CreateSubscriptionError {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum LoanError {
     /// Longer than the slots.
-    #[error("a payload of {len} bytes does not fit: the publisher was created for at most {max_payload}; raise max_payload")]
+    #[error(
+        "a payload of {len} bytes does not fit: the publisher was created for at most {max_payload}; raise max_payload"
+    )]
     TooLong {
         /// Requested length.
         len: usize,
@@ -183,7 +189,9 @@ pub enum PublishError {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum TakeError {
     /// Every pin is in use.
-    #[error("all {max_held} samples that this subscription may hold are held: drop one first, or raise max_held")]
+    #[error(
+        "all {max_held} samples that this subscription may hold are held: drop one first, or raise max_held"
+    )]
     AllHeld {
         /// Declared number.
         max_held: u32,
@@ -205,7 +213,9 @@ pub enum TakeError {
 #[derive(Debug, Error)]
 pub enum WaitSetError {
     /// The subscription is attached to another wait set: it has one word to announce that it sleeps.
-    #[error("topic '{topic}': the subscription is attached to another wait set: detach it there first")]
+    #[error(
+        "topic '{topic}': the subscription is attached to another wait set: detach it there first"
+    )]
     AttachedElsewhere {
         /// The topic.
         topic: String,
@@ -222,7 +232,9 @@ pub enum WaitSetError {
 #[derive(Debug, Error)]
 pub enum ListError {
     /// The directory cannot be read.
-    #[error("cannot read the domain directory {path}: {source}; is anything running in this domain?")]
+    #[error(
+        "cannot read the domain directory {path}: {source}; is anything running in this domain?"
+    )]
     Directory {
         /// The directory.
         path: PathBuf,

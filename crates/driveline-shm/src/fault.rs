@@ -25,7 +25,8 @@ pub(crate) fn is_switched_on(_name: &'static str) -> bool {
 #[cfg(all(feature = "fault-points", not(loom)))]
 pub(crate) fn is_switched_on(name: &'static str) -> bool {
     static SWITCHES: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    let switches = SWITCHES.get_or_init(|| std::env::var("DRIVELINE_FAULT_SWITCHES").unwrap_or_default());
+    let switches =
+        SWITCHES.get_or_init(|| std::env::var("DRIVELINE_FAULT_SWITCHES").unwrap_or_default());
     switches.split(',').any(|s| s == name)
 }
 
@@ -56,7 +57,8 @@ pub(crate) fn memory() -> Option<(u64, u64)> {
 pub(crate) fn record_memory(bytes: u64) {
     use std::io::Write as _;
     if let Some(dir) = memory_double()
-        && let Ok(mut used) = std::fs::OpenOptions::new().create(true).append(true).open(dir.join("used"))
+        && let Ok(mut used) =
+            std::fs::OpenOptions::new().create(true).append(true).open(dir.join("used"))
     {
         let _ = used.write_all(format!("{bytes}\n").as_bytes());
     }
@@ -92,7 +94,10 @@ pub(crate) fn point(name: &'static str) {
             let _ = unsafe { libc::raise(libc::SIGSTOP) };
         } else {
             // SIGKILL ends all threads before any of them returns. Nothing is left to do if a process cannot signal itself.
-            let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+            let _ = rustix::process::kill_process(
+                rustix::process::getpid(),
+                rustix::process::Signal::KILL,
+            );
         }
     }
 }

@@ -130,7 +130,9 @@ mod tests {
     #[test]
     fn a_descriptor_of_something_else_is_refused() {
         let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC).unwrap();
-        assert!(SharedWords::open(fd).unwrap_err().to_string().contains("0 bytes instead of the 4096"));
+        assert!(
+            SharedWords::open(fd).unwrap_err().to_string().contains("0 bytes instead of the 4096")
+        );
     }
 
     #[test]

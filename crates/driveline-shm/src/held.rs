@@ -34,7 +34,8 @@ impl std::fmt::Debug for Book {
 
 impl Book {
     pub fn new(cells: usize) -> Self {
-        let free = || Entry { handles: AtomicU32::new(0), header: Turns::new(SampleHeader::default()) };
+        let free =
+            || Entry { handles: AtomicU32::new(0), header: Turns::new(SampleHeader::default()) };
         Self((0..cells).map(|_| free()).collect())
     }
 

@@ -10,7 +10,10 @@ use crate::protocol::sleep::{self, Sleeper as _};
 use crate::sys::fork::Birthplace;
 use crate::sys::futex::{self, Scope, WaitList, Word};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
+    Ordering::Release,
+};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -36,7 +39,12 @@ pub(crate) struct Helpers {
 
 impl Helpers {
     /// One thread per `per_thread` publishers.
-    pub(crate) fn new(charges: Vec<Charge>, per_thread: usize, waiter: &Arc<KickWord>, birthplace: Birthplace) -> Self {
+    pub(crate) fn new(
+        charges: Vec<Charge>,
+        per_thread: usize,
+        waiter: &Arc<KickWord>,
+        birthplace: Birthplace,
+    ) -> Self {
         let mut list = Vec::new();
         for chunk in charges.chunks(per_thread.max(1)) {
             let shared = Arc::new(Shared {
@@ -48,7 +56,10 @@ impl Helpers {
                 stopped: AtomicBool::new(false),
             });
             let own = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name("driveline-wait".into()).spawn(move || run(&own)).ok();
+            let thread = std::thread::Builder::new()
+                .name("driveline-wait".into())
+                .spawn(move || run(&own))
+                .ok();
             if thread.is_none() {
                 // Without a thread its publishers would be deaf: the waiter looks by itself, again and again, rather
                 // than sleep through data. It shows as CPU use; the limit on threads is what to raise.
@@ -117,10 +128,16 @@ fn run(shared: &Shared) {
         if !unread && shared.turn.load(Acquire) == turn {
             match (charges.as_slice(), expected.as_slice()) {
                 ([], _) => futex::wait(&shared.turn, Scope::Private, turn, None),
-                ([edge], [word]) if shared.charges.len() == 1 => futex::wait(edge.word(), Scope::Shared, *word, None),
+                ([edge], [word]) if shared.charges.len() == 1 => {
+                    futex::wait(edge.word(), Scope::Shared, *word, None)
+                }
                 _ => {
                     let own = Word { word: &shared.turn, scope: Scope::Private, expected: turn };
-                    let words = charges.iter().zip(&expected).map(|(e, x)| Word { word: e.word(), scope: Scope::Shared, expected: *x });
+                    let words = charges.iter().zip(&expected).map(|(e, x)| Word {
+                        word: e.word(),
+                        scope: Scope::Shared,
+                        expected: *x,
+                    });
                     list.wait_any(std::iter::once(own).chain(words), None);
                 }
             }

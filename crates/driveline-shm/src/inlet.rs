@@ -22,10 +22,14 @@ use crate::sys::futex::{self, Scope};
 use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use crate::wire::Accept;
-use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
+use driveline_types::{
+    Durability, EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName,
+};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex, TryLockError};
 use std::time::Duration;
 
@@ -133,14 +137,24 @@ impl Progress {
 
 impl Edge {
     /// Maps what a publisher has sent, believing nothing.
-    pub(crate) fn open(accept: &Accept, fds: [Foreign; 2], page: Page, socket: Foreign, asked: &Inlet) -> io::Result<Self> {
+    pub(crate) fn open(
+        accept: &Accept,
+        fds: [Foreign; 2],
+        page: Page,
+        socket: Foreign,
+        asked: &Inlet,
+    ) -> io::Result<Self> {
         let [mut segment, mut wake] = fds;
         let segment = Segment::open(&mut segment, accept.layout)?;
         let wake = memfd::open(&mut wake, WAKE_LEN)?;
         let reliable = asked.is_reliable() && accept.qos.reliability == Reliability::Reliable;
         let newest = reader::newest(&segment).0;
-        let deadline = asked.qos.deadline_ms.map(|ms| DeadlineWatch::new(Duration::from_millis(u64::from(ms)), newest));
-        let lifespan_ms = [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
+        let deadline = asked
+            .qos
+            .deadline_ms
+            .map(|ms| DeadlineWatch::new(Duration::from_millis(u64::from(ms)), newest));
+        let lifespan_ms =
+            [accept.qos.lifespan_ms, asked.qos.lifespan_ms].into_iter().flatten().min();
         let edge = Self {
             segment,
             book: Book::new(page.pins),
@@ -173,7 +187,9 @@ impl Edge {
         let (_page, page) = Page::create(self.page.pins)?;
         Ok(Self {
             // The newest one also where it was read: it says of which publisher of another host it was.
-            segment: self.segment.copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
+            segment: self
+                .segment
+                .copy_of_newest(newest, self.unread().readable.max(1).min(newest))?,
             book: Book::new(page.pins),
             page,
             armed_at: self.armed_at,
@@ -242,7 +258,12 @@ impl Edge {
             node: self.node.to_string(),
             pid: self.pid,
             received: self.progress.counters.received.load(Relaxed),
-            missed: self.progress.counters.missed.load(Relaxed).saturating_add(self.unread().replaced),
+            missed: self
+                .progress
+                .counters
+                .missed
+                .load(Relaxed)
+                .saturating_add(self.unread().replaced),
             overruns: self.progress.counters.overruns.load(Relaxed),
         }
     }
@@ -255,7 +276,9 @@ pub(crate) fn effective_depth(offered: &Qos, requested: &Qos, reliable: bool) ->
 
 /// First sequence for a match that begins when `newest` is the publisher's newest.
 pub(crate) fn first_sequence(newest: u64, offered: &Qos, requested: &Qos, reliable: bool) -> u64 {
-    if offered.durability == Durability::TransientLocal && requested.durability == Durability::TransientLocal {
+    if offered.durability == Durability::TransientLocal
+        && requested.durability == Durability::TransientLocal
+    {
         (newest + 1).saturating_sub(effective_depth(offered, requested, reliable)).max(1)
     } else {
         newest + 1
@@ -319,7 +342,11 @@ pub(crate) struct Inlet {
 }
 
 impl Inlet {
-    pub(crate) fn new(id: EndpointId, config: crate::config::SubscriptionConfig, first_match: ForFirstMatch) -> Self {
+    pub(crate) fn new(
+        id: EndpointId,
+        config: crate::config::SubscriptionConfig,
+        first_match: ForFirstMatch,
+    ) -> Self {
         Self {
             id,
             topic: config.topic,
@@ -390,7 +417,8 @@ impl Inlet {
     pub(crate) fn keep_unread_of_ended(&self, ended: &Arc<Edge>) {
         let copy = ended.left_behind().ok().map(Arc::new);
         self.change(|edges| {
-            if let (Some(copy), Some(at)) = (copy, edges.iter().position(|e| Arc::ptr_eq(e, ended))) {
+            if let (Some(copy), Some(at)) = (copy, edges.iter().position(|e| Arc::ptr_eq(e, ended)))
+            {
                 edges[at] = copy;
             }
             let (mut count, mut bytes) = (0, 0);
@@ -450,11 +478,25 @@ impl Inlet {
     /// How many samples of a publisher of another host are missing before the first that has come by `new`, which is its number `number` there: lost on
     /// the way, and left unread by edges before this one, which are passed over and counted with those. `None`: nothing of it was read before, by
     /// whatever gateway it came.
-    pub(crate) fn missing_from_afar(&self, new: &Edge, edges: &[Arc<Edge>], publisher: u64, number: u64) -> Option<(u64, u64)> {
+    pub(crate) fn missing_from_afar(
+        &self,
+        new: &Edge,
+        edges: &[Arc<Edge>],
+        publisher: u64,
+        number: u64,
+    ) -> Option<(u64, u64)> {
         new.progress.afar.store(publisher, Relaxed);
         let known = lock(&self.afar).furthest(publisher);
-        let before = edges.iter().position(|e| std::ptr::eq(&**e, new)).filter(|_| new.says_what_is_missing());
-        let furthest = afar::furthest_elsewhere(new, before.map_or(edges, |at| &edges[..at]), publisher, known)?;
+        let before = edges
+            .iter()
+            .position(|e| std::ptr::eq(&**e, new))
+            .filter(|_| new.says_what_is_missing());
+        let furthest = afar::furthest_elsewhere(
+            new,
+            before.map_or(edges, |at| &edges[..at]),
+            publisher,
+            known,
+        )?;
         let left = afar::pass_over_left(new, edges, publisher, number);
         Some((number.saturating_sub(furthest).saturating_sub(1), left))
     }
@@ -478,7 +520,9 @@ impl Inlet {
         let known = lock(&self.afar);
         for (at, e) in edges.iter().enumerate() {
             // Those before it: what came by one after it does not say what came between.
-            add_edge(&mut sum, e, |p| afar::furthest_elsewhere(e, &edges[..at], p, known.furthest(p)));
+            add_edge(&mut sum, e, |p| {
+                afar::furthest_elsewhere(e, &edges[..at], p, known.furthest(p))
+            });
         }
         (sum.uncounted, sum.uncounted_reason) = known.uncounted(&edges);
         drop((known, edges));
@@ -522,7 +566,11 @@ impl Inlet {
             max_held: self.max_held,
             observer: self.observer,
             stats: self.stats(),
-            matches: lock(&self.edges).iter().filter(|e| !e.ended.load(Relaxed)).map(|e| e.info()).collect(),
+            matches: lock(&self.edges)
+                .iter()
+                .filter(|e| !e.ended.load(Relaxed))
+                .map(|e| e.info())
+                .collect(),
             refusals: lock(&self.refusals).values().map(|(_, text)| text.clone()).collect(),
         }
     }

@@ -60,7 +60,10 @@ struct Keyed<A> {
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Keyed<A> {
     type Error = A::Error;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, A::Error> {
         let Some(key) = self.map.next_key()? else { return Ok(None) };
         self.key = key;
         seed.deserialize(self.key.as_str().into_deserializer()).map(Some)
@@ -85,7 +88,9 @@ pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Re
 }
 
 /// Reads a key's value from an object or `null` only.
-pub(crate) fn object_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
+pub(crate) fn object_or_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<T>, D::Error> {
     Ok(Option::deserialize(d)?.map(|Object(value)| value))
 }
 
@@ -104,9 +109,15 @@ mod tests {
     #[test]
     fn an_error_names_the_key_of_the_value() {
         for (text, error) in [
-            (r#"{"_qos": {"depth": "x"}, "_node": "n"}"#, "key '_qos.depth': invalid type: string \"x\", expected u32"),
+            (
+                r#"{"_qos": {"depth": "x"}, "_node": "n"}"#,
+                "key '_qos.depth': invalid type: string \"x\", expected u32",
+            ),
             (r#"{"_qos": {}, "_node": "/"}"#, "key '_node': the name \"/\" is not valid: "),
-            (r#"{"_qos": [], "_node": "n"}"#, "key '_qos': invalid type: sequence, expected an object"),
+            (
+                r#"{"_qos": [], "_node": "n"}"#,
+                "key '_qos': invalid type: sequence, expected an object",
+            ),
             (r#"{"_qos": {}}"#, "missing field `_node`"),
             (r#"{"_qos": {}, "_node": "n", "later": [tru]}"#, "key 'later': expected ident"),
             (r#"{"_qos": {}, "_node": "n""#, "EOF while parsing an object at line 1 column 25"),

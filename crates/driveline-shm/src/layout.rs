@@ -47,11 +47,29 @@ pub(crate) const ARMED_APART_AT: usize = 4032;
 
 const _: () = {
     assert!(OLDEST_PROTOCOL_VERSION >= 1 && OLDEST_PROTOCOL_VERSION <= PROTOCOL_VERSION);
-    assert!(LATEST_AT.is_multiple_of(64) && HEARTBEAT_AT == LATEST_AT + 8 && MAX_INTERVAL_AT == HEARTBEAT_AT + 8);
-    assert!(VERSION_AT + 8 <= LATEST_AT && MAX_INTERVAL_AT + 8 <= WAITING_AT && WAITING_AT + 8 <= AFAR_PUBLISHER_AT);
-    assert!(AFAR_BEFORE_AT == AFAR_PUBLISHER_AT + 8 && AFAR_COUNT_AT == AFAR_BEFORE_AT + 8 && AFAR_COUNT_AT + 8 <= RING_AT);
-    assert!(RING_AT.is_multiple_of(64) && META_LEN.is_multiple_of(64) && SEQUENCE_WORD < HEADER_WORDS);
-    assert!(PINS_AT + MAX_HELD as usize * 4 <= ARMED_APART_AT && ARMED_APART_AT.is_multiple_of(64) && ARMED_APART_AT + 64 <= PAGE_LEN);
+    assert!(
+        LATEST_AT.is_multiple_of(64)
+            && HEARTBEAT_AT == LATEST_AT + 8
+            && MAX_INTERVAL_AT == HEARTBEAT_AT + 8
+    );
+    assert!(
+        VERSION_AT + 8 <= LATEST_AT
+            && MAX_INTERVAL_AT + 8 <= WAITING_AT
+            && WAITING_AT + 8 <= AFAR_PUBLISHER_AT
+    );
+    assert!(
+        AFAR_BEFORE_AT == AFAR_PUBLISHER_AT + 8
+            && AFAR_COUNT_AT == AFAR_BEFORE_AT + 8
+            && AFAR_COUNT_AT + 8 <= RING_AT
+    );
+    assert!(
+        RING_AT.is_multiple_of(64) && META_LEN.is_multiple_of(64) && SEQUENCE_WORD < HEADER_WORDS
+    );
+    assert!(
+        PINS_AT + MAX_HELD as usize * 4 <= ARMED_APART_AT
+            && ARMED_APART_AT.is_multiple_of(64)
+            && ARMED_APART_AT + 64 <= PAGE_LEN
+    );
     assert!(CURSOR_AT == ARMED_AT + 8 && PINS_AT == CURSOR_AT + 8);
 };
 
@@ -71,7 +89,12 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// For a publisher of this declared depth, these loans and pins (the observers' included).
-    pub(crate) fn new(depth: usize, loans: usize, pins: usize, max_payload: usize) -> Result<Self, String> {
+    pub(crate) fn new(
+        depth: usize,
+        loans: usize,
+        pins: usize,
+        max_payload: usize,
+    ) -> Result<Self, String> {
         let kept = kept(depth);
         let slots = slots_needed(kept, loans, pins) + SPARE_SLOTS;
         let layout = Self {
@@ -86,13 +109,22 @@ impl Layout {
     /// Whether all offsets can be computed without overflow. Must hold before any other method is called.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.slots == 0 || self.slots as usize > MAX_SLOTS {
-            return Err(format!("{} slots are not between 1 and {MAX_SLOTS}; lower pins, loans or depth", self.slots));
+            return Err(format!(
+                "{} slots are not between 1 and {MAX_SLOTS}; lower pins, loans or depth",
+                self.slots
+            ));
         }
         if self.ring_len < 2 || self.ring_len as usize > MAX_SLOTS {
-            return Err(format!("a ring of {} entries is not between 2 and {MAX_SLOTS}; lower depth", self.ring_len));
+            return Err(format!(
+                "a ring of {} entries is not between 2 and {MAX_SLOTS}; lower depth",
+                self.ring_len
+            ));
         }
         if self.max_payload > MAX_PAYLOAD as u64 {
-            return Err(format!("a payload of {} bytes is longer than {MAX_PAYLOAD}; lower max_payload", self.max_payload));
+            return Err(format!(
+                "a payload of {} bytes is longer than {MAX_PAYLOAD}; lower max_payload",
+                self.max_payload
+            ));
         }
         Ok(())
     }
@@ -130,7 +162,12 @@ impl Layout {
 
     /// Where headers and payloads are, computed once.
     pub(crate) fn places(&self) -> Places {
-        Places { slots: self.slots as usize, metas: self.metas_at(), payloads: self.payloads_at(), stride: self.stride() }
+        Places {
+            slots: self.slots as usize,
+            metas: self.metas_at(),
+            payloads: self.payloads_at(),
+            stride: self.stride(),
+        }
     }
 }
 
@@ -184,7 +221,9 @@ mod tests {
     fn impossible_numbers_are_refused_by_name() {
         assert!(Layout::new(1, 1, 70_000, 1).unwrap_err().contains("slots"));
         assert!(Layout::new(1, 1, 1, MAX_PAYLOAD + 1).unwrap_err().contains("payload"));
-        assert!(Layout { slots: 3, ring_len: 0, max_payload: 0 }.check().unwrap_err().contains("ring"));
+        assert!(
+            Layout { slots: 3, ring_len: 0, max_payload: 0 }.check().unwrap_err().contains("ring")
+        );
     }
 
     proptest! {

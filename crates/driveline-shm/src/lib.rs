@@ -118,12 +118,20 @@ pub mod fuzzing {
 #[cfg(not(loom))]
 pub use self::{
     afar::{AfarCount, AfarState},
-    config::{Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig},
+    config::{
+        Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
+    },
     crash::{Crash, report_crashes, reserve_signal_stack},
     deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed},
-    error::{CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError, PublishError, TakeError, WaitSetError},
+    error::{
+        CreatePublisherError, CreateSubscriptionError, ListError, LoanError, OpenError,
+        PublishError, TakeError, WaitSetError,
+    },
     event::{PublisherEvent, RefusalCode, SubscriptionEvent},
-    info::{EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats, SubscriptionInfo, SubscriptionStats},
+    info::{
+        EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats,
+        SubscriptionInfo, SubscriptionStats,
+    },
     list::{Survey, list, survey},
     loan::Loan,
     participant::Participant,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bounds of everything, in one place. `docs/protocols/shm.md` repeats them for readers.
 
-pub use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS, MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS};
+pub use driveline_types::limits::{
+    DEFAULT_LOANS, DEFAULT_MAX_HELD, DEFAULT_PINS, MAX_HELD, MAX_LOANS, MAX_PAYLOAD, MAX_PINS,
+};
 
 /// Greatest number of slots of a publisher: a slot number has 16 bits.
 pub const MAX_SLOTS: usize = 65_535;
@@ -14,7 +16,8 @@ pub const BORROW_TRIES: u32 = if cfg!(loom) { 2 } else { 8 };
 /// Shortest loan, in bytes, for which samples that nobody can ask for any more are taken back before a slot is chosen.
 /// For less it gains nothing: all slots that a publisher goes round fit into the caches together. Builds with fault points
 /// do it earlier, so that what dies and lies there need not be as long.
-pub const WITHDRAW_FROM: usize = if cfg!(feature = "fault-points") { 64 * 1024 } else { 2 * 1024 * 1024 };
+pub const WITHDRAW_FROM: usize =
+    if cfg!(feature = "fault-points") { 64 * 1024 } else { 2 * 1024 * 1024 };
 /// Trust groups (users) of one publisher at a time.
 pub const MAX_GROUPS: usize = 16;
 /// Connections of one user to one publisher that have not been matched yet.
@@ -67,5 +70,4 @@ pub const MAX_ERRAND_THREADS: usize = 32;
 pub const MAX_ERRANDS: usize = 256;
 
 #[cfg(not(loom))]
-pub(crate) const FORKED: &str =
-    "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";
+pub(crate) const FORKED: &str = "this handle was inherited through fork(), where it has no memory and no peers: create the participant after the fork";

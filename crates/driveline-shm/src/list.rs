@@ -66,15 +66,18 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
     let unreadable = |source| ListError::Directory { path: domain_dir.to_owned(), source };
     let directory = Directory::open_existing(domain_dir).map_err(unreadable)?;
     // What others send instead of an answer must not keep the caller.
-    let errands = Errands::new().map_err(|source| ListError::System { action: "make an epoll instance", source })?;
+    let errands = Errands::new()
+        .map_err(|source| ListError::System { action: "make an epoll instance", source })?;
     let question = Message::List.encode().unwrap_or_default();
     let mut queries: Vec<Query> = Vec::new();
-    let names = directory.names().map_err(unreadable)?.names.into_iter().filter(|n| n.kind == Kind::Info);
+    let names =
+        directory.names().map_err(unreadable)?.names.into_iter().filter(|n| n.kind == Kind::Info);
     // Whoever may create names may create many: this user's own come first.
     let (own, mut others): (Vec<_>, Vec<_>) = names.partition(|n| directory.is_of_trusted(&n.text));
     let mut silent_others = vec![0; others.len().saturating_sub(MAX_FOREIGN_LISTED)];
     others.truncate(MAX_FOREIGN_LISTED);
-    let mut unasked: Vec<(Name, u32)> = own.into_iter().chain(others).map(|name| (name, 0)).collect();
+    let mut unasked: Vec<(Name, u32)> =
+        own.into_iter().chain(others).map(|name| (name, 0)).collect();
     let deadline = MonotonicNs::real_now() + timeout;
     let mut buffer = vec![0; MAX_MESSAGE_LEN];
     let (mut found, mut silent) = (Vec::new(), Vec::new());
@@ -84,7 +87,13 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
         unasked.retain(|(name, tries)| match socket::dial(&directory, &name.text, &errands) {
             Ok(socket) => {
                 if socket::send(&socket, &question, &[]).is_ok() {
-                    queries.push(Query { socket, name: name.clone(), tries: *tries, text: Vec::new(), elsewhere: false });
+                    queries.push(Query {
+                        socket,
+                        name: name.clone(),
+                        tries: *tries,
+                        text: Vec::new(),
+                        elsewhere: false,
+                    });
                 }
                 false
             }
@@ -104,13 +113,22 @@ pub fn survey(domain_dir: &Path, timeout: Duration) -> Result<Survey, ListError>
         if !unasked.is_empty() || queries.iter().any(|q| q.elsewhere) {
             left = left.min(LOOK);
         }
-        let wait = Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ };
+        let wait = Timespec {
+            tv_sec: left.as_secs().min(3600) as i64,
+            tv_nsec: i64::from(left.subsec_nanos()) as _,
+        };
         {
             let here = queries.iter().filter(|q| !q.elsewhere);
-            let mut fds: Vec<PollFd<'_>> = here.map(|q| PollFd::new(&q.socket, PollFlags::IN)).collect();
+            let mut fds: Vec<PollFd<'_>> =
+                here.map(|q| PollFd::new(&q.socket, PollFlags::IN)).collect();
             match poll(&mut fds, Some(&wait)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(e) => return Err(ListError::System { action: "wait for the participants' answers", source: e.into() }),
+                Err(e) => {
+                    return Err(ListError::System {
+                        action: "wait for the participants' answers",
+                        source: e.into(),
+                    });
+                }
             }
         }
         let mut received: HashMap<RawFd, Heard> = parts.try_iter().collect();
@@ -154,7 +172,12 @@ enum Progress {
 }
 
 /// Takes what has come of one answer: here, or from the thread that receives what the other end's user sends.
-fn advance(q: &mut Query, buffer: &mut [u8], received: &mut HashMap<RawFd, Heard>, sender: &Sender<(RawFd, Heard)>) -> Progress {
+fn advance(
+    q: &mut Query,
+    buffer: &mut [u8],
+    received: &mut HashMap<RawFd, Heard>,
+    sender: &Sender<(RawFd, Heard)>,
+) -> Progress {
     let id = q.socket.as_fd().as_raw_fd();
     loop {
         let heard = if q.socket.is_harmless() {
@@ -167,7 +190,9 @@ fn advance(q: &mut Query, buffer: &mut [u8], received: &mut HashMap<RawFd, Heard
         } else {
             q.elsewhere = true;
             let sender = sender.clone();
-            q.socket.apart(move |socket| drop(sender.send((id, hear(&socket, &mut vec![0; MAX_MESSAGE_LEN])))));
+            q.socket.apart(move |socket| {
+                drop(sender.send((id, hear(&socket, &mut vec![0; MAX_MESSAGE_LEN]))))
+            });
             return Progress::More;
         };
         match heard {
@@ -178,7 +203,11 @@ fn advance(q: &mut Query, buffer: &mut [u8], received: &mut HashMap<RawFd, Heard
                 return Progress::Done(info.map(|info| ParticipantInfo { of_this_user, ..info }));
             }
             Heard::Ended if q.text.is_empty() => return Progress::HungUp,
-            Heard::Said(Ok(Message::Listing(part)), _) if q.text.len() + part.len() <= MAX_LISTING_LEN => q.text.extend(part),
+            Heard::Said(Ok(Message::Listing(part)), _)
+                if q.text.len() + part.len() <= MAX_LISTING_LEN =>
+            {
+                q.text.extend(part)
+            }
             _ => return Progress::Done(None),
         }
     }

@@ -86,6 +86,9 @@ impl Drop for Loan {
 
 impl std::fmt::Debug for Loan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Loan").field("topic", &self.publication.topic).field("len", &self.len).finish_non_exhaustive()
+        f.debug_struct("Loan")
+            .field("topic", &self.publication.topic)
+            .field("len", &self.len)
+            .finish_non_exhaustive()
     }
 }

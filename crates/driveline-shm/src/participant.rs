@@ -9,7 +9,9 @@ use crate::event::PublisherEvent;
 use crate::fault;
 use crate::inlet::Inlet;
 use crate::layout::Layout;
-use crate::limits::{MAX_DESCRIPTION_LEN, MAX_HELD, MAX_LOANS, MAX_PINS, MAX_SEQUENCE, OBSERVER_PINS};
+use crate::limits::{
+    MAX_DESCRIPTION_LEN, MAX_HELD, MAX_LOANS, MAX_PINS, MAX_SEQUENCE, OBSERVER_PINS,
+};
 use crate::protocol::epoch::epoch;
 use crate::protocol::writer::Slots;
 use crate::publication::{Counters, PubMatch, Publication};
@@ -62,7 +64,10 @@ pub struct Participant(Arc<Inner>);
 
 impl std::fmt::Debug for Participant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Participant").field("id", &self.0.identity.id).field("name", &self.0.identity.name).finish_non_exhaustive()
+        f.debug_struct("Participant")
+            .field("id", &self.0.identity.id)
+            .field("name", &self.0.identity.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -83,8 +88,18 @@ impl Participant {
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
         let mut name = config.name;
         cut(&mut name, MAX_NAME_LEN);
-        let identity = Identity { id, name, pid: std::process::id(), directory, description: Mutex::new(String::new()) };
-        Ok(Self(Arc::new(Inner { identity: Arc::new(identity), birthplace, running: Mutex::new(None) })))
+        let identity = Identity {
+            id,
+            name,
+            pid: std::process::id(),
+            directory,
+            description: Mutex::new(String::new()),
+        };
+        Ok(Self(Arc::new(Inner {
+            identity: Arc::new(identity),
+            birthplace,
+            running: Mutex::new(None),
+        })))
     }
 
     /// Its identity.
@@ -105,7 +120,10 @@ impl Participant {
             return;
         }
         if json.len() > MAX_DESCRIPTION_LEN {
-            json = format!("{{\"error\": \"the description has {} bytes and may have {MAX_DESCRIPTION_LEN}\"}}", json.len());
+            json = format!(
+                "{{\"error\": \"the description has {} bytes and may have {MAX_DESCRIPTION_LEN}\"}}",
+                json.len()
+            );
         }
         *lock(&self.0.identity.description) = json;
     }
@@ -116,7 +134,10 @@ impl Participant {
     ///
     /// # Errors
     /// See [`CreatePublisherError`].
-    pub fn create_publisher(&self, config: PublisherConfig) -> Result<Publisher, CreatePublisherError> {
+    pub fn create_publisher(
+        &self,
+        config: PublisherConfig,
+    ) -> Result<Publisher, CreatePublisherError> {
         if !self.0.birthplace.is_here() {
             return Err(CreatePublisherError::Forked);
         }
@@ -128,13 +149,22 @@ impl Participant {
         };
         check_numbers(&config).and_then(|()| check_sendable(&config.schema)).map_err(refuse)?;
         let cells = (config.pins + OBSERVER_PINS) as usize;
-        let (opening, first_match) = self
-            .admit(descriptors::OF_PUBLISHER, descriptors::FIRST_OF_PUBLISHER)
-            .map_err(|shortage| CreatePublisherError::Descriptors { topic: topic.clone(), shortage })?;
-        let layout = Layout::new(config.qos.depth as usize, config.loans as usize, cells, config.max_payload).map_err(refuse)?;
+        let (opening, first_match) =
+            self.admit(descriptors::OF_PUBLISHER, descriptors::FIRST_OF_PUBLISHER).map_err(
+                |shortage| CreatePublisherError::Descriptors { topic: topic.clone(), shortage },
+            )?;
+        let layout = Layout::new(
+            config.qos.depth as usize,
+            config.loans as usize,
+            cells,
+            config.max_payload,
+        )
+        .map_err(refuse)?;
         let commands = self.start().map_err(system("start the participant"))?;
-        let admission = admit_memory(layout.len() as u64).map_err(|refusal| no_memory(&topic, &layout, refusal))?;
-        let (segment_fd, segment) = Segment::create("driveline-segment", layout).map_err(system("reserve its shared memory"))?;
+        let admission = admit_memory(layout.len() as u64)
+            .map_err(|refusal| no_memory(&topic, &layout, refusal))?;
+        let (segment_fd, segment) = Segment::create("driveline-segment", layout)
+            .map_err(system("reserve its shared memory"))?;
         fault::point("memory.after_reserve");
         drop(admission);
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
@@ -155,7 +185,10 @@ impl Participant {
             slot_sequences: zeros(slots),
             counters: Counters::default(),
             events: EventQueue::<PublisherEvent>::new(),
-            deadline: config.qos.deadline_ms.map(|ms| Arc::new(DeadlineMeter::new(Duration::from_millis(u64::from(ms))))),
+            deadline: config
+                .qos
+                .deadline_ms
+                .map(|ms| Arc::new(DeadlineMeter::new(Duration::from_millis(u64::from(ms))))),
             deadline_reports: Mutex::default(),
             last_publish_ns: AtomicU64::new(0),
             passed_by: AtomicU64::new(0),
@@ -165,11 +198,17 @@ impl Participant {
             first_match,
         });
         let (scans, changes) = epoch(Vec::<Arc<PubMatch>>::new());
-        let name = Name::random(Kind::Publisher(publication.topic.id().0)).map_err(system("draw a random name"))?;
+        let name = Name::random(Kind::Publisher(publication.topic.id().0))
+            .map_err(system("draw a random name"))?;
         let directory = &self.0.identity.directory;
-        let listener =
-            socket::listen_at(directory, &name, publication.socket_mode()).map_err(system("make a socket in the domain directory"))?;
-        let command = Command::AddPublication { publication: Arc::clone(&publication), changes, listener, name: name.text.clone() };
+        let listener = socket::listen_at(directory, &name, publication.socket_mode())
+            .map_err(system("make a socket in the domain directory"))?;
+        let command = Command::AddPublication {
+            publication: Arc::clone(&publication),
+            changes,
+            listener,
+            name: name.text.clone(),
+        };
         drop(opening);
         commands.send(command);
         let endpoint = Endpoint { participant: self.clone(), name: Some(name.text), id };
@@ -182,7 +221,10 @@ impl Participant {
     ///
     /// # Errors
     /// See [`CreateSubscriptionError`].
-    pub fn create_subscription(&self, config: SubscriptionConfig) -> Result<Subscription, CreateSubscriptionError> {
+    pub fn create_subscription(
+        &self,
+        config: SubscriptionConfig,
+    ) -> Result<Subscription, CreateSubscriptionError> {
         if !self.0.birthplace.is_here() {
             return Err(CreateSubscriptionError::Forked);
         }
@@ -190,18 +232,26 @@ impl Participant {
         let refuse = |reason| CreateSubscriptionError::Config { topic: topic.clone(), reason };
         let system = |action| {
             let topic = topic.clone();
-            move |e| CreateSubscriptionError::System { topic, action, source: descriptors::explain(e) }
+            move |e| CreateSubscriptionError::System {
+                topic,
+                action,
+                source: descriptors::explain(e),
+            }
         };
         if config.max_held == 0 || config.max_held > MAX_HELD {
-            return Err(refuse(format!("max_held is {} and must be between 1 and {MAX_HELD}", config.max_held)));
+            return Err(refuse(format!(
+                "max_held is {} and must be between 1 and {MAX_HELD}",
+                config.max_held
+            )));
         }
         check_qos(&config.qos).map_err(refuse)?;
         if let crate::config::SchemaRequest::Exact(schema) = &config.schema {
             check_sendable(schema).map_err(refuse)?;
         }
-        let (_opening, first_match) = self
-            .admit(0, descriptors::FIRST_OF_SUBSCRIPTION)
-            .map_err(|shortage| CreateSubscriptionError::Descriptors { topic: topic.clone(), shortage })?;
+        let (_opening, first_match) =
+            self.admit(0, descriptors::FIRST_OF_SUBSCRIPTION).map_err(|shortage| {
+                CreateSubscriptionError::Descriptors { topic: topic.clone(), shortage }
+            })?;
         let commands = self.start().map_err(system("start the participant"))?;
         let id = EndpointId::random().map_err(system("draw a random identity"))?;
         let inlet = Arc::new(Inlet::new(id, config, first_match));
@@ -211,8 +261,13 @@ impl Participant {
     }
 
     /// Admits an endpoint if enough descriptors are free for it and for the first matches of all that exist.
-    fn admit(&self, opens: usize, first: usize) -> Result<(Opening, ForFirstMatch), DescriptorShortage> {
-        let of_participant = if lock(&self.0.running).is_some() { 0 } else { descriptors::OF_PARTICIPANT };
+    fn admit(
+        &self,
+        opens: usize,
+        first: usize,
+    ) -> Result<(Opening, ForFirstMatch), DescriptorShortage> {
+        let of_participant =
+            if lock(&self.0.running).is_some() { 0 } else { descriptors::OF_PARTICIPANT };
         descriptors::admit(opens + of_participant, first)
     }
 
@@ -223,7 +278,9 @@ impl Participant {
         }
         let commands = Arc::new(Commands::new()?);
         let control = Control::new(Arc::clone(&self.0.identity), Arc::clone(&commands))?;
-        let thread = std::thread::Builder::new().name("driveline-ctl".into()).spawn(move || control.run())?;
+        let thread = std::thread::Builder::new()
+            .name("driveline-ctl".into())
+            .spawn(move || control.run())?;
         *running = Some(Running { commands: Arc::clone(&commands), thread });
         Ok(commands)
     }
@@ -277,9 +334,14 @@ fn cut(text: &mut String, len: usize) {
 fn no_memory(topic: &str, layout: &Layout, refusal: MemoryRefusal) -> CreatePublisherError {
     let topic = topic.to_owned();
     match refusal {
-        MemoryRefusal::Short { needed, available, limit } => {
-            CreatePublisherError::Memory { topic, needed, slots: layout.slots as usize, slot_len: layout.stride(), available, limit }
-        }
+        MemoryRefusal::Short { needed, available, limit } => CreatePublisherError::Memory {
+            topic,
+            needed,
+            slots: layout.slots as usize,
+            slot_len: layout.stride(),
+            available,
+            limit,
+        },
         refusal @ MemoryRefusal::Busy { .. } => CreatePublisherError::MemoryBusy { topic, refusal },
     }
 }
@@ -288,7 +350,11 @@ fn check_qos(qos: &Qos) -> Result<(), String> {
     if qos.depth == 0 || qos.depth > Qos::MAX_DEPTH {
         return Err(format!("depth is {} and must be between 1 and {}", qos.depth, Qos::MAX_DEPTH));
     }
-    for (name, ms) in [("deadline_ms", qos.deadline_ms), ("lifespan_ms", qos.lifespan_ms), ("lease_ms", qos.lease_ms)] {
+    for (name, ms) in [
+        ("deadline_ms", qos.deadline_ms),
+        ("lifespan_ms", qos.lifespan_ms),
+        ("lease_ms", qos.lease_ms),
+    ] {
         if ms == Some(0) {
             return Err(format!("{name} is 0: leave it out, or give at least 1"));
         }
@@ -310,7 +376,11 @@ fn check_numbers(c: &PublisherConfig) -> Result<(), String> {
 /// Whether a schema fits into the messages of the handshake.
 fn check_sendable(schema: &Schema) -> Result<(), String> {
     if schema.definition.len() > Schema::MAX_DEFINITION_LEN {
-        return Err(format!("the schema's definition has {} bytes and may have {}", schema.definition.len(), Schema::MAX_DEFINITION_LEN));
+        return Err(format!(
+            "the schema's definition has {} bytes and may have {}",
+            schema.definition.len(),
+            Schema::MAX_DEFINITION_LEN
+        ));
     }
     let name = || "n".parse().map_err(|e: driveline_types::NameError| e.to_string());
     let hello = Hello {
@@ -332,6 +402,9 @@ fn check_sendable(schema: &Schema) -> Result<(), String> {
     // The real message is longer by two names and some digits; a decode of the same limits happens at the peer.
     match Message::Hello(Box::new(hello)).encode() {
         Some(packet) if packet.len() + 1024 <= crate::limits::MAX_MESSAGE_LEN => Ok(()),
-        _ => Err("the schema's definition has too many characters that need escaping: shorten it".into()),
+        _ => {
+            Err("the schema's definition has too many characters that need escaping: shorten it"
+                .into())
+        }
     }
 }

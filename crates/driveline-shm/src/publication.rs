@@ -19,7 +19,9 @@ use crate::sys::peer::User;
 use crate::wire::Hello;
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::sync::{Arc, Mutex};
 
 /// Readers of one user (or one of those that have no name here). They share a wake word, in memory of their own: whoever
@@ -38,7 +40,10 @@ impl Group {
         if let Some(m) = matches.iter().find(|m| m.group.user.is_surely(user)) {
             return Ok(Some(Arc::clone(&m.group)));
         }
-        let Some(number) = (0..MAX_GROUPS).find(|n| matches.iter().all(|m| m.group.number != *n)) else { return Ok(None) };
+        let Some(number) = (0..MAX_GROUPS).find(|n| matches.iter().all(|m| m.group.number != *n))
+        else {
+            return Ok(None);
+        };
         let (fd, map) = memfd::create("driveline-wake", WAKE_LEN)?;
         Ok(Some(Arc::new(Self { user, number, fd, map })))
     }
@@ -70,7 +75,13 @@ pub(crate) struct PubMatch {
 pub(crate) const NOT_BEGUN: u64 = u64::MAX;
 
 impl PubMatch {
-    pub(crate) fn new(page: Mapping, hello: Hello, user: User, group: Arc<Group>, reliable: bool) -> Self {
+    pub(crate) fn new(
+        page: Mapping,
+        hello: Hello,
+        user: User,
+        group: Arc<Group>,
+        reliable: bool,
+    ) -> Self {
         Self {
             page,
             armed_at: armed_at(hello.armed_apart),
@@ -228,7 +239,8 @@ impl Publication {
     pub(crate) fn poll_event(&self) -> Option<PublisherEvent> {
         self.events.pop(|count| PublisherEvent::Dropped { count }).or_else(|| {
             let (deadline, now) = (self.deadline.as_ref()?, MonotonicNs::now());
-            let DeadlinesMissed { missed, total } = lock(&self.deadline_reports).next(deadline.missed(now), now)?;
+            let DeadlinesMissed { missed, total } =
+                lock(&self.deadline_reports).next(deadline.missed(now), now)?;
             Some(PublisherEvent::DeadlineMissed { missed, total })
         })
     }

@@ -44,7 +44,10 @@ pub struct Publisher {
 
 impl std::fmt::Debug for Publisher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Publisher").field("topic", &self.shared.topic).field("id", &self.shared.id).finish_non_exhaustive()
+        f.debug_struct("Publisher")
+            .field("topic", &self.shared.topic)
+            .field("id", &self.shared.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -75,7 +78,12 @@ impl Progress {
 }
 
 impl Publisher {
-    pub(crate) fn new(shared: Arc<Publication>, slots: Slots, matches: Scans<Vec<Arc<PubMatch>>>, endpoint: Endpoint) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Publication>,
+        slots: Slots,
+        matches: Scans<Vec<Arc<PubMatch>>>,
+        endpoint: Endpoint,
+    ) -> Self {
         Self {
             shared,
             slots,
@@ -121,7 +129,9 @@ impl Publisher {
         if self.withdraws(len) {
             self.slots.withdraw(&self.shared.segment, &mut self.matches);
         }
-        let Some(slot) = self.slots.pop_free() else { return Err(LoanError::TooManyLoans { loans: self.shared.loans }) };
+        let Some(slot) = self.slots.pop_free() else {
+            return Err(LoanError::TooManyLoans { loans: self.shared.loans });
+        };
         self.loaned += 1;
         self.shared.segment.prefetch_to_fill(usize::from(slot));
         fault::point("loan.taken");
@@ -173,7 +183,11 @@ impl Publisher {
     ///
     /// # Errors
     /// See [`PublishError`]. The loan is returned to its publisher.
-    pub fn publish_numbered(&mut self, loan: Loan, header: &mut SampleHeader) -> Result<u64, PublishError> {
+    pub fn publish_numbered(
+        &mut self,
+        loan: Loan,
+        header: &mut SampleHeader,
+    ) -> Result<u64, PublishError> {
         if !self.shared.segment.map.is_here() {
             return Err(PublishError::Forked);
         }
@@ -195,7 +209,11 @@ impl Publisher {
         header.payload_len = loan.len() as u64;
         header.checksum = self.shared.qos.checksum.then(|| XxHash3_64::oneshot(loan.payload()));
         // Whoever withdraws before the next loan makes a pass there.
-        self.slots.set_weight(if self.withdraws(loan.len()) { 0 } else { loan.len().max(CACHE_LINE) });
+        self.slots.set_weight(if self.withdraws(loan.len()) {
+            0
+        } else {
+            loan.len().max(CACHE_LINE)
+        });
         let (slot, publication) = loan.into_parts();
         self.spare = Some(publication);
         self.loaned -= 1;
@@ -204,7 +222,12 @@ impl Publisher {
         if let Some(s) = shared.slot_sequences.get(usize::from(slot)) {
             s.store(sequence, Relaxed);
         }
-        self.slots.publish(&shared.segment, &mut self.matches, &mut GroupWakers { publication: shared, publish_time }, slot);
+        self.slots.publish(
+            &shared.segment,
+            &mut self.matches,
+            &mut GroupWakers { publication: shared, publish_time },
+            slot,
+        );
         add(&shared.counters.bytes, header.payload_len);
         Ok(header.sequence)
     }
@@ -232,7 +255,10 @@ impl Publisher {
         let scan = self.matches.enter();
         // For the list, see epoch::Scans::enter.
         cursor::settle();
-        let begun = scan.load().iter().filter(|m| !m.hello.observer && !m.gone.load(Relaxed) && m.has_begun());
+        let begun = scan
+            .load()
+            .iter()
+            .filter(|m| !m.hello.observer && !m.gone.load(Relaxed) && m.has_begun());
         let of = |m: &Arc<PubMatch>| MatchedSubscription {
             subscription: m.hello.subscription,
             node: m.hello.node.clone(),
@@ -245,7 +271,11 @@ impl Publisher {
     /// Counters so far.
     #[must_use]
     pub fn stats(&self) -> PublisherStats {
-        if self.shared.segment.map.is_here() { self.shared.stats() } else { PublisherStats::default() }
+        if self.shared.segment.map.is_here() {
+            self.shared.stats()
+        } else {
+            PublisherStats::default()
+        }
     }
 
     /// The oldest event that was not polled yet.
@@ -263,7 +293,9 @@ impl Publisher {
 
     /// As [`Self::poll_event`], for whoever polls without owning the publisher: each event comes to one of them. Gives
     /// nothing once the publisher is gone.
-    pub fn event_source(&self) -> impl Fn() -> Option<PublisherEvent> + Send + Sync + 'static + use<> {
+    pub fn event_source(
+        &self,
+    ) -> impl Fn() -> Option<PublisherEvent> + Send + Sync + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || {
             let shared = shared.upgrade().filter(|s| s.segment.map.is_here())?;
@@ -281,7 +313,12 @@ impl Publisher {
     /// the publisher is gone.
     pub fn matched_source(&self) -> impl Fn() -> usize + Send + Sync + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
-        move || shared.upgrade().filter(|s| s.segment.map.is_here()).map_or(0, |s| s.counters.matched.load(Relaxed) as usize)
+        move || {
+            shared
+                .upgrade()
+                .filter(|s| s.segment.map.is_here())
+                .map_or(0, |s| s.counters.matched.load(Relaxed) as usize)
+        }
     }
 
     /// A sample of this publisher has reached its readers by another way: it counts for deadline and liveliness, and as published.
@@ -321,13 +358,28 @@ mod tests {
     #[test]
     fn a_publisher_whose_numbers_are_used_up_says_so_and_publishes_nothing() {
         let t = tempfile::tempdir().unwrap();
-        let participant = Participant::open(ParticipantConfig { domain_dir: Some(t.path().into()), name: "old".into() }).unwrap();
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: Some(t.path().into()),
+            name: "old".into(),
+        })
+        .unwrap();
         let schema = driveline_types::Schema::bytes("a", "b", "c");
-        let mut p = participant.create_publisher(PublisherConfig::new("t".parse().unwrap(), "n".parse().unwrap(), schema, 8)).unwrap();
+        let mut p = participant
+            .create_publisher(PublisherConfig::new(
+                "t".parse().unwrap(),
+                "n".parse().unwrap(),
+                schema,
+                8,
+            ))
+            .unwrap();
         p.slots.go_on_after(MAX_SEQUENCE - 1);
-        let mut say = || p.loan(1).map(|loan| p.publish(loan, &mut SampleHeader::stamped_now())).unwrap();
+        let mut say =
+            || p.loan(1).map(|loan| p.publish(loan, &mut SampleHeader::stamped_now())).unwrap();
         assert_eq!(say(), Ok(MAX_SEQUENCE));
         let refused = say().unwrap_err();
-        assert!(refused == PublishError::SequenceExhausted && refused.to_string().contains("create the publisher anew"));
+        assert!(
+            refused == PublishError::SequenceExhausted
+                && refused.to_string().contains("create the publisher anew")
+        );
     }
 }

@@ -23,7 +23,11 @@ pub(crate) struct EventQueue<T> {
 
 impl<T> EventQueue<T> {
     pub(crate) fn new() -> Self {
-        Self { waiting: Mutex::new((VecDeque::new(), 0)), any: AtomicBool::new(false), kicker: Mutex::new(None) }
+        Self {
+            waiting: Mutex::new((VecDeque::new(), 0)),
+            any: AtomicBool::new(false),
+            kicker: Mutex::new(None),
+        }
     }
 
     pub(crate) fn push(&self, event: T) {

@@ -27,18 +27,27 @@ impl Publisher {
     /// Waits until every reliable subscription has read up to `sequence - depth`, at most `max_blocking_ms`.
     pub(crate) fn wait_for_reliable(&mut self, sequence: u64) {
         let publication = Arc::clone(&self.shared);
-        let Some(needed) = sequence.checked_sub(u64::from(publication.qos.depth)).filter(|n| *n > 0) else { return };
+        let Some(needed) =
+            sequence.checked_sub(u64::from(publication.qos.depth)).filter(|n| *n > 0)
+        else {
+            return;
+        };
         let published = sequence - 1;
         if first_lagging(&self.matches.enter(), &publication, needed, published).is_none() {
             return;
         }
         add(&publication.counters.reliable_waits, 1);
-        let deadline = MonotonicNs::real_now() + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
+        let deadline = MonotonicNs::real_now()
+            + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
             // `first_lagging` fences between `waiting` and the cursors; the subscriber does the mirror image.
-            let Some((lagging, cursor)) = first_lagging(&self.matches.enter(), &publication, needed, published) else { break };
+            let Some((lagging, cursor)) =
+                first_lagging(&self.matches.enter(), &publication, needed, published)
+            else {
+                break;
+            };
             if MonotonicNs::real_now() >= deadline {
                 add(&publication.counters.reliable_timeouts, 1);
                 give_up(&self.matches.enter(), &publication, needed, published);
@@ -51,7 +60,12 @@ impl Publisher {
                 ];
                 self.wait_list.wait_any(words.into_iter(), Some(deadline));
             } else {
-                futex::wait(lagging.cursor_futex(), Scope::Shared, cursor, Some(deadline.min(MonotonicNs::real_now() + SLICE)));
+                futex::wait(
+                    lagging.cursor_futex(),
+                    Scope::Shared,
+                    cursor,
+                    Some(deadline.min(MonotonicNs::real_now() + SLICE)),
+                );
             }
         }
         cursor::end_waiting(publication.segment.waiting());
@@ -72,7 +86,12 @@ fn first_lagging(
     })
 }
 
-fn give_up(scan: &Scan<'_, Vec<Arc<PubMatch>>>, publication: &Publication, needed: u64, published: u64) {
+fn give_up(
+    scan: &Scan<'_, Vec<Arc<PubMatch>>>,
+    publication: &Publication,
+    needed: u64,
+    published: u64,
+) {
     cursor::settle();
     for m in scan.load() {
         if let Position::Lagging(_) = look(m, publication, needed, published) {
@@ -93,7 +112,10 @@ fn look(m: &PubMatch, publication: &Publication, needed: u64, published: u64) ->
         if cursor < believed || cursor > published {
             add(&publication.counters.cursor_lies, 1);
             m.reliable.store(false, Relaxed);
-            publication.events.push(PublisherEvent::Downgraded { subscription: m.hello.subscription, node: m.hello.node.to_string() });
+            publication.events.push(PublisherEvent::Downgraded {
+                subscription: m.hello.subscription,
+                node: m.hello.node.to_string(),
+            });
             return Position::Fine;
         }
         m.believed.store(cursor, Relaxed);

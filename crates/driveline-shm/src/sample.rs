@@ -113,7 +113,10 @@ impl Drop for Sample {
 
 impl std::fmt::Debug for Sample {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sample").field("header", self.header()).field("missed", &self.missed).finish_non_exhaustive()
+        f.debug_struct("Sample")
+            .field("header", self.header())
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
     }
 }
 

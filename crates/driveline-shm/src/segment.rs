@@ -4,8 +4,9 @@
 
 use crate::afar::AfarCount;
 use crate::layout::{
-    AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout, MAGIC, MAGIC_AT, MAX_INTERVAL_AT,
-    META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD, VERSION_AT, WAITING_AT,
+    AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, CACHE_LINE, HEARTBEAT_AT, LATEST_AT, Layout,
+    MAGIC, MAGIC_AT, MAX_INTERVAL_AT, META_LEN, PROTOCOL_VERSION, Places, SEQUENCE_WORD,
+    VERSION_AT, WAITING_AT,
 };
 use crate::protocol;
 use crate::protocol::pack::{pack, unpack};
@@ -16,7 +17,9 @@ use crate::sys::mapping::Mapping;
 use crate::sys::memfd;
 use driveline_types::header::{HEADER_WORDS, HeaderError, SampleHeader};
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence,
+};
 
 /// A mapped segment.
 #[derive(Debug)]
@@ -40,9 +43,12 @@ impl Segment {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         layout.check().map_err(bad)?;
         let map = memfd::open(fd, layout.len())?;
-        let (magic, version) = (map.word(MAGIC_AT).load(Relaxed), map.word(VERSION_AT).load(Relaxed));
+        let (magic, version) =
+            (map.word(MAGIC_AT).load(Relaxed), map.word(VERSION_AT).load(Relaxed));
         if magic != MAGIC || version != u64::from(PROTOCOL_VERSION) {
-            return Err(bad(format!("the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, version {version})")));
+            return Err(bad(format!(
+                "the memory is not a segment of version {PROTOCOL_VERSION} (magic {magic:#x}, version {version})"
+            )));
         }
         Ok(Self { map, layout, places: layout.places() })
     }
@@ -65,7 +71,8 @@ impl Segment {
                 && header.payload_len <= self.layout.max_payload;
             samples.push((sequence, whole.then_some((slot, header))));
         }
-        let longest = samples.iter().filter_map(|(_, s)| s.as_ref()).map(|(_, h)| h.payload_len).max();
+        let longest =
+            samples.iter().filter_map(|(_, s)| s.as_ref()).map(|(_, h)| h.payload_len).max();
         let slots = u32::try_from(samples.len().max(1)).unwrap_or(u32::MAX);
         let layout = Layout { slots, max_payload: longest.unwrap_or(0), ..self.layout };
         layout.check().map_err(|text| io::Error::new(io::ErrorKind::InvalidData, text))?;
@@ -145,7 +152,12 @@ impl Segment {
     }
 
     /// Reads the header of a pinned slot into `header`, each word once; `sequence` was read by the protocol.
-    pub(crate) fn read_header(&self, slot: usize, sequence: u64, header: &mut SampleHeader) -> Result<(), HeaderError> {
+    pub(crate) fn read_header(
+        &self,
+        slot: usize,
+        sequence: u64,
+        header: &mut SampleHeader,
+    ) -> Result<(), HeaderError> {
         let meta = self.meta(slot);
         header.read(|i| if i == SEQUENCE_WORD { sequence } else { meta[i].load(Relaxed) })
     }
@@ -211,9 +223,19 @@ mod tests {
         let (fd, own) = Segment::create("driveline-test", layout).unwrap();
         let peer = Segment::open(&mut Foreign::copy_of(&fd), layout).unwrap();
         for origins in [0, 1, MAX_ORIGINS] {
-            let mut h = SampleHeader { sequence: 9, publish_time: MonotonicNs(5), payload_len: 3, trace_id: 8, ..Default::default() };
+            let mut h = SampleHeader {
+                sequence: 9,
+                publish_time: MonotonicNs(5),
+                payload_len: 3,
+                trace_id: 8,
+                ..Default::default()
+            };
             for i in 0..origins {
-                h.origins.merge(Origin { topic: TopicId(i as u64 + 1), computation_ns: 77, ..Default::default() });
+                h.origins.merge(Origin {
+                    topic: TopicId(i as u64 + 1),
+                    computation_ns: 77,
+                    ..Default::default()
+                });
             }
             own.write_header(1, 9, &h);
             let mut read = SampleHeader::default();
@@ -228,9 +250,18 @@ mod tests {
     fn memory_that_is_no_segment_is_refused() {
         let layout = Layout::new(1, 1, 1, 100).unwrap();
         let (fd, own) = Segment::create("driveline-test", layout).unwrap();
-        assert!(Segment::open(&mut Foreign::copy_of(&fd), Layout { slots: 70_000, ..layout }).is_err());
-        assert!(Segment::open(&mut Foreign::copy_of(&fd), Layout { slots: 60_000, ..layout }).is_err());
+        assert!(
+            Segment::open(&mut Foreign::copy_of(&fd), Layout { slots: 70_000, ..layout }).is_err()
+        );
+        assert!(
+            Segment::open(&mut Foreign::copy_of(&fd), Layout { slots: 60_000, ..layout }).is_err()
+        );
         own.map.word(MAGIC_AT).store(0, Relaxed);
-        assert!(Segment::open(&mut Foreign::copy_of(&fd), layout).unwrap_err().to_string().contains("magic"));
+        assert!(
+            Segment::open(&mut Foreign::copy_of(&fd), layout)
+                .unwrap_err()
+                .to_string()
+                .contains("magic")
+        );
     }
 }

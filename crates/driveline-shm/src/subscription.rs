@@ -39,7 +39,10 @@ pub struct Subscription {
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscription").field("topic", &self.inlet.topic).field("id", &self.inlet.id).finish_non_exhaustive()
+        f.debug_struct("Subscription")
+            .field("topic", &self.inlet.topic)
+            .field("id", &self.inlet.id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,7 +59,15 @@ enum Attempt {
 impl Subscription {
     pub(crate) fn new(inlet: Arc<Inlet>, birthplace: Birthplace, endpoint: Endpoint) -> Self {
         let deadline_reports = DeadlineReports::default();
-        Self { inlet, edges: Vec::new(), turn: Turn::default(), generation: u64::MAX, deadline_reports, birthplace, _endpoint: endpoint }
+        Self {
+            inlet,
+            edges: Vec::new(),
+            turn: Turn::default(),
+            generation: u64::MAX,
+            deadline_reports,
+            birthplace,
+            _endpoint: endpoint,
+        }
     }
 
     /// Its identity.
@@ -105,7 +116,11 @@ impl Subscription {
             target.copy_from_slice(payload);
         }
         crate::fault::point("copy.after_copy");
-        Ok(Some(Copied { header: *sample.header(), missed: sample.missed(), publisher: sample.publisher() }))
+        Ok(Some(Copied {
+            header: *sample.header(),
+            missed: sample.missed(),
+            publisher: sample.publisher(),
+        }))
     }
 
     fn take(&mut self, want: Want, max_len: Option<usize>) -> Result<Option<Sample>, TakeError> {
@@ -153,13 +168,19 @@ impl Subscription {
         self.turn.choose(want, passed, edges.len(), candidate, || MonotonicNs::now().0)
     }
 
-    fn attempt(&self, edge: &Arc<Edge>, want: Want, max_len: Option<usize>) -> Result<Attempt, TakeError> {
+    fn attempt(
+        &self,
+        edge: &Arc<Edge>,
+        want: Want,
+        max_len: Option<usize>,
+    ) -> Result<Attempt, TakeError> {
         use crate::protocol::sleep::Sleeper as _;
         let counters = &edge.progress.counters;
         // Only this thread pins, so a free cell stays free until it is used; unpinning threads only make more.
         // Acquire pairs with the Release of the unpin: whoever held the cell's entry in the book is done with it.
         let free = || edge.cells().iter().position(|c| c.load(Acquire) == 0);
-        let Some(cell) = free().or_else(|| if self.inlet.room.starve() { free() } else { None }) else {
+        let Some(cell) = free().or_else(|| if self.inlet.room.starve() { free() } else { None })
+        else {
             return Err(TakeError::AllHeld { max_held: self.inlet.max_held });
         };
         let next = edge.next();
@@ -171,21 +192,24 @@ impl Subscription {
             add(&edge.progress.missed_pending, passed.saturating_add(1));
             edge.advance(to);
         };
-        let (sequence, slot) = match reader::borrow(&edge.segment, &edge.cells()[cell], want, next, edge.depth) {
-            Borrow::Nothing => return Ok(Attempt::Nothing),
-            Borrow::Overrun => {
-                add(&counters.overruns, 1);
-                return Ok(Attempt::Nothing);
-            }
-            Borrow::Vanished { sequence } | Borrow::BadSlot { sequence } => {
-                add(&counters.corrupt_index, 1);
-                skip(sequence);
-                return Ok(Attempt::Skipped);
-            }
-            Borrow::Pinned { sequence, slot } => (sequence, slot),
-        };
+        let (sequence, slot) =
+            match reader::borrow(&edge.segment, &edge.cells()[cell], want, next, edge.depth) {
+                Borrow::Nothing => return Ok(Attempt::Nothing),
+                Borrow::Overrun => {
+                    add(&counters.overruns, 1);
+                    return Ok(Attempt::Nothing);
+                }
+                Borrow::Vanished { sequence } | Borrow::BadSlot { sequence } => {
+                    add(&counters.corrupt_index, 1);
+                    skip(sequence);
+                    return Ok(Attempt::Skipped);
+                }
+                Borrow::Pinned { sequence, slot } => (sequence, slot),
+            };
         // SAFETY: this is the consuming thread; the cell was seen cleared with Acquire above and is pinned now.
-        let read = unsafe { edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header)) };
+        let read = unsafe {
+            edge.book.open(cell, |header| edge.segment.read_header(slot, sequence, header))
+        };
         // From here on the sample's drop unpins.
         let mut sample = Sample::pinned(Arc::clone(edge), cell, slot, sequence);
         let too_long = sample.header().payload_len > edge.segment.layout.max_payload;
@@ -229,7 +253,12 @@ impl Subscription {
         let remote = sample.header().remote;
         // Its publisher may have been read before, when another gateway process brought its samples.
         let again = remote.filter(|r| r.publisher != 0 && edge.is_new_from_afar()).and_then(|r| {
-            let (missing, left) = self.inlet.missing_from_afar(edge, &self.edges, r.publisher, r.lost.saturating_add(sequence))?;
+            let (missing, left) = self.inlet.missing_from_afar(
+                edge,
+                &self.edges,
+                r.publisher,
+                r.lost.saturating_add(sequence),
+            )?;
             Some((missing.saturating_sub(passed).saturating_sub(pending), left))
         });
         let since_the_match = edge.lost_on_the_way(remote.map(|r| r.lost));
@@ -299,7 +328,8 @@ impl Subscription {
         if !self.birthplace.is_here() {
             return false;
         }
-        let changed = if self.inlet.generation() == self.generation { None } else { self.inlet.try_edges() };
+        let changed =
+            if self.inlet.generation() == self.generation { None } else { self.inlet.try_edges() };
         changed.as_ref().unwrap_or(&self.edges).iter().any(|e| has_unread(e))
     }
 
@@ -360,7 +390,12 @@ impl Subscription {
             return Vec::new();
         }
         // A list from before it was changed lacks whoever has come and gone since then.
-        self.inlet.edges().iter().filter(|e| e.ended.load(Relaxed) && has_unread(e)).map(|e| e.publisher).collect()
+        self.inlet
+            .edges()
+            .iter()
+            .filter(|e| e.ended.load(Relaxed) && has_unread(e))
+            .map(|e| e.publisher)
+            .collect()
     }
 
     /// Tells, from any thread, why publishers that are there are not matched: one text each. Locks and allocates.
@@ -398,7 +433,9 @@ impl Publishers {
             return None;
         }
         let refusals = crate::queue::lock(&self.inlet.refusals);
-        let misfit = refusals.values().find(|(code, _)| matches!(code, RefusalCode::Type | RefusalCode::Qos));
+        let misfit = refusals
+            .values()
+            .find(|(code, _)| matches!(code, RefusalCode::Type | RefusalCode::Qos));
         misfit.map(|(_, text)| text.clone())
     }
 
@@ -428,7 +465,8 @@ fn peek_time(e: &Edge, want: Want) -> u64 {
         Want::Latest => newest_slot,
         Want::Next => {
             let target = e.next().max((newest + 1).saturating_sub(e.depth));
-            let word = e.segment.ring((target % e.segment.ring_len() as u64) as usize).load(Relaxed);
+            let word =
+                e.segment.ring((target % e.segment.ring_len() as u64) as usize).load(Relaxed);
             unpack(word).1
         }
     };

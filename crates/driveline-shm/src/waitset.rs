@@ -85,7 +85,10 @@ pub struct WaitSet {
 
 impl std::fmt::Debug for WaitSet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WaitSet").field("attached", &self.entries.len()).field("backend", &self.backend).finish_non_exhaustive()
+        f.debug_struct("WaitSet")
+            .field("attached", &self.entries.len())
+            .field("backend", &self.backend)
+            .finish_non_exhaustive()
     }
 }
 
@@ -143,8 +146,12 @@ impl WaitSet {
             _ => *kick = Some(Arc::clone(&self.kick)),
         }
         drop(kick);
-        let entry =
-            Entry { inlet: Arc::clone(&sub.inlet), generation: u64::MAX, edges: Vec::new(), muted: Arc::new(AtomicBool::new(false)) };
+        let entry = Entry {
+            inlet: Arc::clone(&sub.inlet),
+            generation: u64::MAX,
+            edges: Vec::new(),
+            muted: Arc::new(AtomicBool::new(false)),
+        };
         self.entries.push(entry);
         Ok(())
     }
@@ -275,10 +282,8 @@ impl WaitSet {
                 self.kick.sleep(deadline);
             } else {
                 use crate::protocol::sleep::Sleeper as _;
-                let words = sleepers(&self.entries).zip(&self.expected).map(|(edge, expected)| Word {
-                    word: edge.word(),
-                    scope: Scope::Shared,
-                    expected: *expected,
+                let words = sleepers(&self.entries).zip(&self.expected).map(|(edge, expected)| {
+                    Word { word: edge.word(), scope: Scope::Shared, expected: *expected }
                 });
                 self.list.wait_any(std::iter::once(self.kick.word()).chain(words), deadline);
             }
@@ -293,8 +298,12 @@ impl WaitSet {
         if self.helpers_stale || self.helpers.is_none() {
             self.helpers = None;
             let per_thread = if self.backend == WaitBackend::Threads { 1 } else { MAX_WORDS - 2 };
-            let edges = self.entries.iter().flat_map(|e| e.edges.iter().map(|edge| (Arc::clone(edge), Arc::clone(&e.muted))));
-            self.helpers = Some(Helpers::new(edges.collect(), per_thread, &self.kick, self.birthplace));
+            let edges = self
+                .entries
+                .iter()
+                .flat_map(|e| e.edges.iter().map(|edge| (Arc::clone(edge), Arc::clone(&e.muted))));
+            self.helpers =
+                Some(Helpers::new(edges.collect(), per_thread, &self.kick, self.birthplace));
             self.helpers_stale = false;
         }
         if !self.kick.begin() {

@@ -65,7 +65,11 @@ pub(crate) struct Hello {
     #[serde(default)]
     pub(crate) armed_apart: bool,
     /// Why the subscriber cannot be matched now, in place of a request. Comes without a page.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "json::object_or_null")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "json::object_or_null"
+    )]
     pub(crate) refuse: Option<Refuse>,
 }
 
@@ -194,7 +198,10 @@ fn json<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireError> {
 }
 
 fn check_schema(s: &Schema) -> Result<(), WireError> {
-    if s.definition.len() > Schema::MAX_DEFINITION_LEN || s.name.len() > 1024 || s.encoding.len() > 1024 {
+    if s.definition.len() > Schema::MAX_DEFINITION_LEN
+        || s.name.len() > 1024
+        || s.encoding.len() > 1024
+    {
         return Err(WireError::Body(format!(
             "a schema definition of {} bytes is longer than {}",
             s.definition.len(),
@@ -210,10 +217,17 @@ impl Hello {
         m.schema.iter().try_for_each(check_schema)?;
         m.refuse = m.refuse.map(|r| Refuse::new(r.code, r.text));
         if m.oldest_version == 0 || m.oldest_version > m.newest_version {
-            return Err(WireError::Body(format!("versions from {} to {} are none", m.oldest_version, m.newest_version)));
+            return Err(WireError::Body(format!(
+                "versions from {} to {} are none",
+                m.oldest_version, m.newest_version
+            )));
         }
         if m.pins == 0 || m.pins > crate::limits::MAX_HELD {
-            return Err(WireError::Body(format!("{} pins are not between 1 and {}", m.pins, crate::limits::MAX_HELD)));
+            return Err(WireError::Body(format!(
+                "{} pins are not between 1 and {}",
+                m.pins,
+                crate::limits::MAX_HELD
+            )));
         }
         Ok(m)
     }
@@ -243,7 +257,10 @@ impl Accept {
             return Err(WireError::Body(format!("{} cannot be the first sequence", m.first)));
         }
         if m.qos.depth == 0 || m.qos.depth >= m.layout.ring_len {
-            return Err(WireError::Body(format!("depth {} does not go with a ring of {}", m.qos.depth, m.layout.ring_len)));
+            return Err(WireError::Body(format!(
+                "depth {} does not go with a ring of {}",
+                m.qos.depth, m.layout.ring_len
+            )));
         }
         Ok(m)
     }
@@ -272,7 +289,12 @@ impl Refuse {
 pub fn fuzz_control_frame(packet: &[u8]) {
     let Ok(message) = Message::decode(packet) else { return };
     if let Message::Accept(a) = &message {
-        assert!(a.layout.check().is_ok() && a.layout.len() > 0 && a.first > 0 && a.qos.depth < a.layout.ring_len);
+        assert!(
+            a.layout.check().is_ok()
+                && a.layout.len() > 0
+                && a.first > 0
+                && a.qos.depth < a.layout.ring_len
+        );
     }
     if let Some(again) = message.encode() {
         assert_eq!(Message::decode(&again), Ok(message));

@@ -2,8 +2,8 @@
 //! Checks `docs/protocols/shm.md` against the code: keys, spellings, offsets and the worked examples.
 use super::*;
 use crate::layout::{
-    AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, ARMED_APART_AT, ARMED_AT, CURSOR_AT, HEARTBEAT_AT, LATEST_AT, MAGIC_AT,
-    MAX_INTERVAL_AT, PINS_AT, RING_AT, VERSION_AT, WAITING_AT,
+    AFAR_BEFORE_AT, AFAR_COUNT_AT, AFAR_PUBLISHER_AT, ARMED_APART_AT, ARMED_AT, CURSOR_AT,
+    HEARTBEAT_AT, LATEST_AT, MAGIC_AT, MAX_INTERVAL_AT, PINS_AT, RING_AT, VERSION_AT, WAITING_AT,
 };
 use crate::limits::OBSERVER_PINS;
 use driveline_types::{Liveliness, PayloadKind};
@@ -17,14 +17,20 @@ fn page() -> String {
 
 /// The text below a heading, up to the next one.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
-    let (_, rest) = page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("the page has no heading {heading:?}"));
+    let (_, rest) = page
+        .split_once(&format!("\n{heading}\n"))
+        .unwrap_or_else(|| panic!("the page has no heading {heading:?}"));
     rest.split_once("\n#").map_or(rest, |(text, _)| text)
 }
 
 /// Cells of the first table of a section, without its head; code marks are removed.
 fn table(page: &str, heading: &str) -> Vec<Vec<String>> {
-    let lines = section(page, heading).lines().skip_while(|l| !l.starts_with('|')).take_while(|l| l.starts_with('|'));
-    let cells = |l: &str| l.trim_matches('|').split('|').map(|c| c.trim().replace('`', "")).collect();
+    let lines = section(page, heading)
+        .lines()
+        .skip_while(|l| !l.starts_with('|'))
+        .take_while(|l| l.starts_with('|'));
+    let cells =
+        |l: &str| l.trim_matches('|').split('|').map(|c| c.trim().replace('`', "")).collect();
     let rows: Vec<Vec<String>> = lines.skip(2).map(cells).collect();
     assert!(!rows.is_empty(), "{heading} has no table");
     rows
@@ -72,10 +78,23 @@ fn described() -> [(Message, &'static [(&'static str, &'static str)]); 3] {
     let offering = Some((Reliability::Reliable, Durability::Volatile));
     let hello = Hello { offering, refuse: Some(no_checksum()), ..lane_hello() };
     [
-        (Message::Hello(Box::new(hello)), &[("### HELLO", ""), ("### Schema", "/schema"), ("### QoS", "/qos"), ("### REFUSE", "/refuse")]),
+        (
+            Message::Hello(Box::new(hello)),
+            &[
+                ("### HELLO", ""),
+                ("### Schema", "/schema"),
+                ("### QoS", "/qos"),
+                ("### REFUSE", "/refuse"),
+            ],
+        ),
         (
             Message::Accept(Box::new(camera_accept())),
-            &[("### ACCEPT", ""), ("### Schema", "/schema"), ("### QoS", "/qos"), ("### Layout", "/layout")],
+            &[
+                ("### ACCEPT", ""),
+                ("### Schema", "/schema"),
+                ("### QoS", "/qos"),
+                ("### Layout", "/layout"),
+            ],
         ),
         (Message::Refuse(no_checksum()), &[("### REFUSE", "")]),
     ]
@@ -109,7 +128,13 @@ fn object_at<'a>(body: &'a mut Value, path: &str) -> &'a mut serde_json::Map<Str
     body.pointer_mut(path).unwrap().as_object_mut().unwrap()
 }
 
-fn decode_replaced(message: &Message, body: &Value, path: &str, key: &str, value: Value) -> Result<Message, WireError> {
+fn decode_replaced(
+    message: &Message,
+    body: &Value,
+    path: &str,
+    key: &str,
+    value: Value,
+) -> Result<Message, WireError> {
     let mut body = body.clone();
     object_at(&mut body, path).insert(key.to_owned(), value);
     decode_with(message, &body)
@@ -121,7 +146,8 @@ fn the_page_has_each_key_and_no_other() {
     for (message, tables) in described() {
         let mut body = body_of(&message);
         for (heading, path) in tables {
-            let listed: BTreeSet<String> = table(&page, heading).into_iter().map(|row| row[0].clone()).collect();
+            let listed: BTreeSet<String> =
+                table(&page, heading).into_iter().map(|row| row[0].clone()).collect();
             let written: BTreeSet<String> = object_at(&mut body, path).keys().cloned().collect();
             assert_eq!(listed, written, "{heading}: left the page, right the encoder");
         }
@@ -140,8 +166,13 @@ fn required_keys_are_required_and_others_have_the_default_of_the_page() {
             assert_eq!(e.code(), RefusalCode::Protocol);
             assert!(e.to_string().contains(&format!("missing field `{key}`")), "{path}/{key}: {e}");
         } else {
-            let value: Value = serde_json::from_str(default).unwrap_or_else(|e| panic!("{key}: default {default}: {e}"));
-            assert_eq!(decoded.unwrap(), decode_replaced(message, body, path, key, value).unwrap(), "{path}/{key}");
+            let value: Value = serde_json::from_str(default)
+                .unwrap_or_else(|e| panic!("{key}: default {default}: {e}"));
+            assert_eq!(
+                decoded.unwrap(),
+                decode_replaced(message, body, path, key, value).unwrap(),
+                "{path}/{key}"
+            );
         }
     });
 }
@@ -151,7 +182,11 @@ fn values_have_the_types_of_the_page() {
     for_each_key(|message, body, path, row| {
         let (key, kind) = (&row[0], row[1].trim_end_matches(" or null"));
         let decoded = |value: &Value| decode_replaced(message, body, path, key, value.clone());
-        assert_eq!(decoded(&Value::Null).is_ok(), row[1].ends_with(" or null"), "{path}/{key}: null");
+        assert_eq!(
+            decoded(&Value::Null).is_ok(),
+            row[1].ends_with(" or null"),
+            "{path}/{key}: null"
+        );
         let (own, bits): (&str, Option<u32>) = match kind {
             "name" | "id" | "string" => ("string", None),
             "object" | "array" | "boolean" => (kind, None),
@@ -160,14 +195,22 @@ fn values_have_the_types_of_the_page() {
             "u64" => ("number", Some(64)),
             other => panic!("{key}: the page has the type {other:?}"),
         };
-        let others = [("boolean", json!(true)), ("number", json!(1)), ("string", json!("a")), ("array", json!([])), ("object", json!({}))];
+        let others = [
+            ("boolean", json!(true)),
+            ("number", json!(1)),
+            ("string", json!("a")),
+            ("array", json!([])),
+            ("object", json!({})),
+        ];
         for (_, value) in others.iter().filter(|(name, _)| *name != own) {
             let e = decoded(value).expect_err(&format!("{path}/{key}: {value} is accepted"));
             assert_eq!(e.code(), RefusalCode::Protocol);
         }
         if let Some(bits) = bits {
             let beyond = (1u128 << bits).to_string();
-            for value in ["-1", "1.5", beyond.as_str()].map(|v| serde_json::from_str::<Value>(v).unwrap()) {
+            for value in
+                ["-1", "1.5", beyond.as_str()].map(|v| serde_json::from_str::<Value>(v).unwrap())
+            {
                 assert!(decoded(&value).is_err(), "{path}/{key}: {value} is accepted");
             }
         }
@@ -197,7 +240,10 @@ fn ranges_of_the_page_are_those_that_are_accepted() {
         assert!(low == 0 || !accepts(low - 1), "{path}/{}", row[0]);
         checked.insert(row[0].clone());
     });
-    assert_eq!(checked, ["first", "max_payload", "pins", "ring_len", "slots"].map(String::from).into());
+    assert_eq!(
+        checked,
+        ["first", "max_payload", "pins", "ring_len", "slots"].map(String::from).into()
+    );
 }
 
 /// Spellings of all values of an enumeration; a new value does not compile until it is listed.
@@ -211,12 +257,23 @@ macro_rules! spellings {
 #[test]
 fn the_page_has_each_spelling_and_no_other() {
     let mut spelled = BTreeSet::new();
-    spelled.extend(spellings!(PayloadKind: Plain, Protobuf, Object, Bytes).map(|s| ("kind".to_owned(), s)));
-    spelled.extend(spellings!(Reliability: BestEffort, Reliable).map(|s| ("reliability".to_owned(), s)));
-    spelled.extend(spellings!(Durability: Volatile, TransientLocal).map(|s| ("durability".to_owned(), s)));
-    spelled.extend(spellings!(Liveliness: Automatic, ManualByTopic).map(|s| ("liveliness".to_owned(), s)));
+    spelled.extend(
+        spellings!(PayloadKind: Plain, Protobuf, Object, Bytes).map(|s| ("kind".to_owned(), s)),
+    );
+    spelled.extend(
+        spellings!(Reliability: BestEffort, Reliable).map(|s| ("reliability".to_owned(), s)),
+    );
+    spelled.extend(
+        spellings!(Durability: Volatile, TransientLocal).map(|s| ("durability".to_owned(), s)),
+    );
+    spelled.extend(
+        spellings!(Liveliness: Automatic, ManualByTopic).map(|s| ("liveliness".to_owned(), s)),
+    );
     let page = page();
-    let listed: BTreeSet<_> = table(&page, "### Spellings").into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    let listed: BTreeSet<_> = table(&page, "### Spellings")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect();
     assert_eq!(listed, spelled, "left the page, right the code");
 
     let codes = spellings!(
@@ -227,13 +284,18 @@ fn the_page_has_each_spelling_and_no_other() {
         if code.may_pass() { "yes" } else { "no" }.to_owned()
     };
     let codes: BTreeMap<_, _> = codes.map(|code| (code.clone(), later(&code))).collect();
-    let listed: BTreeMap<_, _> = table(&page, "### Refusal codes").into_iter().map(|row| (row[0].clone(), row[1].clone())).collect();
+    let listed: BTreeMap<_, _> = table(&page, "### Refusal codes")
+        .into_iter()
+        .map(|row| (row[0].clone(), row[1].clone()))
+        .collect();
     assert_eq!(listed, codes, "left the page, right the code");
 }
 
 #[test]
 fn offsets_of_segment_and_page_are_those_of_the_code() {
-    let offsets = |heading: &str| -> Vec<usize> { table(&page(), heading).iter().filter_map(|row| row[0].parse().ok()).collect() };
+    let offsets = |heading: &str| -> Vec<usize> {
+        table(&page(), heading).iter().filter_map(|row| row[0].parse().ok()).collect()
+    };
     assert_eq!(
         offsets("### Segment"),
         [
@@ -254,13 +316,23 @@ fn offsets_of_segment_and_page_are_those_of_the_code() {
 
 #[test]
 fn layouts_of_the_page_are_those_of_the_code() {
-    let (_, by_example) = page().split_once("| depth | loans |").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    let (_, by_example) =
+        page().split_once("| depth | loans |").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     let rows = by_example.lines().skip(2).take_while(|l| l.starts_with('|'));
     let mut payloads = BTreeSet::new();
     for row in rows {
-        let n: Vec<usize> = row.trim_matches('|').split('|').map(|c| c.trim().parse().unwrap()).collect();
+        let n: Vec<usize> =
+            row.trim_matches('|').split('|').map(|c| c.trim().parse().unwrap()).collect();
         let l = Layout::new(n[0], n[1], n[2] + OBSERVER_PINS as usize, n[3]).unwrap();
-        let computed = [l.ring_len as usize, l.slots as usize, l.meta_at(0), l.payload_at(0), l.stride(), l.payload_at(1), l.len()];
+        let computed = [
+            l.ring_len as usize,
+            l.slots as usize,
+            l.meta_at(0),
+            l.payload_at(0),
+            l.stride(),
+            l.payload_at(1),
+            l.len(),
+        ];
         assert_eq!(n[4..], computed, "{row}");
         payloads.insert(n[3]);
     }
@@ -272,7 +344,9 @@ fn kinds_of_messages_and_their_longest_length_are_those_of_the_code() {
     let page = page();
     let messages = section(&page, "## 2. Messages");
     let mut kinds = BTreeMap::new();
-    for m in described().map(|(m, _)| m).into_iter().chain([Message::List, Message::Listing(Vec::new())]) {
+    for m in
+        described().map(|(m, _)| m).into_iter().chain([Message::List, Message::Listing(Vec::new())])
+    {
         let name = match &m {
             Message::Hello(_) => "HELLO",
             Message::Accept(_) => "ACCEPT",
@@ -282,7 +356,8 @@ fn kinds_of_messages_and_their_longest_length_are_those_of_the_code() {
         };
         kinds.insert(m.encode().unwrap()[6].to_string(), name.to_owned());
     }
-    let cells = messages.lines().filter_map(|l| l.strip_prefix("| ")?.split(" | ").next()?.split_once(' '));
+    let cells =
+        messages.lines().filter_map(|l| l.strip_prefix("| ")?.split(" | ").next()?.split_once(' '));
     let listed: BTreeMap<_, _> = cells.map(|(n, name)| (n.to_owned(), name.to_owned())).collect();
     assert_eq!(listed, kinds, "left the page, right the code");
     assert_eq!(MAX_MESSAGE_LEN, 163_840);
@@ -293,14 +368,19 @@ fn kinds_of_messages_and_their_longest_length_are_those_of_the_code() {
 fn dump(bytes: &[u8]) -> String {
     let line = |(i, chunk): (usize, &[u8])| {
         let hex: Vec<String> = chunk.iter().map(|b| format!("{b:02x}")).collect();
-        let text: String = chunk.iter().map(|b| if b.is_ascii_graphic() || *b == b' ' { char::from(*b) } else { '.' }).collect();
+        let text: String = chunk
+            .iter()
+            .map(|b| if b.is_ascii_graphic() || *b == b' ' { char::from(*b) } else { '.' })
+            .collect();
         format!("{:08x}  {:47}  |{text}|", i * 16, hex.join(" "))
     };
     bytes.chunks(16).enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn bytes_of(dump: &str) -> Vec<u8> {
-    let hex = |l: &str| l[10..57].split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect::<Vec<_>>();
+    let hex = |l: &str| {
+        l[10..57].split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect::<Vec<_>>()
+    };
     dump.lines().flat_map(hex).collect()
 }
 
@@ -310,8 +390,16 @@ fn the_worked_exchange_is_what_the_encoder_writes() {
     let exchange = section(&page, "### A worked exchange");
     let id = lane_hello().topic.id();
     assert!(exchange.contains(&format!("`p-{id}-…`")), "the socket's name begins with p-{id}-");
-    let dumps: Vec<&str> = exchange.split("```text\n").skip(1).map(|rest| rest.split_once("\n```").unwrap().0).collect();
-    let messages = [Message::Hello(Box::new(lane_hello())), Message::Accept(Box::new(camera_accept())), Message::Refuse(no_checksum())];
+    let dumps: Vec<&str> = exchange
+        .split("```text\n")
+        .skip(1)
+        .map(|rest| rest.split_once("\n```").unwrap().0)
+        .collect();
+    let messages = [
+        Message::Hello(Box::new(lane_hello())),
+        Message::Accept(Box::new(camera_accept())),
+        Message::Refuse(no_checksum()),
+    ];
     assert_eq!(dumps.len(), messages.len());
     for (printed, message) in dumps.into_iter().zip(messages) {
         let packet = message.encode().unwrap();

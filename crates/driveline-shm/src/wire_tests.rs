@@ -40,7 +40,10 @@ fn messages_survive_a_round_trip() {
     for m in [
         Message::Hello(Box::new(hello())),
         Message::Hello(Box::new(Hello { schema: None, ..hello() })),
-        Message::Hello(Box::new(Hello { offering: Some((Reliability::Reliable, Durability::Volatile)), ..hello() })),
+        Message::Hello(Box::new(Hello {
+            offering: Some((Reliability::Reliable, Durability::Volatile)),
+            ..hello()
+        })),
         Message::Accept(Box::new(accept())),
         Message::Refuse(Refuse::new(RefusalCode::Pins, "no pins")),
         Message::List,
@@ -54,11 +57,19 @@ fn messages_survive_a_round_trip() {
 fn the_text_of_a_refusal_is_cut_by_whoever_writes_or_reads_it() {
     let refuse = Refuse::new(RefusalCode::Other, "ä".repeat(MAX_TEXT_LEN));
     assert_eq!(refuse.text.len(), MAX_TEXT_LEN);
-    let long = Message::Refuse(Refuse { code: RefusalCode::Other, text: "a".repeat(2 * MAX_TEXT_LEN) });
-    let Ok(Message::Refuse(read)) = Message::decode(&long.encode().unwrap()) else { panic!("it is a refusal") };
+    let long =
+        Message::Refuse(Refuse { code: RefusalCode::Other, text: "a".repeat(2 * MAX_TEXT_LEN) });
+    let Ok(Message::Refuse(read)) = Message::decode(&long.encode().unwrap()) else {
+        panic!("it is a refusal")
+    };
     assert_eq!(read.text.len(), MAX_TEXT_LEN);
-    let hello = Message::Hello(Box::new(Hello { refuse: Some(Refuse { code: RefusalCode::Other, text: "a".repeat(9000) }), ..hello() }));
-    let Ok(Message::Hello(read)) = Message::decode(&hello.encode().unwrap()) else { panic!("it is a HELLO") };
+    let hello = Message::Hello(Box::new(Hello {
+        refuse: Some(Refuse { code: RefusalCode::Other, text: "a".repeat(9000) }),
+        ..hello()
+    }));
+    let Ok(Message::Hello(read)) = Message::decode(&hello.encode().unwrap()) else {
+        panic!("it is a HELLO")
+    };
     assert_eq!(read.refuse.unwrap().text.len(), MAX_TEXT_LEN);
 }
 
@@ -68,11 +79,20 @@ fn numbers_out_of_range_are_refused() {
     assert!(refused(Message::Hello(Box::new(Hello { pins: 0, ..hello() }))).contains("pins"));
     assert!(refused(Message::Hello(Box::new(Hello { pins: 5000, ..hello() }))).contains("pins"));
     assert!(refused(Message::Accept(Box::new(Accept { first: 0, ..accept() }))).contains("first"));
-    assert!(refused(Message::Accept(Box::new(Accept { qos: Qos { depth: 3, ..Qos::default() }, ..accept() }))).contains("depth"));
+    assert!(
+        refused(Message::Accept(Box::new(Accept {
+            qos: Qos { depth: 3, ..Qos::default() },
+            ..accept()
+        })))
+        .contains("depth")
+    );
     let layout = Layout { slots: 0, ..accept().layout };
     assert!(refused(Message::Accept(Box::new(Accept { layout, ..accept() }))).contains("slots"));
     let long = Schema::bytes("a", "b", "x".repeat(Schema::MAX_DEFINITION_LEN + 1));
-    assert!(refused(Message::Hello(Box::new(Hello { schema: Some(long), ..hello() }))).contains("definition"));
+    assert!(
+        refused(Message::Hello(Box::new(Hello { schema: Some(long), ..hello() })))
+            .contains("definition")
+    );
 }
 
 #[test]
@@ -80,7 +100,10 @@ fn the_longest_permitted_schema_fits_into_a_message() {
     // Every character of the definition escaped to six.
     let definition = "\u{1}".repeat(Schema::MAX_DEFINITION_LEN);
     let m = Hello { schema: Some(Schema::bytes("a", "b", definition)), ..hello() };
-    assert!(serde_json::to_vec(&m).unwrap().len() > MAX_MESSAGE_LEN, "else the next line is pointless");
+    assert!(
+        serde_json::to_vec(&m).unwrap().len() > MAX_MESSAGE_LEN,
+        "else the next line is pointless"
+    );
     // Such text is no definition of anything; it is refused at creation because it cannot be sent.
     assert_eq!(Message::Hello(Box::new(m)).encode(), None);
     let definition = "\"".repeat(Schema::MAX_DEFINITION_LEN);
@@ -97,7 +120,10 @@ fn another_version_is_named() {
     assert!(e.to_string().contains("99"), "{e}");
 }
 
-fn with(message: Message, change: impl FnOnce(&mut serde_json::Value)) -> Result<Message, WireError> {
+fn with(
+    message: Message,
+    change: impl FnOnce(&mut serde_json::Value),
+) -> Result<Message, WireError> {
     let packet = message.encode().unwrap();
     let (frame, body) = packet.split_first_chunk::<FRAME_LEN>().unwrap();
     let mut value: serde_json::Value = serde_json::from_slice(body).unwrap();
@@ -124,7 +150,9 @@ fn what_later_releases_add_is_ignored_and_what_the_first_did_not_say_is_assumed(
         v["layout"]["later"] = 2.into();
     });
     assert_eq!(grown.unwrap(), a);
-    let r = with(Message::Refuse(Refuse::new(RefusalCode::Pins, "no")), |v| v["code"] = "moon_phase".into());
+    let r = with(Message::Refuse(Refuse::new(RefusalCode::Pins, "no")), |v| {
+        v["code"] = "moon_phase".into()
+    });
     assert_eq!(r.unwrap(), Message::Refuse(Refuse::new(RefusalCode::Other, "no")));
     let first = with(m.clone(), |v| {
         v.as_object_mut().unwrap().retain(|k, _| !k.ends_with("_version"));
@@ -133,33 +161,46 @@ fn what_later_releases_add_is_ignored_and_what_the_first_did_not_say_is_assumed(
     assert_eq!(with(a.clone(), |v| _ = v.as_object_mut().unwrap().remove("version")).unwrap(), a);
     for m in [m, a] {
         let without = with(m, |v| _ = v.as_object_mut().unwrap().remove("armed_apart")).unwrap();
-        assert!(matches!(&without, Message::Hello(h) if !h.armed_apart) || matches!(&without, Message::Accept(a) if !a.armed_apart));
+        assert!(
+            matches!(&without, Message::Hello(h) if !h.armed_apart)
+                || matches!(&without, Message::Accept(a) if !a.armed_apart)
+        );
     }
 }
 
 #[test]
 fn the_ends_agree_on_the_newest_version_that_both_speak() {
-    let speaking = |oldest_version, newest_version| Hello { oldest_version, newest_version, ..hello() };
+    let speaking =
+        |oldest_version, newest_version| Hello { oldest_version, newest_version, ..hello() };
     assert_eq!(speaking(1, 1).common_version(), Ok(1));
     assert_eq!(speaking(1, 9).common_version(), Ok(PROTOCOL_VERSION));
     let text = speaking(PROTOCOL_VERSION + 1, 99).common_version().unwrap_err();
     assert!(text.contains("versions 2 to 99"), "{text}");
     for (oldest, newest) in [(0, 1), (3, 2)] {
-        let e = Message::decode(&Message::Hello(Box::new(speaking(oldest, newest))).encode().unwrap()).unwrap_err();
+        let e =
+            Message::decode(&Message::Hello(Box::new(speaking(oldest, newest))).encode().unwrap())
+                .unwrap_err();
         assert!(e.to_string().contains("are none"), "{e}");
     }
-    let e = Message::decode(&Message::Accept(Box::new(Accept { version: 7, ..accept() })).encode().unwrap()).unwrap_err();
+    let e = Message::decode(
+        &Message::Accept(Box::new(Accept { version: 7, ..accept() })).encode().unwrap(),
+    )
+    .unwrap_err();
     assert_eq!(e.code(), RefusalCode::Version);
 }
 
 #[test]
 fn a_key_that_is_there_twice_is_refused() {
     let body = br#"{"code": "qos", "text": "a", "code": "qos"}"#;
-    let mut packet = Message::Refuse(Refuse::new(RefusalCode::Qos, "a")).encode().unwrap()[..8].to_vec();
+    let mut packet =
+        Message::Refuse(Refuse::new(RefusalCode::Qos, "a")).encode().unwrap()[..8].to_vec();
     packet.extend((body.len() as u32).to_le_bytes());
     packet.extend(body);
     let e = Message::decode(&packet).unwrap_err();
-    assert!(e.code() == RefusalCode::Protocol && e.to_string().contains("duplicate field `code`"), "{e}");
+    assert!(
+        e.code() == RefusalCode::Protocol && e.to_string().contains("duplicate field `code`"),
+        "{e}"
+    );
 }
 
 /// Paths of all keys, those of inner objects included.

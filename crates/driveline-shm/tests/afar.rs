@@ -27,9 +27,14 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
     for (sequence, lost) in [(5, 3), (6, 3), (10, 6), (11, 5), (12, 7)] {
         let remote = Some(driveline_types::Remote { lost, ..Default::default() });
         let loan = p.loan(1).unwrap();
-        p.publish_numbered(loan, &mut SampleHeader { sequence, remote, ..SampleHeader::stamped_now() }).unwrap();
+        p.publish_numbered(
+            loan,
+            &mut SampleHeader { sequence, remote, ..SampleHeader::stamped_now() },
+        )
+        .unwrap();
     }
-    let mut read = || s.take_next().unwrap().map(|x| (x.header().sequence, x.written(), x.missed()));
+    let mut read =
+        || s.take_next().unwrap().map(|x| (x.header().sequence, x.written(), x.missed()));
     let taken: Vec<_> = std::iter::from_fn(&mut read).collect();
     assert_eq!(taken, [(5, 1, 0), (6, 2, 0), (10, 3, 3), (11, 4, 0), (12, 5, 2)]);
     assert_eq!(missed_in_all(&s), 5);
@@ -38,9 +43,17 @@ fn what_was_lost_on_the_way_to_this_host_counts_as_missed() {
 /// As a gateway that has published so many samples of publisher `of` of another host publishes its sample `number`.
 fn bring(p: &mut Publisher, published: &mut u64, of: u64, number: u64) {
     *published += 1;
-    let remote = Some(driveline_types::Remote { publisher: of, lost: number - *published, ..Default::default() });
+    let remote = Some(driveline_types::Remote {
+        publisher: of,
+        lost: number - *published,
+        ..Default::default()
+    });
     let loan = p.loan(1).unwrap();
-    p.publish_numbered(loan, &mut SampleHeader { sequence: number, remote, ..SampleHeader::stamped_now() }).unwrap();
+    p.publish_numbered(
+        loan,
+        &mut SampleHeader { sequence: number, remote, ..SampleHeader::stamped_now() },
+    )
+    .unwrap();
 }
 
 /// A gateway begins to bring samples here.
@@ -80,7 +93,11 @@ fn what_another_host_publishes_while_no_gateway_is_here_counts_as_missed() {
     let (mut p, mut published) = (publisher(&a, |_| {}), 0);
     eventually(|| late.matched() == 1);
     bring(&mut p, &mut published, 9, 50);
-    assert_eq!(late.take_next().unwrap().unwrap().missed(), 0, "of what was before it joined nothing is missing");
+    assert_eq!(
+        late.take_next().unwrap().unwrap().missed(),
+        0,
+        "of what was before it joined nothing is missing"
+    );
 }
 
 /// A gateway brings the samples of two publishers of another host, 9 and 7.
@@ -133,7 +150,11 @@ fn what_was_passed_over_for_a_newer_sample_of_another_publisher_counts_once_what
     let mut gateway = gateway.started_again(&a, &s);
     gateway.bring(0, 7);
     let taken = s.take_next().unwrap().unwrap();
-    assert_eq!((publisher_of(&taken), taken.header().sequence, taken.missed()), (9, 7, 2), "4 and 6");
+    assert_eq!(
+        (publisher_of(&taken), taken.header().sequence, taken.missed()),
+        (9, 7, 2),
+        "4 and 6"
+    );
     assert_eq!(missed_in_all(&s), 5);
 }
 
@@ -150,7 +171,8 @@ fn what_another_gateway_that_is_still_there_has_brought_is_not_missing() {
     eventually(|| s.matched() == 0);
     let (mut second, mut published) = (gateway(&a, &s), 0);
     (2..=4).for_each(|n| bring(&mut second, &mut published, 9, n));
-    let read = |s: &mut Subscription| s.take_next().unwrap().map(|x| (x.header().sequence, x.missed()));
+    let read =
+        |s: &mut Subscription| s.take_next().unwrap().map(|x| (x.header().sequence, x.missed()));
     assert_eq!((first, [read(&mut s), read(&mut s)]), (1, [Some((2, 0)), Some((3, 0))]));
     let mut third = publisher(&a, |c| c.qos.depth = 8);
     eventually(|| third.matched() == 1 && s.matched() == 2);

@@ -28,7 +28,8 @@ impl Gateway {
     fn begin(a: &Participant, s: &Subscription, of: u64) -> Self {
         let expected = s.matched() + 1;
         let publisher = publisher(a, |c| c.qos.depth = 4);
-        let gateway = Self { of, publisher, published: 0, before: None, newest: 0, state: AfarState::There };
+        let gateway =
+            Self { of, publisher, published: 0, before: None, newest: 0, state: AfarState::There };
         gateway.say();
         eventually(|| gateway.publisher.matched() >= 1 && s.matched() == expected);
         gateway
@@ -47,9 +48,18 @@ impl Gateway {
         self.before.get_or_insert(number - 1);
         (self.newest, self.published) = (number, self.published + 1);
         self.say();
-        let remote = Some(driveline_types::Remote { publisher: self.of, lost: self.missing(), ..Default::default() });
+        let remote = Some(driveline_types::Remote {
+            publisher: self.of,
+            lost: self.missing(),
+            ..Default::default()
+        });
         let loan = self.publisher.loan(1).unwrap();
-        self.publisher.publish_numbered(loan, &mut SampleHeader { sequence: number, remote, ..SampleHeader::stamped_now() }).unwrap();
+        self.publisher
+            .publish_numbered(
+                loan,
+                &mut SampleHeader { sequence: number, remote, ..SampleHeader::stamped_now() },
+            )
+            .unwrap();
     }
 
     /// Its publisher has ended with this number.
@@ -86,7 +96,11 @@ fn what_was_lost_after_the_last_sample_counts_when_its_publisher_has_ended() {
     let mut s = subscription(&b, |c| c.qos.depth = 4);
     let mut gateway = Gateway::begin(&a, &s, 9);
     [5, 6, 8].into_iter().for_each(|n| gateway.bring(n));
-    assert_eq!((s.stats().lost_on_the_way, s.stats().not_read, accounted(&s)), (1, 3, 4), "counted before a read notices");
+    assert_eq!(
+        (s.stats().lost_on_the_way, s.stats().not_read, accounted(&s)),
+        (1, 3, 4),
+        "counted before a read notices"
+    );
     while s.take_next().unwrap().is_some() {}
     assert_eq!((s.stats().lost_on_the_way, s.stats().received), (1, 3));
     gateway.ended(10);
@@ -94,7 +108,11 @@ fn what_was_lost_after_the_last_sample_counts_when_its_publisher_has_ended() {
     gateway.end(&s);
     assert_eq!((s.stats().lost_on_the_way, uncounted(&s)), (3, (0, None)));
     assert!(s.take_next().unwrap().is_none());
-    assert_eq!((s.stats().lost_on_the_way, accounted(&s), uncounted(&s)), (3, 6, (0, None)), "also once its edge is gone");
+    assert_eq!(
+        (s.stats().lost_on_the_way, accounted(&s), uncounted(&s)),
+        (3, 6, (0, None)),
+        "also once its edge is gone"
+    );
 }
 
 #[test]
@@ -130,7 +148,11 @@ fn a_last_number_alone_says_nothing_but_to_who_knows_where_counting_began() {
     eventually(|| new.matched() == 0);
     assert!(knows.take_next().unwrap().is_none() && new.take_next().unwrap().is_none());
     assert_eq!([&knows, &new].map(|s| s.stats().lost_on_the_way), [3, 0]);
-    assert_eq!([&knows, &new].map(uncounted), [(0, None), (1, Some(Uncounted::NotAnnounced))], "also once its edge is gone");
+    assert_eq!(
+        [&knows, &new].map(uncounted),
+        [(0, None), (1, Some(Uncounted::NotAnnounced))],
+        "also once its edge is gone"
+    );
 }
 
 #[test]
@@ -145,7 +167,11 @@ fn a_subscription_that_joins_late_counts_from_its_match() {
     gateway.bring(6);
     assert_eq!(late.take_next().unwrap().unwrap().missed(), 1, "5");
     gateway.ended(7);
-    assert_eq!([&late, &first].map(|s| s.stats().lost_on_the_way), [2, 4], "5 and 7; 2 and 3 as well");
+    assert_eq!(
+        [&late, &first].map(|s| s.stats().lost_on_the_way),
+        [2, 4],
+        "5 and 7; 2 and 3 as well"
+    );
 }
 
 #[test]
@@ -198,7 +224,11 @@ fn a_gateway_of_an_earlier_release_announces_no_last_number() {
     eventually(|| p.matched() == 1 && s.matched() == 1);
     let remote = Some(driveline_types::Remote { publisher: 9, lost: 3, ..Default::default() });
     let loan = p.loan(1).unwrap();
-    p.publish_numbered(loan, &mut SampleHeader { sequence: 4, remote, ..SampleHeader::stamped_now() }).unwrap();
+    p.publish_numbered(
+        loan,
+        &mut SampleHeader { sequence: 4, remote, ..SampleHeader::stamped_now() },
+    )
+    .unwrap();
     assert!(s.take_next().unwrap().is_some());
     assert_eq!(uncounted(&s), (0, None));
     drop(p);

@@ -23,7 +23,11 @@ fn say(p: &mut Publisher, text: &str) -> u64 {
 fn say_at(p: &mut Publisher, t: u64, text: &str) {
     let mut loan = p.loan(text.len()).unwrap();
     loan.payload_mut().copy_from_slice(text.as_bytes());
-    p.publish(loan, &mut SampleHeader { publish_time: MonotonicNs(t), ..SampleHeader::stamped_now() }).unwrap();
+    p.publish(
+        loan,
+        &mut SampleHeader { publish_time: MonotonicNs(t), ..SampleHeader::stamped_now() },
+    )
+    .unwrap();
 }
 
 fn text(s: &Sample) -> &str {
@@ -79,9 +83,13 @@ fn history_is_read_in_order_up_to_the_lesser_depth() {
     for i in 0..6 {
         say(&mut p, &i.to_string());
     }
-    let all =
-        |s: &mut Subscription| std::iter::from_fn(|| s.take_next().unwrap()).map(|x| (text(&x).to_owned(), x.missed())).collect::<Vec<_>>();
-    let expect = |v: &[(&str, u64)]| v.iter().map(|(t, m)| ((*t).to_owned(), *m)).collect::<Vec<_>>();
+    let all = |s: &mut Subscription| {
+        std::iter::from_fn(|| s.take_next().unwrap())
+            .map(|x| (text(&x).to_owned(), x.missed()))
+            .collect::<Vec<_>>()
+    };
+    let expect =
+        |v: &[(&str, u64)]| v.iter().map(|(t, m)| ((*t).to_owned(), *m)).collect::<Vec<_>>();
     assert_eq!(all(&mut deep), expect(&[("2", 2), ("3", 0), ("4", 0), ("5", 0)]));
     assert_eq!(all(&mut flat), expect(&[("4", 4), ("5", 0)]));
 }
@@ -131,7 +139,10 @@ fn loans_are_bounded_and_come_back() {
     }
     let mut q = publisher(&a, |_| {});
     let foreign = p.loan(1).unwrap();
-    assert_eq!(q.publish(foreign, &mut SampleHeader::stamped_now()).unwrap_err(), PublishError::ForeignLoan);
+    assert_eq!(
+        q.publish(foreign, &mut SampleHeader::stamped_now()).unwrap_err(),
+        PublishError::ForeignLoan
+    );
     drop((p.loan(1).unwrap(), p.loan(1).unwrap()));
     let mut l = p.loan(200).unwrap();
     l.shrink(300);
@@ -152,7 +163,10 @@ fn copies_need_room_and_hold_nothing() {
     let mut buffer = [0; 8];
     assert!(s.copy_latest(&mut buffer).unwrap().is_none());
     say(&mut p, "0123456789");
-    assert_eq!(s.copy_next(&mut buffer).unwrap_err(), TakeError::BufferTooShort { needed: 10, len: 8 });
+    assert_eq!(
+        s.copy_next(&mut buffer).unwrap_err(),
+        TakeError::BufferTooShort { needed: 10, len: 8 }
+    );
     assert!(s.has_unread(), "a copy that does not fit takes nothing");
     let mut buffer = [0; 16];
     let c = s.copy_next(&mut buffer).unwrap().unwrap();
@@ -173,7 +187,8 @@ fn several_publishers_are_merged_by_publish_time() {
     say_at(&mut p, 30, "p30");
     say_at(&mut q, 20, "q20");
     say_at(&mut q, 40, "q40");
-    let order: Vec<String> = std::iter::from_fn(|| s.take_next().unwrap()).map(|x| text(&x).to_owned()).collect();
+    let order: Vec<String> =
+        std::iter::from_fn(|| s.take_next().unwrap()).map(|x| text(&x).to_owned()).collect();
     assert_eq!(order, ["p10", "q20", "p30", "q40"]);
     say_at(&mut p, 50, "p50");
     say_at(&mut q, 60, "q60");
@@ -215,11 +230,15 @@ fn a_publisher_that_lies_about_its_times_does_not_displace_others() {
 fn transient_local_gives_history_to_those_who_ask_for_it() {
     let d = Domain::new();
     let a = d.join("a");
-    let mut p = publisher(&a, |c| c.qos = Qos { depth: 3, durability: Durability::TransientLocal, ..Qos::default() });
+    let mut p = publisher(&a, |c| {
+        c.qos = Qos { depth: 3, durability: Durability::TransientLocal, ..Qos::default() }
+    });
     for i in 0..5 {
         say(&mut p, &i.to_string());
     }
-    let mut late = subscription(&a, |c| c.qos = Qos { depth: 2, durability: Durability::TransientLocal, ..Qos::default() });
+    let mut late = subscription(&a, |c| {
+        c.qos = Qos { depth: 2, durability: Durability::TransientLocal, ..Qos::default() }
+    });
     let mut volatile = subscription(&a, |c| c.qos.depth = 3);
     eventually(|| late.matched() == 1 && volatile.matched() == 1);
     let x = late.take_next().unwrap().unwrap();
@@ -246,7 +265,11 @@ fn a_dead_publishers_last_samples_can_still_be_read() {
     assert_eq!(text(&s.take_next().unwrap().unwrap()), "2");
     assert_eq!(text(&s.take_next().unwrap().unwrap()), "3");
     assert!(s.take_next().unwrap().is_none());
-    assert_eq!((s.stats().received, s.stats().missed), (3, 0), "the counters of a publisher that is gone are kept");
+    assert_eq!(
+        (s.stats().received, s.stats().missed),
+        (3, 0),
+        "the counters of a publisher that is gone are kept"
+    );
 }
 
 /// Mappings of publishers' segments in this process with payloads of about `len` bytes.
@@ -256,7 +279,9 @@ fn mapped_segments(len: usize) -> usize {
         let (from, to) = line.split_whitespace().next()?.split_once('-')?;
         Some(usize::from_str_radix(to, 16).ok()? - usize::from_str_radix(from, 16).ok()?)
     };
-    maps.lines().filter(|l| l.contains("driveline-segment") && size(l).is_some_and(|s| s >= len)).count()
+    maps.lines()
+        .filter(|l| l.contains("driveline-segment") && size(l).is_some_and(|s| s >= len))
+        .count()
 }
 
 #[test]
@@ -276,7 +301,10 @@ fn an_idle_reader_keeps_the_samples_of_the_dead_but_not_their_segments() {
     let stats = s.stats();
     assert_eq!((stats.received, stats.missed, stats.not_read), (0, 4, 16), "without a read");
     let held: Vec<_> = std::iter::from_fn(|| s.take_next().unwrap()).collect();
-    assert_eq!(held.iter().map(text).collect::<Vec<_>>(), (4..20).map(|i| i.to_string()).collect::<Vec<_>>());
+    assert_eq!(
+        held.iter().map(text).collect::<Vec<_>>(),
+        (4..20).map(|i| i.to_string()).collect::<Vec<_>>()
+    );
     let stats = s.stats();
     assert_eq!((stats.received, stats.missed, stats.not_read), (16, 4, 0));
 }
@@ -286,7 +314,8 @@ fn mismatches_are_refused_at_both_ends_with_the_same_words() {
     let d = Domain::new();
     let a = d.join("a");
     let mut p = publisher(&a, |_| {});
-    let mut wrong_type = subscription(&a, |c| c.schema = Schema::bytes("test/Other", "utf-8", "").into());
+    let mut wrong_type =
+        subscription(&a, |c| c.schema = Schema::bytes("test/Other", "utf-8", "").into());
     let mut wrong_qos = subscription(&a, |c| c.qos.reliability = Reliability::Reliable);
     let mut too_hungry = subscription(&a, |c| c.max_held = 9);
     let any = subscription(&a, |c| c.schema = SchemaRequest::Any);
@@ -326,7 +355,9 @@ fn publishers_that_offer_something_else_are_passed_over_in_silence() {
     let (a, b) = (d.join("a"), d.join("b"));
     let reliable = |c: &mut PublisherConfig| c.qos.reliability = Reliability::Reliable;
     let (mut meant, mut other) = (publisher(&a, reliable), publisher(&a, |_| {}));
-    let offering = |reliability| move |c: &mut SubscriptionConfig| c.offering = Some((reliability, Durability::Volatile));
+    let offering = |reliability| {
+        move |c: &mut SubscriptionConfig| c.offering = Some((reliability, Durability::Volatile))
+    };
     // It asks for less than is offered, and still means only one of the two.
     let mut of_reliable = subscription(&b, offering(Reliability::Reliable));
     let mut of_best_effort = subscription(&b, offering(Reliability::BestEffort));
@@ -398,7 +429,13 @@ fn a_subscription_that_asks_for_checksums_matches_only_publishers_that_offer_the
     assert_eq!(told, said, "both ends read the same reason");
     let (code, text) = said.unwrap();
     assert_eq!(code, RefusalCode::Qos);
-    for part in ["topic 't'", "'CHECKSUM'", "offers none", "requests XXH3-64", "set `qos.checksum: true` at the publisher"] {
+    for part in [
+        "topic 't'",
+        "'CHECKSUM'",
+        "offers none",
+        "requests XXH3-64",
+        "set `qos.checksum: true` at the publisher",
+    ] {
         assert!(text.contains(part), "{part} is missing: {text}");
     }
     assert_eq!((without.matched(), s.matched(), without.stats().refused_qos), (0, 0, 1));
@@ -420,12 +457,15 @@ fn text_of_next(s: &mut Subscription) -> Option<String> {
 fn lifespan_and_checksum_are_kept() {
     let d = Domain::new();
     let a = d.join("a");
-    let mut p = publisher(&a, |c| c.qos = Qos { depth: 3, lifespan_ms: Some(60_000), checksum: true, ..Qos::default() });
+    let mut p = publisher(&a, |c| {
+        c.qos = Qos { depth: 3, lifespan_ms: Some(60_000), checksum: true, ..Qos::default() }
+    });
     let mut s = subscription(&a, |c| c.qos = Qos { depth: 3, checksum: true, ..Qos::default() });
     eventually(|| p.matched() == 1 && s.matched() == 1);
     let loan = p.loan(10).unwrap();
     let old = MonotonicNs(MonotonicNs::now().0.saturating_sub(61_000_000_000).max(1));
-    p.publish(loan, &mut SampleHeader { publish_time: old, ..SampleHeader::stamped_now() }).unwrap();
+    p.publish(loan, &mut SampleHeader { publish_time: old, ..SampleHeader::stamped_now() })
+        .unwrap();
     say(&mut p, "young");
     let x = s.take_next().unwrap().unwrap();
     assert_eq!(text(&x), "young");
@@ -459,7 +499,12 @@ fn nonsense_is_refused_at_creation() {
 fn reliable_waits_for_the_reader_and_not_forever() {
     let d = Domain::new();
     let a = d.join("a");
-    let reliable = Qos { depth: 2, reliability: Reliability::Reliable, max_blocking_ms: 60_000, ..Qos::default() };
+    let reliable = Qos {
+        depth: 2,
+        reliability: Reliability::Reliable,
+        max_blocking_ms: 60_000,
+        ..Qos::default()
+    };
     let mut p = publisher(&a, |c| c.qos = reliable.clone());
     let mut s = subscription(&a, |c| c.qos = reliable.clone());
     eventually(|| p.matched() == 1 && s.matched() == 1);
@@ -489,14 +534,22 @@ fn reliable_waits_for_the_reader_and_not_forever() {
     for i in 0..20 {
         say(&mut p, &i.to_string());
     }
-    assert_eq!(p.stats().reliable_timeouts, 1, "a reader that does not read is waited for once, then not again until it reads");
+    assert_eq!(
+        p.stats().reliable_timeouts,
+        1,
+        "a reader that does not read is waited for once, then not again until it reads"
+    );
     assert_eq!(text(&s.take_next().unwrap().unwrap()), "18");
     // One that crawls has not caught up.
     for i in 20..40 {
         say(&mut p, &i.to_string());
         s.take_next().unwrap().unwrap();
     }
-    assert_eq!(p.stats().reliable_timeouts, 1, "a reader that never reads everything is not waited for again");
+    assert_eq!(
+        p.stats().reliable_timeouts,
+        1,
+        "a reader that never reads everything is not waited for again"
+    );
     while s.take_next().unwrap().is_some() {}
     for i in 40..50 {
         say(&mut p, &i.to_string());
@@ -521,7 +574,12 @@ fn reliable_waits_for_the_reader_and_not_forever() {
 fn deadlines_and_leases_are_watched() {
     let d = Domain::new();
     let a = d.join("a");
-    let qos = Qos { deadline_ms: Some(20), liveliness: driveline_types::Liveliness::ManualByTopic, lease_ms: Some(30), ..Qos::default() };
+    let qos = Qos {
+        deadline_ms: Some(20),
+        liveliness: driveline_types::Liveliness::ManualByTopic,
+        lease_ms: Some(30),
+        ..Qos::default()
+    };
     let mut p = publisher(&a, |c| c.qos = qos.clone());
     let mut s = subscription(&a, |c| c.qos = qos.clone());
     eventually(|| p.matched() == 1 && s.matched() == 1);
@@ -533,7 +591,9 @@ fn deadlines_and_leases_are_watched() {
         }
         while let Some(e) = s.poll_event() {
             match e {
-                SubscriptionEvent::DeadlineMissed { missed, total } => deadline |= missed > 0 && missed <= total,
+                SubscriptionEvent::DeadlineMissed { missed, total } => {
+                    deadline |= missed > 0 && missed <= total
+                }
                 SubscriptionEvent::LivelinessLost { .. } => lost = true,
                 SubscriptionEvent::LivelinessGained { .. } => gained |= lost,
                 _ => {}
@@ -555,7 +615,11 @@ fn deadlines_count_from_the_first_sample_until_the_other_end_is_gone() {
     let mut silent = publisher(&a, |c| c.qos = qos.clone());
     let mut s = subscription(&b, |c| c.qos = qos.clone());
     eventually(|| s.matched() == 2 && early.stats().deadlines_missed > 20);
-    assert_eq!((silent.stats().deadlines_missed, s.stats().deadlines_missed), (0, 0), "nothing was published after the match");
+    assert_eq!(
+        (silent.stats().deadlines_missed, s.stats().deadlines_missed),
+        (0, 0),
+        "nothing was published after the match"
+    );
     say(&mut silent, "first");
     let (mut missed, mut total) = ((0, 0), (0, 0));
     eventually(|| {
@@ -599,12 +663,21 @@ fn tools_see_everything() {
     eventually(|| {
         let all = list(d.0.path(), PATIENCE).unwrap();
         let [camera, lane] = all.as_slice() else { panic!("{all:?}") };
-        assert_eq!((camera.name.as_str(), camera.description.as_str(), lane.name.as_str()), ("camera", "{\"x\":1}", "lane"));
+        assert_eq!(
+            (camera.name.as_str(), camera.description.as_str(), lane.name.as_str()),
+            ("camera", "{\"x\":1}", "lane")
+        );
         assert_eq!(camera.id, a.id());
         let info = &camera.publishers[0];
-        assert_eq!((info.topic.as_str(), info.sequence, info.stats.published, info.pins_granted), ("t", 2, 2, 2));
+        assert_eq!(
+            (info.topic.as_str(), info.sequence, info.stats.published, info.pins_granted),
+            ("t", 2, 2, 2)
+        );
         let m = &info.matches[0];
-        assert_eq!((m.held.as_slice(), m.missed, m.subscription), ([2].as_slice(), Some(1), s.id()));
+        assert_eq!(
+            (m.held.as_slice(), m.missed, m.subscription),
+            ([2].as_slice(), Some(1), s.id())
+        );
         assert_eq!(lane.subscriptions.len(), 2);
         lane.subscriptions.iter().any(|s| s.refusals.iter().any(|r| r.contains("other")))
     });
@@ -627,7 +700,10 @@ fn leftovers_of_the_dead_are_removed_and_nothing_of_ours_stays() {
     let a = d.join("a");
     let p = publisher(&a, |_| {});
     let names = || {
-        let mut n: Vec<String> = std::fs::read_dir(d.0.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut n: Vec<String> = std::fs::read_dir(d.0.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         n.sort();
         n
     };

@@ -49,15 +49,24 @@ fn the_257th_publisher_of_a_topic_is_refused_at_both_ends_and_matched_when_anoth
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));
     let mut s = subscription(&b, |_| {});
-    let mut all: Vec<Publisher> = (0..MAX_MATCHES).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
+    let mut all: Vec<Publisher> =
+        (0..MAX_MATCHES).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
     eventually(|| s.matched() == MAX_MATCHES);
     let mut beyond = publisher(&a, |_| {});
     let (code, text) = awaited(|| refusal_of_subscription(&mut s));
     assert_eq!(code, RefusalCode::Limit);
-    assert!(text.contains("topic 't'") && text.contains("at most 256") && text.contains("topic of their own"), "{text}");
+    assert!(
+        text.contains("topic 't'")
+            && text.contains("at most 256")
+            && text.contains("topic of their own"),
+        "{text}"
+    );
     let (code, text) = awaited(|| refusal_of_publisher(&mut beyond));
     assert_eq!(code, RefusalCode::Limit);
-    assert!(text.contains("node 'listener' cannot be matched") && text.contains("at most 256"), "{text}");
+    assert!(
+        text.contains("node 'listener' cannot be matched") && text.contains("at most 256"),
+        "{text}"
+    );
     assert_eq!((beyond.matched(), s.matched()), (0, MAX_MATCHES), "no match that carries nothing");
     // Those that are matched are heard, and the one beyond is when there is room.
     say(&mut all[MAX_MATCHES - 1]);
@@ -74,7 +83,8 @@ fn of_300_publishers_that_are_there_already_256_are_matched_and_the_others_refus
     const ALL: usize = 300;
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));
-    let mut all: Vec<Publisher> = (0..ALL).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
+    let mut all: Vec<Publisher> =
+        (0..ALL).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
     let mut s = subscription(&b, |_| {});
     let mut refused = vec![false; ALL];
     eventually(|| {
@@ -106,7 +116,10 @@ fn a_subscription_beyond_the_pins_is_refused_at_both_ends() {
     eventually(|| p.matched() == 1);
     let mut s = subscription(&b, |c| c.max_held = 1);
     let (code, text) = awaited(|| refusal_of_subscription(&mut s));
-    assert!(code == RefusalCode::Pins && text.contains("raise the topic's pins to at least 3"), "{text}");
+    assert!(
+        code == RefusalCode::Pins && text.contains("raise the topic's pins to at least 3"),
+        "{text}"
+    );
     let (code, told) = awaited(|| refusal_of_publisher(&mut p));
     assert_eq!((code, told), (RefusalCode::Pins, text));
     // Tools have pins of their own, and bounds of their own.
@@ -129,7 +142,8 @@ fn numbers_beyond_their_range_are_refused_at_creation_with_the_range() {
     let d = Domain::new();
     let a = d.join("a");
     let refused = |f: Change<'_>| {
-        let mut c = PublisherConfig::new("t".parse().unwrap(), "n".parse().unwrap(), domain::schema(), 64);
+        let mut c =
+            PublisherConfig::new("t".parse().unwrap(), "n".parse().unwrap(), domain::schema(), 64);
         f(&mut c);
         a.create_publisher(c).map(drop).unwrap_err().to_string()
     };
@@ -138,14 +152,21 @@ fn numbers_beyond_their_range_are_refused_at_creation_with_the_range() {
         (&|c| c.loans = MAX_LOANS + 1, "loans is 257 and must be between 1 and 256"),
         (&|c| c.pins = MAX_PINS + 1, "pins is 8193 and must be at most 8192"),
         (&|c| c.max_payload = MAX_PAYLOAD + 1, "longer than 68719476736; lower max_payload"),
-        (&|c| c.schema = Schema::bytes("a", "b", "x".repeat(Schema::MAX_DEFINITION_LEN + 1)), "has 32769 bytes and may have 32768"),
-        (&|c| c.schema = Schema::bytes("a", "b", "\u{1}".repeat(Schema::MAX_DEFINITION_LEN)), "need escaping: shorten it"),
+        (
+            &|c| c.schema = Schema::bytes("a", "b", "x".repeat(Schema::MAX_DEFINITION_LEN + 1)),
+            "has 32769 bytes and may have 32768",
+        ),
+        (
+            &|c| c.schema = Schema::bytes("a", "b", "\u{1}".repeat(Schema::MAX_DEFINITION_LEN)),
+            "need escaping: shorten it",
+        ),
     ];
     for (f, expected) in cases {
         let text = refused(f);
         assert!(text.starts_with("topic 't': ") && text.contains(expected), "{text}");
     }
-    let mut c = SubscriptionConfig::new("t".parse().unwrap(), "n".parse().unwrap(), domain::schema());
+    let mut c =
+        SubscriptionConfig::new("t".parse().unwrap(), "n".parse().unwrap(), domain::schema());
     c.max_held = MAX_HELD + 1;
     let text = a.create_subscription(c).map(drop).unwrap_err().to_string();
     assert!(text.contains("max_held is 1001 and must be between 1 and 1000"), "{text}");
@@ -199,12 +220,18 @@ fn more_departed_publishers_of_other_hosts_than_are_remembered_are_reported_once
     let mut s = subscription(&b, |_| {});
     for round in 0..5 {
         assert_eq!(refusal_of_subscription(&mut s), None);
-        let mut gateways: Vec<Publisher> = (0..AT_ONCE).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
+        let mut gateways: Vec<Publisher> =
+            (0..AT_ONCE).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
         eventually(|| s.matched() == AT_ONCE && gateways.iter().all(|p| p.matched() == 1));
         for (i, p) in gateways.iter_mut().enumerate() {
-            let remote = Some(Remote { publisher: (1 + round * AT_ONCE + i) as u64, ..Default::default() });
+            let remote =
+                Some(Remote { publisher: (1 + round * AT_ONCE + i) as u64, ..Default::default() });
             let loan = p.loan(1).unwrap();
-            p.publish_numbered(loan, &mut SampleHeader { sequence: 1, remote, ..SampleHeader::stamped_now() }).unwrap();
+            p.publish_numbered(
+                loan,
+                &mut SampleHeader { sequence: 1, remote, ..SampleHeader::stamped_now() },
+            )
+            .unwrap();
         }
         assert_eq!(std::iter::from_fn(|| s.take_next().unwrap()).count(), AT_ONCE);
         drop(gateways);
@@ -212,7 +239,11 @@ fn more_departed_publishers_of_other_hosts_than_are_remembered_are_reported_once
         assert!(s.take_next().unwrap().is_none());
     }
     let (code, text) = awaited(|| refusal_of_subscription(&mut s));
-    assert!(code == RefusalCode::Limit && text.contains("more than 1024 publishers of other hosts are gone"), "{text}");
+    assert!(
+        code == RefusalCode::Limit
+            && text.contains("more than 1024 publishers of other hosts are gone"),
+        "{text}"
+    );
     assert!(text.contains("are not counted"), "{text}");
     assert_eq!(refusal_of_subscription(&mut s), None, "once");
 }
@@ -225,7 +256,8 @@ fn events_beyond_those_that_wait_are_counted() {
     let mut s = subscription(&b, |_| {});
     // Each gives two: it comes and goes.
     for _ in 0..3 {
-        let all: Vec<Publisher> = (0..50).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
+        let all: Vec<Publisher> =
+            (0..50).map(|_| publisher(&a, |c| (c.pins, c.loans) = (2, 1))).collect();
         eventually(|| s.matched() == all.len());
         drop(all);
         eventually(|| s.matched() == 0);
@@ -255,11 +287,17 @@ fn a_listing_that_is_too_long_leaves_definitions_out_and_says_so() {
     let a = d.join("a");
     let long = || Schema::bytes("a", "b", "d".repeat(Schema::MAX_DEFINITION_LEN));
     let most = MAX_LISTING_LEN / Schema::MAX_DEFINITION_LEN;
-    let _all: Vec<Publisher> = (0..most).map(|_| publisher(&a, |c| (c.pins, c.loans, c.schema) = (2, 1, long()))).collect();
+    let _all: Vec<Publisher> = (0..most)
+        .map(|_| publisher(&a, |c| (c.pins, c.loans, c.schema) = (2, 1, long())))
+        .collect();
     let listed = || list(d.0.path(), Duration::from_secs(60)).unwrap().remove(0);
     eventually(|| listed().publishers.len() == most);
     let info = listed();
-    assert!(info.incomplete.contains("may have 8388608: the definitions of its types are left out"), "{}", info.incomplete);
+    assert!(
+        info.incomplete.contains("may have 8388608: the definitions of its types are left out"),
+        "{}",
+        info.incomplete
+    );
     assert!(info.publishers.iter().all(|p| p.schema.definition.is_empty() && p.schema.name == "a"));
 }
 
@@ -273,9 +311,15 @@ fn a_domain_directory_with_more_entries_than_are_read_is_reported_at_both_ends()
         std::fs::write(d.0.path().join(n.to_string()), "").unwrap();
     }
     let mut p = publisher(&a, |_| {});
-    for (code, text) in [awaited(|| refusal_of_publisher(&mut p)), awaited(|| refusal_of_subscription(&mut s))] {
+    for (code, text) in
+        [awaited(|| refusal_of_publisher(&mut p)), awaited(|| refusal_of_subscription(&mut s))]
+    {
         assert_eq!(code, RefusalCode::System);
-        assert!(text.contains("more than 65536 entries") && text.contains("remove what is not of running processes"), "{text}");
+        assert!(
+            text.contains("more than 65536 entries")
+                && text.contains("remove what is not of running processes"),
+            "{text}"
+        );
     }
 }
 
@@ -287,8 +331,11 @@ fn a_take_that_passes_over_as_many_samples_as_it_may_returns_and_the_next_goes_o
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));
     let depth = Qos::MAX_DEPTH;
-    let mut all: Vec<Publisher> =
-        (0..3).map(|_| publisher(&a, |c| (c.qos.depth, c.pins, c.loans, c.max_payload) = (depth, 2, 1, 1))).collect();
+    let mut all: Vec<Publisher> = (0..3)
+        .map(|_| {
+            publisher(&a, |c| (c.qos.depth, c.pins, c.loans, c.max_payload) = (depth, 2, 1, 1))
+        })
+        .collect();
     let mut s = subscription(&b, |c| (c.qos.depth, c.qos.lifespan_ms) = (depth, Some(1)));
     eventually(|| s.matched() == 3 && all.iter().all(|p| p.matched() == 1));
     all.iter_mut().for_each(|p| (0..depth).for_each(|_| say(p)));

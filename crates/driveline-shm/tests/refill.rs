@@ -19,9 +19,14 @@ struct Scene {
 impl Scene {
     fn new(qos: Qos) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let participant = Participant::open(ParticipantConfig { domain_dir: Some(dir.path().into()), name: "p".into() }).unwrap();
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: Some(dir.path().into()),
+            name: "p".into(),
+        })
+        .unwrap();
         let schema = Schema::bytes("test/Fill", "noise", "");
-        let mut c = PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema, LEN);
+        let mut c =
+            PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema, LEN);
         c.qos = qos;
         let publisher = participant.create_publisher(c).unwrap();
         Self { _dir: dir, participant, publisher }
@@ -29,7 +34,8 @@ impl Scene {
 
     fn subscription(&mut self, qos: Qos) -> Subscription {
         let schema = Schema::bytes("test/Fill", "noise", "");
-        let mut c = SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema);
+        let mut c =
+            SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema);
         c.qos = qos;
         let before = self.publisher.matched();
         let s = self.participant.create_subscription(c).unwrap();

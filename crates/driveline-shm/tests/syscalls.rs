@@ -5,7 +5,12 @@
 //! whose handler writes it down. What is written down is then a fact and not a sample of one.
 #![cfg(not(loom))]
 #![allow(unsafe_code, reason = "the test traces system calls by C calls")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise"
+)]
 
 use driveline_shm::*;
 use driveline_types::{Reliability, SampleHeader, Schema};
@@ -59,18 +64,31 @@ fn forbid_system_calls() {
         action.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGSYS, &raw const action, std::ptr::null_mut()), 0);
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter), 0, "seccomp filters are needed");
+        assert_eq!(
+            libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter),
+            0,
+            "seccomp filters are needed"
+        );
     }
 }
 
 fn publisher(p: &Participant, topic: &str, reliability: Reliability) -> Publisher {
-    let mut c = PublisherConfig::new(topic.parse().unwrap(), "talker".parse().unwrap(), Schema::bytes("t", "e", ""), 10_000);
+    let mut c = PublisherConfig::new(
+        topic.parse().unwrap(),
+        "talker".parse().unwrap(),
+        Schema::bytes("t", "e", ""),
+        10_000,
+    );
     (c.qos.reliability, c.qos.depth) = (reliability, 2);
     p.create_publisher(c).unwrap()
 }
 
 fn subscription(p: &Participant, topic: &str, reliability: Reliability) -> Subscription {
-    let mut c = SubscriptionConfig::new(topic.parse().unwrap(), "listener".parse().unwrap(), Schema::bytes("t", "e", ""));
+    let mut c = SubscriptionConfig::new(
+        topic.parse().unwrap(),
+        "listener".parse().unwrap(),
+        Schema::bytes("t", "e", ""),
+    );
     (c.qos.reliability, c.qos.depth) = (reliability, 2);
     p.create_subscription(c).unwrap()
 }
@@ -86,7 +104,9 @@ fn asleep(thread: libc::pid_t) {
     let path = format!("/proc/self/task/{thread}/syscall");
     let futex = [libc::SYS_futex.to_string(), libc::SYS_futex_waitv.to_string()];
     let end = Instant::now() + Duration::from_secs(60);
-    while !std::fs::read_to_string(&path).is_ok_and(|t| t.split(' ').next().is_some_and(|n| futex.iter().any(|f| f == n))) {
+    while !std::fs::read_to_string(&path)
+        .is_ok_and(|t| t.split(' ').next().is_some_and(|n| futex.iter().any(|f| f == n)))
+    {
         assert!(Instant::now() < end, "a waiting thread does not sleep");
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -94,14 +114,21 @@ fn asleep(thread: libc::pid_t) {
 
 /// What the watched thread found, as text for the other process.
 fn watched(domain: &Path) -> String {
-    let open = || Participant::open(ParticipantConfig { domain_dir: Some(domain.into()), name: "watched".into() }).unwrap();
+    let open = || {
+        Participant::open(ParticipantConfig {
+            domain_dir: Some(domain.into()),
+            name: "watched".into(),
+        })
+        .unwrap()
+    };
     let (here, there) = (open(), open());
     let pairs = [Reliability::BestEffort, Reliability::Reliable].map(|r| {
         let topic = format!("{r:?}").to_lowercase();
         (publisher(&here, &topic, r), subscription(&there, &topic, r))
     });
     let mut waking = publisher(&here, "waking", Reliability::BestEffort);
-    let sleepers: Vec<Subscription> = (0..2).map(|_| subscription(&there, "waking", Reliability::BestEffort)).collect();
+    let sleepers: Vec<Subscription> =
+        (0..2).map(|_| subscription(&there, "waking", Reliability::BestEffort)).collect();
     let end = Instant::now() + Duration::from_secs(60);
     while pairs.iter().any(|(p, s)| p.matched() != 1 || s.matched() != 1)
         || waking.matched() != 2
@@ -148,7 +175,8 @@ fn watched(domain: &Path) -> String {
                 publish(p);
                 publish(p);
                 drop(p.loan(1).unwrap());
-                let first = if i % 2 == 0 { s.take_next() } else { s.take_latest() }.unwrap().unwrap();
+                let first =
+                    if i % 2 == 0 { s.take_next() } else { s.take_latest() }.unwrap().unwrap();
                 assert!(first.payload().iter().all(|b| *b == 7));
                 let _ = s.copy_next(&mut buffer).unwrap();
                 assert!(!s.has_unread() && s.take_next().unwrap().is_none());
@@ -174,7 +202,11 @@ fn watched(domain: &Path) -> String {
     });
     let end = Instant::now() + Duration::from_secs(60);
     while !found.0.load(SeqCst) {
-        assert!(Instant::now() < end, "the watched thread does not finish; system calls so far: {:?}", calls_since(0));
+        assert!(
+            Instant::now() < end,
+            "the watched thread does not finish; system calls so far: {:?}",
+            calls_since(0)
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
     found.1.lock().unwrap().clone()
@@ -189,12 +221,24 @@ fn publishing_and_taking_make_no_system_call_but_the_one_that_wakes() {
     }
     let domain = tempfile::tempdir().unwrap();
     let out = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "publishing_and_taking_make_no_system_call_but_the_one_that_wakes", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "publishing_and_taking_make_no_system_call_but_the_one_that_wakes",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(VARIABLE, domain.path())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&out.stdout).into_owned();
-    let found = text.split('@').nth(1).unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&out.stderr)));
-    let expected = format!("control: [{}]\nquiet: []\nwake: [{}]\nagain: []\n", libc::SYS_getppid, libc::SYS_futex);
+    let found = text
+        .split('@')
+        .nth(1)
+        .unwrap_or_else(|| panic!("{text}\n{}", String::from_utf8_lossy(&out.stderr)));
+    let expected = format!(
+        "control: [{}]\nquiet: []\nwake: [{}]\nagain: []\n",
+        libc::SYS_getppid,
+        libc::SYS_futex
+    );
     assert_eq!(found, expected, "system calls by number");
 }

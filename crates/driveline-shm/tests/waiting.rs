@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 const BACKENDS: [WaitBackend; 2] = [WaitBackend::Auto, WaitBackend::Threads];
 
 fn participant(d: &tempfile::TempDir) -> Participant {
-    Participant::open(ParticipantConfig { domain_dir: Some(d.path().into()), name: "test".into() }).unwrap()
+    Participant::open(ParticipantConfig { domain_dir: Some(d.path().into()), name: "test".into() })
+        .unwrap()
 }
 
 fn schema() -> Schema {
@@ -23,13 +24,15 @@ fn schema() -> Schema {
 }
 
 fn publisher(p: &Participant, topic: &str) -> Publisher {
-    let mut c = PublisherConfig::new(topic.parse().unwrap(), "talker".parse().unwrap(), schema(), 64);
+    let mut c =
+        PublisherConfig::new(topic.parse().unwrap(), "talker".parse().unwrap(), schema(), 64);
     c.qos.depth = 4;
     p.create_publisher(c).unwrap()
 }
 
 fn subscription(p: &Participant, topic: &str) -> Subscription {
-    let mut c = SubscriptionConfig::new(topic.parse().unwrap(), "listener".parse().unwrap(), schema());
+    let mut c =
+        SubscriptionConfig::new(topic.parse().unwrap(), "listener".parse().unwrap(), schema());
     c.qos.depth = 4;
     p.create_subscription(c).unwrap()
 }
@@ -111,7 +114,12 @@ fn ping_pong_never_hangs() {
         let (a, b) = (participant(&d), participant(&d));
         let (mut ping, mut pong) = (publisher(&a, "ping"), publisher(&b, "pong"));
         let (mut on_pong, mut on_ping) = (subscription(&a, "pong"), subscription(&b, "ping"));
-        eventually(|| ping.matched() == 1 && pong.matched() == 1 && on_ping.matched() == 1 && on_pong.matched() == 1);
+        eventually(|| {
+            ping.matched() == 1
+                && pong.matched() == 1
+                && on_ping.matched() == 1
+                && on_pong.matched() == 1
+        });
         const ROUNDS: u64 = 3000;
         let peer = std::thread::spawn(move || {
             let mut w = WaitSet::new(backend).unwrap();
@@ -150,7 +158,8 @@ fn many_sleepers_are_all_woken_by_one_call() {
     for backend in BACKENDS {
         let d = tempfile::tempdir().unwrap();
         let a = participant(&d);
-        let mut c = PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 64);
+        let mut c =
+            PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 64);
         c.pins = 16;
         let mut p = a.create_publisher(c).unwrap();
         const READERS: u64 = 6;
@@ -165,7 +174,11 @@ fn many_sleepers_are_all_woken_by_one_call() {
                     w.attach(&s).unwrap();
                     let mut last = 0;
                     while last < ROUNDS {
-                        assert_ne!(w.wait(in_time(), Duration::ZERO), Wake::TimedOut, "after {last}");
+                        assert_ne!(
+                            w.wait(in_time(), Duration::ZERO),
+                            Wake::TimedOut,
+                            "after {last}"
+                        );
                         if let Some(x) = s.take_latest().unwrap() {
                             last = x.header().sequence;
                             done.fetch_add(1, SeqCst);
@@ -186,7 +199,11 @@ fn many_sleepers_are_all_woken_by_one_call() {
         for r in readers {
             r.join().unwrap();
         }
-        assert!(p.stats().wake_calls <= ROUNDS, "{} calls for {ROUNDS} samples", p.stats().wake_calls);
+        assert!(
+            p.stats().wake_calls <= ROUNDS,
+            "{} calls for {ROUNDS} samples",
+            p.stats().wake_calls
+        );
     }
 }
 
@@ -210,8 +227,12 @@ fn more_topics_than_one_call_can_wait_for() {
         let d = tempfile::tempdir().unwrap();
         let (a, b) = (participant(&d), participant(&d));
         let mut publishers: Vec<_> = (0..TOPICS).map(|i| publisher(&a, &format!("t{i}"))).collect();
-        let mut subscriptions: Vec<_> = (0..TOPICS).map(|i| subscription(&b, &format!("t{i}"))).collect();
-        eventually(|| publishers.iter().all(|p| p.matched() == 1) && subscriptions.iter().all(|s| s.matched() == 1));
+        let mut subscriptions: Vec<_> =
+            (0..TOPICS).map(|i| subscription(&b, &format!("t{i}"))).collect();
+        eventually(|| {
+            publishers.iter().all(|p| p.matched() == 1)
+                && subscriptions.iter().all(|s| s.matched() == 1)
+        });
         let mut w = WaitSet::new(backend).unwrap();
         for s in &subscriptions {
             w.attach(s).unwrap();

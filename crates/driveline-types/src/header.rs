@@ -97,8 +97,11 @@ impl Origins {
     pub fn merge(&mut self, origin: Origin) {
         let used = usize::from(self.len);
         if let Some(have) = self.list[..used].iter_mut().find(|o| o.topic == origin.topic) {
-            let newest =
-                if origin.source_newest.signed() > have.source_newest.signed() { origin.source_newest } else { have.source_newest };
+            let newest = if origin.source_newest.signed() > have.source_newest.signed() {
+                origin.source_newest
+            } else {
+                have.source_newest
+            };
             if origin.source_oldest.signed() < have.source_oldest.signed() {
                 *have = origin;
             }
@@ -114,7 +117,13 @@ impl Origins {
     /// Makes the list one origin: data of `source` that was published at `publish_time`.
     pub fn begin(&mut self, topic: TopicId, source: MonotonicNs, publish_time: MonotonicNs) {
         let computation_ns = publish_time.signed_since(source);
-        self.list[0] = Origin { topic, source_oldest: source, source_newest: source, computation_ns, ..Origin::default() };
+        self.list[0] = Origin {
+            topic,
+            source_oldest: source,
+            source_newest: source,
+            computation_ns,
+            ..Origin::default()
+        };
         self.len = 1;
         self.dropped = 0;
     }
@@ -202,7 +211,8 @@ impl Lineage {
                 Arrival::Read => {
                     // Published after this callback began: only the time since then was spent computing on it, and none of
                     // the conversions so far were on its way.
-                    o.computation_ns = o.computation_ns.wrapping_add(waited).wrapping_add(converted);
+                    o.computation_ns =
+                        o.computation_ns.wrapping_add(waited).wrapping_add(converted);
                     o.communication_ns = o.communication_ns.wrapping_sub(converted);
                 }
             }
@@ -225,18 +235,29 @@ impl Lineage {
     ///
     /// Without ancestors the sample is itself an origin, with the given source time or, without one, its publish time.
     /// In place, because a list of origins is long and mostly empty.
-    pub fn stamp(&self, header: &mut SampleHeader, topic: TopicId, source_time: Option<MonotonicNs>, fresh_trace: u64) {
+    pub fn stamp(
+        &self,
+        header: &mut SampleHeader,
+        topic: TopicId,
+        source_time: Option<MonotonicNs>,
+        fresh_trace: u64,
+    ) {
         header.trace_id = if self.trace_id == 0 { fresh_trace } else { self.trace_id };
         header.clock_error_ns = self.clock_error_ns;
         if self.has_ancestors() {
-            let (computing, converted) = (header.publish_time.signed_since(self.since), self.converted_ns.cast_signed());
+            let (computing, converted) =
+                (header.publish_time.signed_since(self.since), self.converted_ns.cast_signed());
             header.origins.copy_from(&self.origins);
             header.origins.each(|o| {
                 o.communication_ns = o.communication_ns.wrapping_add(converted);
                 o.computation_ns = o.computation_ns.wrapping_add(computing).wrapping_sub(converted);
             });
         } else {
-            header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
+            header.origins.begin(
+                topic,
+                source_time.unwrap_or(header.publish_time),
+                header.publish_time,
+            );
         }
     }
 
@@ -293,13 +314,17 @@ pub struct Remote {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
     /// Written by a newer library, or not a header at all.
-    #[error("sample header version {found} is not {HEADER_VERSION}: the publisher runs another release, or its memory is damaged")]
+    #[error(
+        "sample header version {found} is not {HEADER_VERSION}: the publisher runs another release, or its memory is damaged"
+    )]
     Version {
         /// Version in the words.
         found: u16,
     },
     /// The list of origins claims more than fits.
-    #[error("sample header claims {found} origins where {MAX_ORIGINS} fit: the publisher's memory is damaged")]
+    #[error(
+        "sample header claims {found} origins where {MAX_ORIGINS} fit: the publisher's memory is damaged"
+    )]
     Origins {
         /// Count in the words.
         found: u16,
@@ -310,13 +335,27 @@ impl SampleHeader {
     /// A header with the present time on both clocks; no sequence, trace or origins.
     #[must_use]
     pub fn stamped_now() -> Self {
-        Self { publish_time: MonotonicNs::now(), wall_offset_ns: wall_offset_ns(), ..Self::default() }
+        Self {
+            publish_time: MonotonicNs::now(),
+            wall_offset_ns: wall_offset_ns(),
+            ..Self::default()
+        }
     }
 
     /// Takes over another header; of the origins, only those in use are copied.
     pub fn copy_from(&mut self, other: &Self) {
-        let Self { sequence, publish_time, wall_offset_ns, trace_id, payload_len, checksum, clock_error_ns, remote, service, origins } =
-            other;
+        let Self {
+            sequence,
+            publish_time,
+            wall_offset_ns,
+            trace_id,
+            payload_len,
+            checksum,
+            clock_error_ns,
+            remote,
+            service,
+            origins,
+        } = other;
         self.sequence = *sequence;
         self.publish_time = *publish_time;
         self.wall_offset_ns = *wall_offset_ns;
@@ -345,7 +384,8 @@ impl SampleHeader {
     /// the number of this sample among those that are written at all, at most `sequence`.
     pub fn write(&self, written: u64, mut store: impl FnMut(usize, u64)) {
         let more = u32::try_from(self.sequence.saturating_sub(written)).unwrap_or(u32::MAX);
-        let mut flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 } | if more == 0 { 0 } else { FLAG_MORE_SEQUENCE };
+        let mut flags = if self.checksum.is_some() { FLAG_CHECKSUM } else { 0 }
+            | if more == 0 { 0 } else { FLAG_MORE_SEQUENCE };
         if self.clock_error_ns != 0 {
             flags |= FLAG_CLOCK_ERROR;
             store(CLOCK_ERROR, self.clock_error_ns);
@@ -373,8 +413,10 @@ impl SampleHeader {
         store(7, self.checksum.unwrap_or(0));
         for (i, o) in self.origins.as_slice().iter().enumerate() {
             let at = FIRST_ORIGIN + i * ORIGIN_WORDS;
-            let [communication, computation, idle] = [o.communication_ns, o.computation_ns, o.idle_ns].map(i64::cast_unsigned);
-            let words = [o.topic.0, o.source_oldest.0, o.source_newest.0, communication, computation, idle];
+            let [communication, computation, idle] =
+                [o.communication_ns, o.computation_ns, o.idle_ns].map(i64::cast_unsigned);
+            let words =
+                [o.topic.0, o.source_oldest.0, o.source_newest.0, communication, computation, idle];
             words.into_iter().enumerate().for_each(|(j, w)| store(at + j, w));
         }
     }
@@ -402,11 +444,16 @@ impl SampleHeader {
         self.trace_id = load(4);
         self.payload_len = load(5);
         self.checksum = ((first >> 32) & FLAG_CHECKSUM != 0).then(|| load(7));
-        self.clock_error_ns = if (first >> 32) & FLAG_CLOCK_ERROR == 0 { 0 } else { load(CLOCK_ERROR) };
+        self.clock_error_ns =
+            if (first >> 32) & FLAG_CLOCK_ERROR == 0 { 0 } else { load(CLOCK_ERROR) };
         self.remote = ((first >> 32) & FLAG_REMOTE != 0).then(|| Remote {
             host: load(REMOTE),
             lost: load(REMOTE + 1),
-            publisher: if (first >> 32) & FLAG_REMOTE_PUBLISHER == 0 { 0 } else { load(REMOTE_PUBLISHER) },
+            publisher: if (first >> 32) & FLAG_REMOTE_PUBLISHER == 0 {
+                0
+            } else {
+                load(REMOTE_PUBLISHER)
+            },
             transit_ns: load(REMOTE + 2) as i64,
             offset_error_ns: load(REMOTE + 3),
         });

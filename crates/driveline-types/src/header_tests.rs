@@ -7,7 +7,13 @@ fn root(topic: u64, source: u64, publish: u64) -> SampleHeader {
     SampleHeader { sequence: 1, ..h }
 }
 
-fn published(by: &Lineage, topic: u64, source: Option<u64>, publish: u64, fresh_trace: u64) -> SampleHeader {
+fn published(
+    by: &Lineage,
+    topic: u64,
+    source: Option<u64>,
+    publish: u64,
+    fresh_trace: u64,
+) -> SampleHeader {
     let mut header = SampleHeader { publish_time: MonotonicNs(publish), ..SampleHeader::default() };
     by.stamp(&mut header, TopicId(topic), source.map(MonotonicNs), fresh_trace);
     header
@@ -26,7 +32,10 @@ fn arrived(mut h: SampleHeader, transit: i64, now: u64) -> SampleHeader {
 
 /// What the parts of each origin lack to be its age.
 fn missing(h: &SampleHeader) -> Vec<i64> {
-    let of = |o: &Origin| o.age_ns(h.publish_time).wrapping_sub(o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns));
+    let of = |o: &Origin| {
+        o.age_ns(h.publish_time)
+            .wrapping_sub(o.communication_ns.wrapping_add(o.computation_ns).wrapping_add(o.idle_ns))
+    };
     h.origins.as_slice().iter().map(of).collect()
 }
 
@@ -74,13 +83,19 @@ fn what_was_seen_before_the_clock_of_this_host_began_is_older_than_all_that_came
     let mut origins = Origins::default();
     [5, -7, -2].map(seen).into_iter().for_each(|o| origins.merge(o));
     let o = origins.as_slice()[0];
-    assert_eq!((o.source_oldest.signed(), o.source_newest.signed(), o.age_ns(MonotonicNs(3))), (-7, 5, 10));
+    assert_eq!(
+        (o.source_oldest.signed(), o.source_newest.signed(), o.age_ns(MonotonicNs(3))),
+        (-7, 5, 10)
+    );
 }
 
 #[test]
 fn a_source_time_that_lies_ahead_is_an_age_below_zero() {
     let h = root(5, 130, 100);
-    assert_eq!((h.origins.as_slice()[0].computation_ns, h.origins.as_slice()[0].age_ns(h.publish_time)), (-30, -30));
+    assert_eq!(
+        (h.origins.as_slice()[0].computation_ns, h.origins.as_slice()[0].age_ns(h.publish_time)),
+        (-30, -30)
+    );
     assert!(closes(&h));
 }
 
@@ -101,8 +116,12 @@ fn conversions_are_communication_once_and_only_within_the_callback() {
 #[test]
 fn the_worst_clock_is_inherited_and_how_a_sample_came_here_is_not() {
     let mut l = Lineage::start(MonotonicNs(120));
-    let remote = Some(Remote { host: 9, lost: 3, publisher: 8, transit_ns: -4, offset_error_ns: 50 });
-    l.inherit(&SampleHeader { clock_error_ns: 50, remote, ..root(5, 100, 110) }, Arrival::Triggered);
+    let remote =
+        Some(Remote { host: 9, lost: 3, publisher: 8, transit_ns: -4, offset_error_ns: 50 });
+    l.inherit(
+        &SampleHeader { clock_error_ns: 50, remote, ..root(5, 100, 110) },
+        Arrival::Triggered,
+    );
     l.inherit(&SampleHeader { clock_error_ns: 20, ..root(6, 100, 110) }, Arrival::Read);
     let mut h = published(&l, 7, None, 130, 1);
     assert_eq!((h.clock_error_ns, h.remote), (50, None));
@@ -138,7 +157,8 @@ fn stamping_a_used_header_leaves_nothing_of_before() {
 
 #[test]
 fn a_sample_keeps_its_number_when_not_all_before_it_were_written() {
-    for (sequence, written, read) in [(7, 7, 7), (7, 3, 7), (u64::MAX, 1, 1 + u64::from(u32::MAX))] {
+    for (sequence, written, read) in [(7, 7, 7), (7, 3, 7), (u64::MAX, 1, 1 + u64::from(u32::MAX))]
+    {
         let h = SampleHeader { sequence, ..SampleHeader::default() };
         let mut words = [0; HEADER_WORDS];
         h.write(written, |i, w| words[i] = w);

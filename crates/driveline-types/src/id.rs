@@ -90,7 +90,9 @@ impl TopicName {
 }
 
 /// First eight bytes (little endian) of the SHA-256 of a topic's name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct TopicId(pub u64);
 
 impl fmt::Display for TopicId {
@@ -132,9 +134,14 @@ mod tests {
         for good in ["a", "camera/front/image", "a_b-c/9"] {
             assert!(good.parse::<TopicName>().is_ok(), "{good}");
         }
-        for (bad, word) in
-            [("", "empty"), ("/a", "rooted"), ("a//b", "empty"), ("a/", "empty"), ("a b", "character"), ("../x", "character")]
-        {
+        for (bad, word) in [
+            ("", "empty"),
+            ("/a", "rooted"),
+            ("a//b", "empty"),
+            ("a/", "empty"),
+            ("a b", "character"),
+            ("../x", "character"),
+        ] {
             let e = bad.parse::<TopicName>().unwrap_err();
             assert!(e.to_string().contains(word), "{bad:?}: {e}");
         }

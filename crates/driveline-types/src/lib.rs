@@ -31,7 +31,9 @@ pub mod uncounted;
 pub use driveline_derive::{Plain, plain_type};
 pub use header::{Lineage, MAX_ORIGINS, Origin, Origins, Remote, SampleHeader};
 pub use id::{EndpointId, NameError, NodeName, TopicId, TopicName};
-pub use plain::{NoTail, PayloadError, Plain, PlainField, PlainLayout, PlainMut, PlainRef, TailElement};
+pub use plain::{
+    NoTail, PayloadError, Plain, PlainField, PlainLayout, PlainMut, PlainRef, TailElement,
+};
 pub use protobuf::ProtobufMessage;
 pub use qos::{Durability, Liveliness, Qos, QosMismatch, Reliability};
 pub use schema::{PayloadKind, Schema, SchemaHash, TypeMismatch};

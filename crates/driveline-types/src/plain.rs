@@ -29,7 +29,9 @@ pub const TAIL_ALIGN: usize = 64;
     message = "`{Self}` is not a plain type",
     note = "declare it with `#[driveline::plain_type(name = \"package/Type\")]`"
 )]
-pub trait Plain: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static {
+pub trait Plain:
+    FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static
+{
     /// Element of the trailing array, or [`NoTail`].
     type Tail: TailElement;
 
@@ -50,8 +52,16 @@ pub trait Plain: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send +
     fn layout() -> PlainLayout {
         let mut fields = Vec::with_capacity(Self::FIELD_COUNT);
         Self::describe("", 0, &mut fields);
-        let tail = Self::TAIL_NAME.and_then(|name| Self::Tail::element().map(|element| Tail { name: Cow::Borrowed(name), element }));
-        PlainLayout { name: Cow::Borrowed(Self::NAME), size: size_of::<Self>(), align: align_of::<Self>(), fields, tail }
+        let tail = Self::TAIL_NAME.and_then(|name| {
+            Self::Tail::element().map(|element| Tail { name: Cow::Borrowed(name), element })
+        });
+        PlainLayout {
+            name: Cow::Borrowed(Self::NAME),
+            size: size_of::<Self>(),
+            align: align_of::<Self>(),
+            fields,
+            tail,
+        }
     }
 
     /// The schema of topics that carry this type. Allocates.
@@ -125,14 +135,18 @@ where
     message = "`{Self}` cannot be the element of a trailing array",
     note = "elements are u8 to u64, i8 to i64, f32, f64, or plain structs without a trailing array"
 )]
-pub trait TailElement: FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static {
+pub trait TailElement:
+    FromBytes + IntoBytes + Immutable + KnownLayout + Copy + Send + Sync + 'static
+{
     /// What an element is; `None` for [`NoTail`].
     fn element() -> Option<Element>;
 }
 
 /// The absence of a trailing array. No payload ever holds one.
 // One byte, because slices of zero-sized elements have no meaningful length in a payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct NoTail(u8);
 

@@ -44,7 +44,10 @@ fn the_canonical_text_is_as_documented() {
     assert_eq!(Scan::layout().to_string(), SCAN_TEXT);
     assert_eq!(Scan::layout().fields.len(), <Scan as Plain>::FIELD_COUNT);
     assert_eq!(SCAN_TEXT.parse::<PlainLayout>().unwrap(), Scan::layout());
-    assert_eq!(Bytes::layout().to_string(), "driveline plain 1\ntype test/Bytes size 4 align 4\nfield count u32 offset 0\ntail data u8\n");
+    assert_eq!(
+        Bytes::layout().to_string(),
+        "driveline plain 1\ntype test/Bytes size 4 align 4\nfield count u32 offset 0\ntail data u8\n"
+    );
 }
 
 #[test]
@@ -108,18 +111,30 @@ fn the_first_difference_is_named_in_words() {
         differs(|o| drop(o.fields.pop())),
         "field 7 'flags' (u8[8] at offset 72) of the publisher's type is missing in the subscription's"
     );
-    assert!(differs(|o| o.fields.push(o.fields[0].clone())).contains("of the subscription's type is missing in the publisher's"));
-    assert_eq!(differs(|o| o.size = 96), "the size of the struct is 80 bytes in the publisher's type, 96 in the subscription's");
+    assert!(
+        differs(|o| o.fields.push(o.fields[0].clone()))
+            .contains("of the subscription's type is missing in the publisher's")
+    );
+    assert_eq!(
+        differs(|o| o.size = 96),
+        "the size of the struct is 80 bytes in the publisher's type, 96 in the subscription's"
+    );
     assert!(differs(|o| o.align = 16).starts_with("the alignment of the struct is 8 bytes"));
-    assert!(differs(|o| o.tail = None).contains("trailing array 'points' (test/Point) of the publisher's type is missing"));
+    assert!(
+        differs(|o| o.tail = None)
+            .contains("trailing array 'points' (test/Point) of the publisher's type is missing")
+    );
     assert!(differs(|o| o.name = "test/Scan2".into()).contains("called 'test/Scan'"));
     assert_eq!(
-        differs(|o| o.tail = Some(Tail { name: "points".into(), element: Element::Primitive(Primitive::U8) })),
+        differs(|o| o.tail =
+            Some(Tail { name: "points".into(), element: Element::Primitive(Primitive::U8) })),
         "the elements of the trailing array 'points' are test/Point in the publisher's type, u8 in the subscription's"
     );
     assert_eq!(
         differs(|o| {
-            let Some(Tail { element: Element::Struct { fields, .. }, .. }) = &mut o.tail else { panic!() };
+            let Some(Tail { element: Element::Struct { fields, .. }, .. }) = &mut o.tail else {
+                panic!()
+            };
             fields[1].name = "z".into();
         }),
         "in the elements of the trailing array 'points', field 2 is 'y' (f32 at offset 4) in the publisher's type, \
@@ -131,7 +146,9 @@ fn the_first_difference_is_named_in_words() {
 fn a_mismatch_names_topic_types_and_field() {
     let mut other = Scan::layout();
     other.fields[0].name = "stamp_ns".into();
-    let e = Schema::check("lidar/scan", &Scan::schema(), &Schema::plain(&other)).unwrap_err().to_string();
+    let e = Schema::check("lidar/scan", &Scan::schema(), &Schema::plain(&other))
+        .unwrap_err()
+        .to_string();
     for part in ["'lidar/scan'", "'test/Scan'", "field 1 is 'time_ns'", "'stamp_ns'"] {
         assert!(e.contains(part), "{part}: {e}");
     }
@@ -162,9 +179,18 @@ fn payloads_that_do_not_fit_are_refused_by_reason() {
     let memory = Aligned([0; 256]);
     let bytes = &memory.0;
     let error = |e: Result<PlainRef<'_, Scan>, PayloadError>| e.unwrap_err();
-    assert_eq!(error(PlainRef::new(&bytes[..127])), PayloadError::Short { type_name: "test/Scan", len: 127, min: 128 });
-    assert_eq!(error(PlainRef::new(&bytes[..130])), PayloadError::Ragged { type_name: "test/Scan", tail_len: 2, element: 8 });
-    assert_eq!(error(PlainRef::new(&bytes[4..4 + 128])), PayloadError::Misaligned { type_name: "test/Scan", align: 8 });
+    assert_eq!(
+        error(PlainRef::new(&bytes[..127])),
+        PayloadError::Short { type_name: "test/Scan", len: 127, min: 128 }
+    );
+    assert_eq!(
+        error(PlainRef::new(&bytes[..130])),
+        PayloadError::Ragged { type_name: "test/Scan", tail_len: 2, element: 8 }
+    );
+    assert_eq!(
+        error(PlainRef::new(&bytes[4..4 + 128])),
+        PayloadError::Misaligned { type_name: "test/Scan", align: 8 }
+    );
     assert!(PlainRef::<Scan>::new(&bytes[..128]).unwrap().tail().is_empty());
     assert!(PlainRef::<Point>::new(&bytes[..8]).unwrap().tail().is_empty());
     assert!(matches!(PlainRef::<Point>::new(&bytes[..9]), Err(PayloadError::Long { size: 8, .. })));
@@ -173,8 +199,14 @@ fn payloads_that_do_not_fit_are_refused_by_reason() {
     assert!(matches!(payload_len::<Point>(1), Err(PayloadError::TooLong { .. })));
     assert!(matches!(payload_len::<Scan>(usize::MAX / 4), Err(PayloadError::TooLong { .. })));
     let mut memory = memory;
-    assert!(matches!(PlainMut::<Bytes>::write(&mut memory.0[..66], &Bytes::default(), &[1]), Err(PayloadError::Long { size: 65, .. })));
-    assert!(matches!(PlainMut::<Bytes>::write(&mut memory.0[..64], &Bytes::default(), &[1]), Err(PayloadError::Short { min: 65, .. })));
+    assert!(matches!(
+        PlainMut::<Bytes>::write(&mut memory.0[..66], &Bytes::default(), &[1]),
+        Err(PayloadError::Long { size: 65, .. })
+    ));
+    assert!(matches!(
+        PlainMut::<Bytes>::write(&mut memory.0[..64], &Bytes::default(), &[1]),
+        Err(PayloadError::Short { min: 65, .. })
+    ));
 }
 
 fn any_fields() -> impl Strategy<Value = (Vec<Field>, usize)> {
@@ -182,7 +214,8 @@ fn any_fields() -> impl Strategy<Value = (Vec<Field>, usize)> {
     proptest::collection::vec(field, 1..12).prop_map(|list| {
         let mut offset = 0;
         let fields = list.into_iter().map(|(name, primitive, count)| {
-            let field = Field { name: name.into(), primitive: Primitive::ALL[primitive], count, offset };
+            let field =
+                Field { name: name.into(), primitive: Primitive::ALL[primitive], count, offset };
             offset += field.size();
             field
         });
@@ -194,20 +227,15 @@ fn any_fields() -> impl Strategy<Value = (Vec<Field>, usize)> {
 fn any_layout() -> impl Strategy<Value = PlainLayout> {
     let element = prop_oneof![
         (0..Primitive::ALL.len()).prop_map(|p| Element::Primitive(Primitive::ALL[p])),
-        ("[a-z]{1,4}/[A-Z]{1,4}", any_fields()).prop_map(|(name, (fields, size))| Element::Struct {
-            name: name.into(),
-            size,
-            align: 1,
-            fields
+        ("[a-z]{1,4}/[A-Z]{1,4}", any_fields()).prop_map(|(name, (fields, size))| {
+            Element::Struct { name: name.into(), size, align: 1, fields }
         }),
     ];
-    let tail = proptest::option::of(("[a-z_]{1,8}", element).prop_map(|(name, element)| Tail { name: name.into(), element }));
-    ("[a-z]{1,4}/[A-Z]{1,4}", any_fields(), tail).prop_map(|(name, (fields, size), tail)| PlainLayout {
-        name: name.into(),
-        size,
-        align: 1,
-        fields,
-        tail,
+    let tail = proptest::option::of(
+        ("[a-z_]{1,8}", element).prop_map(|(name, element)| Tail { name: name.into(), element }),
+    );
+    ("[a-z]{1,4}/[A-Z]{1,4}", any_fields(), tail).prop_map(|(name, (fields, size), tail)| {
+        PlainLayout { name: name.into(), size, align: 1, fields, tail }
     })
 }
 

@@ -6,7 +6,20 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Whether a publisher waits for slow subscriptions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
     /// Newest wins; what a subscription is too slow for is overwritten and counted as missed.
@@ -18,7 +31,20 @@ pub enum Reliability {
 }
 
 /// Whether late subscriptions get samples from before they came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Only what is published after the match.
@@ -29,7 +55,20 @@ pub enum Durability {
 }
 
 /// How a publisher shows that it is alive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Liveliness {
     /// By its process being alive.
@@ -89,7 +128,9 @@ impl Default for Qos {
 
 /// An offered QoS that does not satisfy a requested one.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("topic '{topic}': QoS '{policy}' does not match: the publisher offers {offered}, the subscription requests {requested}; {remedy}")]
+#[error(
+    "topic '{topic}': QoS '{policy}' does not match: the publisher offers {offered}, the subscription requests {requested}; {remedy}"
+)]
 pub struct QosMismatch {
     /// The topic.
     pub topic: String,
@@ -117,7 +158,9 @@ impl Qos {
             Err(QosMismatch { topic: topic.to_owned(), policy, offered, requested, remedy })
         };
         let ms = |v: Option<u32>| v.map_or("infinite".to_owned(), |v| format!("{v} ms"));
-        let longer = |offered: Option<u32>, requested: Option<u32>| requested.is_some_and(|r| offered.is_none_or(|o| o > r));
+        let longer = |offered: Option<u32>, requested: Option<u32>| {
+            requested.is_some_and(|r| offered.is_none_or(|o| o > r))
+        };
         if self.reliability < requested.reliability {
             return refuse(
                 "RELIABILITY",
@@ -194,13 +237,24 @@ mod tests {
             assert_eq!(verdict(d(), stronger.clone()), Some(policy));
             assert_eq!(verdict(stronger.clone(), stronger), None);
         }
-        assert_eq!(verdict(Qos { deadline_ms: Some(20), ..d() }, Qos { deadline_ms: Some(10), ..d() }), Some("DEADLINE"));
+        assert_eq!(
+            verdict(Qos { deadline_ms: Some(20), ..d() }, Qos { deadline_ms: Some(10), ..d() }),
+            Some("DEADLINE")
+        );
     }
 
     #[test]
     fn a_refused_checksum_names_topic_both_sides_and_remedy() {
-        let text = Qos::default().satisfies(&Qos { checksum: true, ..Qos::default() }, "camera/image").unwrap_err().to_string();
-        for part in ["'camera/image'", "offers none", "requests XXH3-64", "`qos.checksum: true` at the publisher"] {
+        let text = Qos::default()
+            .satisfies(&Qos { checksum: true, ..Qos::default() }, "camera/image")
+            .unwrap_err()
+            .to_string();
+        for part in [
+            "'camera/image'",
+            "offers none",
+            "requests XXH3-64",
+            "`qos.checksum: true` at the publisher",
+        ] {
             assert!(text.contains(part), "{part} is missing: {text}");
         }
     }
@@ -210,6 +264,9 @@ mod tests {
         let qos: Qos = serde_json::from_str(r#"{"depth": 3, "priority": {"class": 7}}"#).unwrap();
         assert_eq!(qos, Qos { depth: 3, ..Qos::default() });
         let schema = schemars::schema_for!(Qos);
-        assert_eq!(schema.get("additionalProperties").and_then(serde_json::Value::as_bool), Some(false));
+        assert_eq!(
+            schema.get("additionalProperties").and_then(serde_json::Value::as_bool),
+            Some(false)
+        );
     }
 }

@@ -83,8 +83,16 @@ impl Schema {
 
     /// The schema of a protobuf message with the given full name and canonical definition.
     #[must_use]
-    pub fn protobuf(name: impl Into<Cow<'static, str>>, definition: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind: PayloadKind::Protobuf, name: name.into(), encoding: Cow::Borrowed("protobuf"), definition: definition.into() }
+    pub fn protobuf(
+        name: impl Into<Cow<'static, str>>,
+        definition: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self {
+            kind: PayloadKind::Protobuf,
+            name: name.into(),
+            encoding: Cow::Borrowed("protobuf"),
+            definition: definition.into(),
+        }
     }
 
     /// A schema of opaque bytes.
@@ -94,7 +102,12 @@ impl Schema {
         encoding: impl Into<Cow<'static, str>>,
         definition: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self { kind: PayloadKind::Bytes, name: name.into(), encoding: encoding.into(), definition: definition.into() }
+        Self {
+            kind: PayloadKind::Bytes,
+            name: name.into(),
+            encoding: encoding.into(),
+            definition: definition.into(),
+        }
     }
 
     /// The identity hash. Equal hashes mean that the two ends agree on every byte.
@@ -117,14 +130,28 @@ impl Schema {
             return Ok(());
         }
         let difference = if offered.kind != expected.kind {
-            format!("the publisher sends kind '{}', the subscription expects kind '{}'", offered.kind, expected.kind)
+            format!(
+                "the publisher sends kind '{}', the subscription expects kind '{}'",
+                offered.kind, expected.kind
+            )
         } else if offered.name != expected.name {
-            format!("the publisher sends type '{}', the subscription expects '{}'", offered.name, expected.name)
+            format!(
+                "the publisher sends type '{}', the subscription expects '{}'",
+                offered.name, expected.name
+            )
         } else if offered.encoding != expected.encoding {
-            format!("the publisher encodes as '{}', the subscription expects '{}'", offered.encoding, expected.encoding)
+            format!(
+                "the publisher encodes as '{}', the subscription expects '{}'",
+                offered.encoding, expected.encoding
+            )
         } else if offered.kind == PayloadKind::Plain {
-            match (offered.definition.parse::<PlainLayout>(), expected.definition.parse::<PlainLayout>()) {
-                (Ok(a), Ok(b)) => a.first_difference(&b).unwrap_or_else(|| "their definitions differ".into()),
+            match (
+                offered.definition.parse::<PlainLayout>(),
+                expected.definition.parse::<PlainLayout>(),
+            ) {
+                (Ok(a), Ok(b)) => {
+                    a.first_difference(&b).unwrap_or_else(|| "their definitions differ".into())
+                }
                 _ => first_line_difference(&offered.definition, &expected.definition),
             }
         } else {
@@ -147,8 +174,13 @@ fn first_line_difference(offered: &str, expected: &str) -> String {
             (Some(x), Some(y)) if x == y => {}
             (None, None) => return "their definitions differ".into(),
             (x, y) => {
-                let show = |l: Option<&str>| l.map_or("nothing".to_owned(), |l| format!("`{}`", l.trim()));
-                return format!("first difference: the publisher has {}, the subscription has {}", show(x), show(y));
+                let show =
+                    |l: Option<&str>| l.map_or("nothing".to_owned(), |l| format!("`{}`", l.trim()));
+                return format!(
+                    "first difference: the publisher has {}, the subscription has {}",
+                    show(x),
+                    show(y)
+                );
             }
         }
     }

@@ -19,7 +19,8 @@ const RESPONSE: &str = "/response/";
 /// Hexadecimal digits of a client's id.
 const CLIENT_LEN: usize = 16;
 /// Longest name of a service, in bytes: the longest of its topics must have a name, too.
-pub const MAX_SERVICE_NAME_LEN: usize = MAX_NAME_LEN - SERVICE_PREFIX.len() - 1 - RESPONSE.len() - CLIENT_LEN;
+pub const MAX_SERVICE_NAME_LEN: usize =
+    MAX_NAME_LEN - SERVICE_PREFIX.len() - 1 - RESPONSE.len() - CLIENT_LEN;
 
 /// A service's name, such as `map/tile`: a topic's name that is not too long.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,10 +56,14 @@ impl FromStr for ServiceName {
         let name: TopicName = s.parse()?;
         let refuse = |reason| Err(NameError { name: s.to_owned(), reason });
         if s.len() > MAX_SERVICE_NAME_LEN {
-            return refuse("a service's name has at most 165 bytes, because its topics have longer ones");
+            return refuse(
+                "a service's name has at most 165 bytes, because its topics have longer ones",
+            );
         }
         if is_reserved(s) {
-            return refuse("'_service' begins the names of the topics that services are made of; name the service alone");
+            return refuse(
+                "'_service' begins the names of the topics that services are made of; name the service alone",
+            );
         }
         Ok(Self(name))
     }
@@ -96,7 +101,8 @@ impl<'a> ServiceTopic<'a> {
             return (!name.is_empty()).then_some(Self::Requests(name));
         }
         let (name, client) = rest.rsplit_once(RESPONSE)?;
-        let digits = client.len() == CLIENT_LEN && client.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
+        let digits = client.len() == CLIENT_LEN
+            && client.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f'));
         let client = u64::from_str_radix(client, 16).ok().filter(|_| digits && !name.is_empty())?;
         Some(Self::Responses(name, ShortId(client)))
     }
@@ -214,16 +220,32 @@ mod tests {
     #[test]
     fn names_of_topics_say_what_they_are_to_which_service() {
         let name: ServiceName = "map/tile".parse().unwrap();
-        let (requests, responses) = (name.requests().unwrap(), name.responses(ShortId(0xab)).unwrap());
+        let (requests, responses) =
+            (name.requests().unwrap(), name.responses(ShortId(0xab)).unwrap());
         assert_eq!(requests.as_str(), "_service/map/tile/request");
         assert_eq!(responses.as_str(), "_service/map/tile/response/00000000000000ab");
         assert_eq!(ServiceTopic::of(requests.as_str()), Some(ServiceTopic::Requests("map/tile")));
-        assert_eq!(ServiceTopic::of(responses.as_str()), Some(ServiceTopic::Responses("map/tile", ShortId(0xab))));
+        assert_eq!(
+            ServiceTopic::of(responses.as_str()),
+            Some(ServiceTopic::Responses("map/tile", ShortId(0xab)))
+        );
         assert_eq!(ServiceTopic::of(responses.as_str()).unwrap().service(), "map/tile");
-        for other in ["map/tile", "_service", "_service/request", "_service//request", "_service/a/response/ab", "_services/a/request"] {
+        for other in [
+            "map/tile",
+            "_service",
+            "_service/request",
+            "_service//request",
+            "_service/a/response/ab",
+            "_services/a/request",
+        ] {
             assert_eq!(ServiceTopic::of(other), None, "{other}");
         }
-        assert!(is_reserved("_service") && is_reserved("_service/x") && !is_reserved("_services/x") && !is_reserved("x/_service"));
+        assert!(
+            is_reserved("_service")
+                && is_reserved("_service/x")
+                && !is_reserved("_services/x")
+                && !is_reserved("x/_service")
+        );
     }
 
     #[test]

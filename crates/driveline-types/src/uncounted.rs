@@ -24,7 +24,14 @@ pub enum Uncounted {
 }
 
 impl Uncounted {
-    const ALL: [Self; 6] = [Self::OutOfReach, Self::HostGone, Self::NotAnnounced, Self::GaveWay, Self::GatewayGone, Self::Other];
+    const ALL: [Self; 6] = [
+        Self::OutOfReach,
+        Self::HostGone,
+        Self::NotAnnounced,
+        Self::GaveWay,
+        Self::GatewayGone,
+        Self::Other,
+    ];
 
     /// Number of the reason in shared memory and in the C interface, from 1.
     #[must_use]
@@ -62,7 +69,10 @@ mod tests {
         for (code, reason) in (1..).zip(Uncounted::ALL) {
             assert_eq!((reason.code(), Uncounted::of_code(code)), (code, Some(reason)));
         }
-        assert_eq!((Uncounted::of_code(0), Uncounted::of_code(200)), (None, Some(Uncounted::Other)));
+        assert_eq!(
+            (Uncounted::of_code(0), Uncounted::of_code(200)),
+            (None, Some(Uncounted::Other))
+        );
         let later: Uncounted = serde_json::from_str("\"moved_to_the_moon\"").unwrap();
         assert_eq!(later, Uncounted::Other);
     }

@@ -47,7 +47,13 @@ struct Entry {
     run: fn(&WorkloadJob) -> Result<Observations>,
 }
 
-const ENTRIES: [Entry; 5] = [entry::<Refsys>(), entry::<Faults>(), entry::<Fusion>(), entry::<Chain>(), entry::<Topology>()];
+const ENTRIES: [Entry; 5] = [
+    entry::<Refsys>(),
+    entry::<Faults>(),
+    entry::<Fusion>(),
+    entry::<Chain>(),
+    entry::<Topology>(),
+];
 
 const fn entry<E: Experiment>() -> Entry {
     Entry {
@@ -64,19 +70,28 @@ const fn entry<E: Experiment>() -> Entry {
 }
 
 fn read<E: Experiment>(parameters: &Value) -> Result<E> {
-    let given = if parameters.is_null() { Value::Object(serde_json::Map::new()) } else { parameters.clone() };
+    let given = if parameters.is_null() {
+        Value::Object(serde_json::Map::new())
+    } else {
+        parameters.clone()
+    };
     let read: E = serde_path_to_error::deserialize(given).map_err(|e| {
         let field = e.path().to_string();
         let place = if field == "." { String::new() } else { format!("'{field}': ") };
         anyhow!("workload '{}', parameter {place}{}", E::NAME, e.into_inner())
     })?;
-    read.verify().with_context(|| format!("workload '{}'", E::NAME)).map_err(|e| anyhow!("{e:#}"))?;
+    read.verify()
+        .with_context(|| format!("workload '{}'", E::NAME))
+        .map_err(|e| anyhow!("{e:#}"))?;
     Ok(read)
 }
 
 fn find(workload: &str) -> Result<&'static Entry> {
     let Some(entry) = ENTRIES.iter().find(|e| e.name == workload) else {
-        bail!("there is no workload '{workload}'; there are: {}", ENTRIES.map(|e| e.name).join(", "));
+        bail!(
+            "there is no workload '{workload}'; there are: {}",
+            ENTRIES.map(|e| e.name).join(", ")
+        );
     };
     Ok(entry)
 }
@@ -108,13 +123,27 @@ mod tests {
     fn the_page_for_people_has_every_parameter_with_its_default() {
         let page = include_str!("../../../docs/workloads.md");
         for w in workloads() {
-            let section = page.split("\n## ").find(|s| s.starts_with(&format!("`{}`", w.name))).unwrap();
+            let section =
+                page.split("\n## ").find(|s| s.starts_with(&format!("`{}`", w.name))).unwrap();
             for (name, default) in w.defaults.as_object().unwrap() {
-                let row = section.lines().find(|l| l.starts_with(&format!("| `{name}` |"))).unwrap_or_else(|| panic!("{} {name}", w.name));
+                let row = section
+                    .lines()
+                    .find(|l| l.starts_with(&format!("| `{name}` |")))
+                    .unwrap_or_else(|| panic!("{} {name}", w.name));
                 let told = row.split('|').nth(2).unwrap().trim().trim_matches('`');
                 let number = |v: &Value| v.as_f64().map(|f| f.to_string());
-                let list = |v: &Value| Some(format!("[{}]", v.as_array()?.iter().filter_map(number).collect::<Vec<_>>().join(", ")));
-                let meant = default.as_str().map(str::to_owned).or_else(|| number(default)).or_else(|| list(default)).unwrap();
+                let list = |v: &Value| {
+                    Some(format!(
+                        "[{}]",
+                        v.as_array()?.iter().filter_map(number).collect::<Vec<_>>().join(", ")
+                    ))
+                };
+                let meant = default
+                    .as_str()
+                    .map(str::to_owned)
+                    .or_else(|| number(default))
+                    .or_else(|| list(default))
+                    .unwrap();
                 assert_eq!(told, meant, "{} {name}", w.name);
             }
             let rows = section.lines().filter(|l| l.starts_with("| `")).count();
@@ -137,7 +166,12 @@ mod tests {
                 assert!(wrong.contains(key), "{wrong}");
             }
             let properties = w.schema.get("properties").and_then(Value::as_object).unwrap();
-            assert_eq!(properties.keys().collect::<Vec<_>>(), known.keys().collect::<Vec<_>>(), "{}", w.name);
+            assert_eq!(
+                properties.keys().collect::<Vec<_>>(),
+                known.keys().collect::<Vec<_>>(),
+                "{}",
+                w.name
+            );
             assert_eq!(w.schema.get("additionalProperties"), Some(&json!(false)));
         }
         assert!(check("refsis", &Value::Null).unwrap_err().to_string().contains("refsys"));

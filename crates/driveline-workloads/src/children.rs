@@ -49,12 +49,22 @@ impl<'a> Children<'a> {
     pub(crate) fn start(&mut self, name: &str, part: Part) -> Result<usize> {
         let index = self.members.len();
         let raw_dir = self.job.raw_dir.join(format!("part-{index}"));
-        std::fs::create_dir_all(&raw_dir).with_context(|| format!("cannot make {}", raw_dir.display()))?;
+        std::fs::create_dir_all(&raw_dir)
+            .with_context(|| format!("cannot make {}", raw_dir.display()))?;
         let domain_dir = self.job.domain_dir.clone();
-        let job = PartJob { part, name: name.to_owned(), domain_dir, raw_dir, cpus: self.job.cpus.clone(), seed: self.job.seed };
+        let job = PartJob {
+            part,
+            name: name.to_owned(),
+            domain_dir,
+            raw_dir,
+            cpus: self.job.cpus.clone(),
+            seed: self.job.seed,
+        };
         let mut command = Command::new(&self.program);
         command.args([WORKLOAD_COMMAND, PART]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().with_context(|| format!("cannot start {} as {name}", self.program.display()))?;
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {} as {name}", self.program.display()))?;
         let mut stdin = child.stdin.take();
         let line = serde_json::to_string(&job)?;
         // If it has died already, waiting for it tells.
@@ -70,7 +80,13 @@ impl<'a> Children<'a> {
                 let _ = tell.send((index, None));
             })?;
         }
-        self.members.push(Member { name: name.to_owned(), child, stdin, waiting: VecDeque::new(), dismissed: false });
+        self.members.push(Member {
+            name: name.to_owned(),
+            child,
+            stdin,
+            waiting: VecDeque::new(),
+            dismissed: false,
+        });
         Ok(index)
     }
 
@@ -84,7 +100,9 @@ impl<'a> Children<'a> {
     pub(crate) fn ready(&mut self, index: usize) -> Result<()> {
         match self.hear(index, PATIENCE)? {
             Some(Said::Ready) => Ok(()),
-            other => bail!("{} was to be ready within {PATIENCE:?}, but: {other:?}", self.name(index)),
+            other => {
+                bail!("{} was to be ready within {PATIENCE:?}, but: {other:?}", self.name(index))
+            }
         }
     }
 
@@ -128,12 +146,17 @@ impl<'a> Children<'a> {
     }
 
     fn note(&mut self, from: usize, said: Option<Said>) -> Result<()> {
-        let Some(member) = self.members.get_mut(from).filter(|m| !m.dismissed) else { return Ok(()) };
+        let Some(member) = self.members.get_mut(from).filter(|m| !m.dismissed) else {
+            return Ok(());
+        };
         match said {
-            Some(Said::Failed { error }) => bail!("{} failed: {}", member.name, readable(error.as_bytes(), SHOWN)),
+            Some(Said::Failed { error }) => {
+                bail!("{} failed: {}", member.name, readable(error.as_bytes(), SHOWN))
+            }
             Some(said) => member.waiting.push_back(said),
             None => {
-                let status = end_of(&mut member.child).with_context(|| format!("cannot tell how {} ended", member.name))?;
+                let status = end_of(&mut member.child)
+                    .with_context(|| format!("cannot tell how {} ended", member.name))?;
                 if !status.success() {
                     bail!("{} ended too early ({status})", member.name);
                 }
@@ -147,7 +170,12 @@ impl<'a> Children<'a> {
     }
 
     /// Waits until a part is done, and adds what it observed: series as they are, counters to those of the same name.
-    pub(crate) fn finish(&mut self, index: usize, within: Duration, into: &mut Observations) -> Result<()> {
+    pub(crate) fn finish(
+        &mut self,
+        index: usize,
+        within: Duration,
+        into: &mut Observations,
+    ) -> Result<()> {
         loop {
             match self.hear(index, within)? {
                 Some(Said::Done { observations }) => {

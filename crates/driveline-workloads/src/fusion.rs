@@ -10,8 +10,8 @@ use crate::schedule::{Schedule, due_ns};
 use crate::usage::Watcher;
 use anyhow::{Result, ensure};
 use driveline::{
-    CallbackHandle, CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Invocation, PublisherOptions,
-    RawSample, Reach, SubscriptionOptions, Trigger,
+    CallbackHandle, CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind,
+    Invocation, PublisherOptions, RawSample, Reach, SubscriptionOptions, Trigger,
 };
 use driveline_bench::observations::{Observations, Quantity};
 use schemars::JsonSchema;
@@ -52,7 +52,12 @@ pub(crate) struct Fusion {
 
 impl Default for Fusion {
     fn default() -> Self {
-        Self { periods_ms: vec![10.0; 4], trigger: FusionTrigger::FirstChannel, payload_bytes: 4 << 20, queue: 0 }
+        Self {
+            periods_ms: vec![10.0; 4],
+            trigger: FusionTrigger::FirstChannel,
+            payload_bytes: 4 << 20,
+            queue: 0,
+        }
     }
 }
 
@@ -67,7 +72,12 @@ pub(crate) struct FusionPublisher {
 
 impl FusionPublisher {
     pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
-        let options = PublisherOptions { reach: Reach::Host, max_payload: self.payload_bytes, pins: self.pins, ..Default::default() };
+        let options = PublisherOptions {
+            reach: Reach::Host,
+            max_payload: self.payload_bytes,
+            pins: self.pins,
+            ..Default::default()
+        };
         let mut publisher = job.node()?.bytes_publisher(&self.topic, ENCODING, options)?;
         wait_matched(&job.name, 1, Duration::from_secs(20), || publisher.matched())?;
         let window = superior.ready()?;
@@ -105,9 +115,16 @@ impl Experiment for Fusion {
     const DESCRIPTION: &'static str = "Fusion of four 4 MiB channels of other processes, by the first channel or by approximate time";
 
     fn verify(&self) -> Result<()> {
-        ensure!((2..=8).contains(&self.periods_ms.len()), "'periods_ms' has {} channels; give 2 to 8", self.periods_ms.len());
+        ensure!(
+            (2..=8).contains(&self.periods_ms.len()),
+            "'periods_ms' has {} channels; give 2 to 8",
+            self.periods_ms.len()
+        );
         for p in &self.periods_ms {
-            ensure!((0.1..=10_000.0).contains(p), "'periods_ms' has {p}; each must be between 0.1 and 10000");
+            ensure!(
+                (0.1..=10_000.0).contains(p),
+                "'periods_ms' has {p}; each must be between 0.1 and 10000"
+            );
         }
         ensure!(
             (8..=64 << 20).contains(&self.payload_bytes),
@@ -115,22 +132,33 @@ impl Experiment for Fusion {
             self.payload_bytes
         );
         let queue = self.queue();
-        ensure!(queue <= 256, "'queue' would have to be {queue} for channels of such different 'periods_ms'; at most 256 are kept");
+        ensure!(
+            queue <= 256,
+            "'queue' would have to be {queue} for channels of such different 'periods_ms'; at most 256 are kept"
+        );
         Ok(())
     }
 
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let trigger = match self.trigger {
             FusionTrigger::FirstChannel => Trigger::AllLatest { on: 0, max_age: None },
-            FusionTrigger::Approximate => Trigger::Approximate { queue: self.queue() as usize, max_interval: None, max_age: None },
+            FusionTrigger::Approximate => Trigger::Approximate {
+                queue: self.queue() as usize,
+                max_interval: None,
+                max_age: None,
+            },
         };
         // And those of one call.
         let max_held = trigger.holds() + 1;
-        let context = Context::new(ContextOptions { domain_dir: Some(job.domain_dir.clone()), ..ContextOptions::named(FUSION) })?;
+        let context = Context::new(ContextOptions {
+            domain_dir: Some(job.domain_dir.clone()),
+            ..ContextOptions::named(FUSION)
+        })?;
         let node = context.node(FUSION)?;
         let mut inputs = Vec::new();
         for topic in self.topics() {
-            let options = SubscriptionOptions { reach: Reach::Host, max_held, ..Default::default() };
+            let options =
+                SubscriptionOptions { reach: Reach::Host, max_held, ..Default::default() };
             let subscription = node.bytes_subscription(&topic, ENCODING, options)?;
             inputs.push((topic, subscription));
         }
@@ -139,8 +167,18 @@ impl Experiment for Fusion {
         let mut publishers = Vec::new();
         for (topic, period_ms) in self.topics().zip(&self.periods_ms) {
             let schedule = Schedule::new(Duration::from_secs_f64(period_ms / 1e3), phases.share());
-            let part = FusionPublisher { topic, payload_bytes: self.payload_bytes as usize, pins: max_held, schedule };
-            publishers.push(children.start(&format!("publisher {}", publishers.len()), Part::FusionPublisher(part))?);
+            let part = FusionPublisher {
+                topic,
+                payload_bytes: self.payload_bytes as usize,
+                pins: max_held,
+                schedule,
+            };
+            publishers.push(
+                children.start(
+                    &format!("publisher {}", publishers.len()),
+                    Part::FusionPublisher(part),
+                )?,
+            );
         }
         publishers.iter().try_for_each(|p| children.ready(*p))?;
 
@@ -149,14 +187,16 @@ impl Experiment for Fusion {
         let recorder = || Recorder::new(1e3 / fastest, job.duration());
         let probes = Probes { window, latency: recorder(), age: recorder() };
         let (latency, age) = (probes.latency.clone(), probes.age.clone());
-        let executor = Executor::new(ExecutorOptions { name: FUSION.into(), ..Default::default() })?;
+        let executor =
+            Executor::new(ExecutorOptions { name: FUSION.into(), ..Default::default() })?;
         let group = executor.group(GroupKind::MutuallyExclusive);
         let channels = inputs.len();
         let options = CallbackOptions { name: FUSION.into(), group, trigger, inputs };
         let handle = executor.add_callback(options, move |i| probes.fused(i, channels))?;
         executor.start()?;
         publishers.iter().for_each(|p| children.begin(*p, window));
-        let processes = children.processes().chain([(FUSION.to_owned(), std::process::id())]).collect();
+        let processes =
+            children.processes().chain([(FUSION.to_owned(), std::process::id())]).collect();
         let watcher = Watcher::start(processes, window)?;
         window.sleep_until_start();
         let before = Counts::of(&handle);
@@ -177,7 +217,10 @@ impl Experiment for Fusion {
         }
         let stats = handle.stats();
         if stats.failed + stats.take_errors > 0 {
-            o.invalid.push(format!("{} calls lacked an input, {} samples could not be taken", stats.failed, stats.take_errors));
+            o.invalid.push(format!(
+                "{} calls lacked an input, {} samples could not be taken",
+                stats.failed, stats.take_errors
+            ));
         }
         Ok(o)
     }

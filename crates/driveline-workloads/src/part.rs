@@ -132,7 +132,8 @@ pub(crate) fn part_main() -> ExitCode {
 fn serve() -> Result<ObservationFiles> {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).context("no job came on standard input")?;
-    let job: PartJob = serde_json::from_str(&line).context("this command is only for workloads, which give it a job")?;
+    let job: PartJob = serde_json::from_str(&line)
+        .context("this command is only for workloads, which give it a job")?;
     let (give, orders) = channel();
     let listen = move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -142,9 +143,14 @@ fn serve() -> Result<ObservationFiles> {
             }
         }
     };
-    std::thread::Builder::new().name("orders".into()).spawn(listen).context("cannot start a thread")?;
+    std::thread::Builder::new()
+        .name("orders".into())
+        .spawn(listen)
+        .context("cannot start a thread")?;
     let superior = Superior { orders };
-    let unset = Schedule { cpus: job.cpus.clone(), ..Schedule::default() }.apply_to_this_thread(&job.name).refused;
+    let unset = Schedule { cpus: job.cpus.clone(), ..Schedule::default() }
+        .apply_to_this_thread(&job.name)
+        .refused;
     let mut observations: Observations = match &job.part {
         Part::FaultWriter(w) => w.run(&job, &superior)?,
         Part::FaultReader(r) => r.run(&job, &superior)?,
@@ -159,14 +165,21 @@ fn serve() -> Result<ObservationFiles> {
 impl PartJob {
     /// A node of the part's own in the run's domain.
     pub(crate) fn node(&self) -> Result<driveline::Node> {
-        let options =
-            driveline::ContextOptions { domain_dir: Some(self.domain_dir.clone()), ..driveline::ContextOptions::named(&self.name) };
+        let options = driveline::ContextOptions {
+            domain_dir: Some(self.domain_dir.clone()),
+            ..driveline::ContextOptions::named(&self.name)
+        };
         Ok(driveline::Context::new(options)?.node(&self.name.replace(' ', "_"))?)
     }
 }
 
 /// Waits until an endpoint has found this many others.
-pub(crate) fn wait_matched(what: &str, wanted: usize, within: Duration, mut matched: impl FnMut() -> usize) -> Result<()> {
+pub(crate) fn wait_matched(
+    what: &str,
+    wanted: usize,
+    within: Duration,
+    mut matched: impl FnMut() -> usize,
+) -> Result<()> {
     let end = std::time::Instant::now() + within;
     loop {
         let found = matched();
@@ -174,7 +187,9 @@ pub(crate) fn wait_matched(what: &str, wanted: usize, within: Duration, mut matc
             return Ok(());
         }
         if std::time::Instant::now() > end {
-            return Err(anyhow!("{what} found only {found} of {wanted} other ends within {within:?}"));
+            return Err(anyhow!(
+                "{what} found only {found} of {wanted} other ends within {within:?}"
+            ));
         }
         std::thread::sleep(Duration::from_millis(1));
     }

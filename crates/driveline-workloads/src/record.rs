@@ -58,7 +58,11 @@ impl Recorder {
     /// With room for what comes `per_second` in `duration`, twice.
     pub(crate) fn new(per_second: f64, duration: Duration) -> Self {
         let room = (2.0 * per_second * duration.as_secs_f64()).min(8e6) as usize + 64;
-        Self { points: Arc::new(Mutex::new(Vec::with_capacity(room))), room, dropped: Arc::default() }
+        Self {
+            points: Arc::new(Mutex::new(Vec::with_capacity(room))),
+            room,
+            dropped: Arc::default(),
+        }
     }
 
     pub(crate) fn add(&self, time: MonotonicNs, value: u64) {
@@ -72,11 +76,14 @@ impl Recorder {
 
     /// Hands the series over. What did not fit makes the run invalid.
     pub(crate) fn finish(&self, subject: &str, quantity: Quantity, into: &mut Observations) {
-        let points = std::mem::take(&mut *self.points.lock().unwrap_or_else(PoisonError::into_inner));
+        let points =
+            std::mem::take(&mut *self.points.lock().unwrap_or_else(PoisonError::into_inner));
         into.put(subject, quantity, points);
         let dropped = self.dropped.load(Relaxed);
         if dropped > 0 {
-            into.invalid.push(format!("{dropped} points of '{subject}' ({quantity:?}) had no room and are missing"));
+            into.invalid.push(format!(
+                "{dropped} points of '{subject}' ({quantity:?}) had no room and are missing"
+            ));
         }
     }
 }
@@ -118,7 +125,12 @@ mod tests {
 
     #[test]
     fn randomness_is_the_seeds() {
-        let draw = |seed, what| (0..100).map(move |_| ()).scan(Random::new(seed, what), |r, ()| Some(r.share())).collect::<Vec<_>>();
+        let draw = |seed, what| {
+            (0..100)
+                .map(move |_| ())
+                .scan(Random::new(seed, what), |r, ()| Some(r.share()))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(draw(1, "phases"), draw(1, "phases"));
         assert_ne!(draw(1, "phases"), draw(2, "phases"));
         assert_ne!(draw(1, "phases"), draw(1, "payload"));

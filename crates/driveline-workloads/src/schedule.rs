@@ -70,7 +70,11 @@ impl Schedule {
 impl Sent {
     pub(crate) fn tell(self) -> Observations {
         let mut o = Observations::default();
-        for (name, n) in [(MESSAGES_SCHEDULED, self.scheduled), (MESSAGES_SENT, self.sent), (MESSAGES_NOT_SENT, self.not_sent)] {
+        for (name, n) in [
+            (MESSAGES_SCHEDULED, self.scheduled),
+            (MESSAGES_SENT, self.sent),
+            (MESSAGES_NOT_SENT, self.not_sent),
+        ] {
             o.counters.insert(name.into(), n);
         }
         o

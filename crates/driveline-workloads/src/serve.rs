@@ -40,14 +40,25 @@ pub fn workload_main() -> ExitCode {
 
 fn serve() -> Result<ObservationFiles> {
     let line = first_line()?;
-    let job: WorkloadJob =
-        serde_json::from_str(&line).context("this command is only for the benchmark itself, which gives it a job on standard input")?;
-    ensure!(job.protocol == PROTOCOL, "the job speaks version {} of this protocol, this program version {PROTOCOL}", job.protocol);
-    ensure!(job.raw_dir.is_dir(), "{} is no directory; files of observations go there", job.raw_dir.display());
+    let job: WorkloadJob = serde_json::from_str(&line).context(
+        "this command is only for the benchmark itself, which gives it a job on standard input",
+    )?;
+    ensure!(
+        job.protocol == PROTOCOL,
+        "the job speaks version {} of this protocol, this program version {PROTOCOL}",
+        job.protocol
+    );
+    ensure!(
+        job.raw_dir.is_dir(),
+        "{} is no directory; files of observations go there",
+        job.raw_dir.display()
+    );
     ensure!(job.duration_ms > 0, "a run of 0 ms observes nothing: duration_ms must be at least 1");
     let longest = job.warm_up() + job.duration() + BEYOND;
     give_up_after(longest)?;
-    let unset = Schedule { cpus: job.cpus.clone(), ..Schedule::default() }.apply_to_this_thread("workload").refused;
+    let unset = Schedule { cpus: job.cpus.clone(), ..Schedule::default() }
+        .apply_to_this_thread("workload")
+        .refused;
     let mut observations = catalogue::run(&job)?;
     observations.unset.extend(unset);
     observations.write(&job.raw_dir)
@@ -63,10 +74,19 @@ fn first_line() -> Result<String> {
 fn give_up_after(longest: Duration) -> Result<()> {
     let body = move || {
         std::thread::sleep(longest);
-        let _ = answer(&WorkloadEvent::Failed { error: format!("the run did not come to its end within {longest:?}") }, ExitCode::FAILURE);
+        let _ = answer(
+            &WorkloadEvent::Failed {
+                error: format!("the run did not come to its end within {longest:?}"),
+            },
+            ExitCode::FAILURE,
+        );
         std::process::exit(1);
     };
-    std::thread::Builder::new().name("give-up".into()).spawn(body).map(drop).context("cannot start a thread")
+    std::thread::Builder::new()
+        .name("give-up".into())
+        .spawn(body)
+        .map(drop)
+        .context("cannot start a thread")
 }
 
 fn answer(event: &WorkloadEvent, code: ExitCode) -> ExitCode {

@@ -16,7 +16,8 @@ use crate::work::Crunch;
 use anyhow::{Result, bail, ensure};
 use driveline::types::limits::MAX_PINS;
 use driveline::{
-    CallbackHandle, CallbackOptions, Executor, ExecutorOptions, GroupKind, PublisherOptions, Reach, SubscriptionOptions, Trigger,
+    CallbackHandle, CallbackOptions, Executor, ExecutorOptions, GroupKind, PublisherOptions, Reach,
+    SubscriptionOptions, Trigger,
 };
 use driveline_bench::observations::{Observations, Quantity};
 use schemars::JsonSchema;
@@ -84,7 +85,16 @@ pub(crate) struct Topology {
 impl Default for Topology {
     fn default() -> Self {
         let (topology, executor) = (Shape::T1, ExecutorKind::SingleThreaded);
-        Self { topology, nodes: 2, payload_bytes: 65_536, rate_hz: 10.0, deadline_ms: 0.0, executor, threads: 0, crunch_ms: 0.0 }
+        Self {
+            topology,
+            nodes: 2,
+            payload_bytes: 65_536,
+            rate_hz: 10.0,
+            deadline_ms: 0.0,
+            executor,
+            threads: 0,
+            crunch_ms: 0.0,
+        }
     }
 }
 
@@ -114,11 +124,19 @@ const HEAD: usize = 16;
 impl TopologyPublisher {
     pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
         let pins = u32::try_from(2 * self.subscriptions).unwrap_or(MAX_PINS).clamp(8, MAX_PINS);
-        let options = PublisherOptions { reach: Reach::Host, max_payload: self.bytes, pins, ..Default::default() };
+        let options = PublisherOptions {
+            reach: Reach::Host,
+            max_payload: self.bytes,
+            pins,
+            ..Default::default()
+        };
         let mut publisher = job.node()?.bytes_publisher(&self.topic, ENCODING, options)?;
         let mut random = Random::new(job.seed, &self.topic);
-        let payload: Vec<u8> = (0..=self.bytes / 8).flat_map(|_| random.next().to_le_bytes()).collect();
-        wait_matched(&job.name, self.subscriptions, Duration::from_secs(20), || publisher.matched())?;
+        let payload: Vec<u8> =
+            (0..=self.bytes / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+        wait_matched(&job.name, self.subscriptions, Duration::from_secs(20), || {
+            publisher.matched()
+        })?;
         let window = superior.ready()?;
         let mut number = 0u64;
         let fill = |rest: &mut [u8]| {
@@ -133,7 +151,10 @@ impl TopologyPublisher {
         let mut o = sent.tell();
         o.counters.insert(SCHEDULED.into(), sent.scheduled * self.subscriptions as u64);
         o.counters.insert(DUE.into(), sent.sent * self.subscriptions as u64);
-        o.counters.insert("deliveries due in warm-up".into(), sent.sent_before * self.subscriptions as u64);
+        o.counters.insert(
+            "deliveries due in warm-up".into(),
+            sent.sent_before * self.subscriptions as u64,
+        );
         Ok(o)
     }
 }
@@ -151,27 +172,39 @@ impl TopologySubscriber {
         let node = job.node()?;
         let mut subscriptions = Vec::new();
         for (topic, _) in &self.topics {
-            let options = SubscriptionOptions { reach: Reach::Host, max_held: 2, ..Default::default() };
+            let options =
+                SubscriptionOptions { reach: Reach::Host, max_held: 2, ..Default::default() };
             subscriptions.push(node.bytes_subscription(topic, ENCODING, options)?);
         }
         let window = superior.ready()?;
         let deliveries = Arc::new(Deliveries::default());
-        let executor = Executor::new(ExecutorOptions { name: "topology".into(), threads: self.threads, ..Default::default() })?;
+        let executor = Executor::new(ExecutorOptions {
+            name: "topology".into(),
+            threads: self.threads,
+            ..Default::default()
+        })?;
         let (mut handles, mut recorders) = (Vec::new(), Vec::new());
         for ((topic, subject), subscription) in self.topics.iter().zip(subscriptions) {
             let recorder = Recorder::new(self.rate_hz, window.duration());
             recorders.push((subject, recorder.clone()));
             let group = executor.group(GroupKind::MutuallyExclusive);
             let inputs = vec![(topic.clone(), subscription)];
-            let options = CallbackOptions { name: subject.clone(), group, trigger: Trigger::any(), inputs };
-            let (deliveries, deadline_ns, crunch) = (deliveries.clone(), self.deadline_ns, self.crunch);
+            let options =
+                CallbackOptions { name: subject.clone(), group, trigger: Trigger::any(), inputs };
+            let (deliveries, deadline_ns, crunch) =
+                (deliveries.clone(), self.deadline_ns, self.crunch);
             handles.push(executor.add_callback(options, move |invocation| {
                 let Some(sample) = invocation.sample(0) else { return };
                 let Some(due) = sample.payload().and_then(due_ns) else { return invocation.fail() };
                 if window.contains(due) {
                     let start = invocation.start();
-                    recorder.add(start, start.since(sample.header().publish_time).as_nanos() as u64);
-                    let of = if start.0.saturating_sub(due) <= deadline_ns { &deliveries.in_time } else { &deliveries.late };
+                    recorder
+                        .add(start, start.since(sample.header().publish_time).as_nanos() as u64);
+                    let of = if start.0.saturating_sub(due) <= deadline_ns {
+                        &deliveries.in_time
+                    } else {
+                        &deliveries.late
+                    };
                     of.fetch_add(1, Relaxed);
                 } else {
                     deliveries.before.fetch_add(1, Relaxed);
@@ -215,16 +248,41 @@ fn drain(handles: &[CallbackHandle]) {
 
 impl Experiment for Topology {
     const NAME: &'static str = "topology";
-    const DESCRIPTION: &'static str = "Many processes in pairs, one to all or all to one: messages in time, late, lost, not sent";
+    const DESCRIPTION: &'static str =
+        "Many processes in pairs, one to all or all to one: messages in time, late, lost, not sent";
 
     fn verify(&self) -> Result<()> {
-        ensure!((2..=128).contains(&self.nodes), "'nodes' is {}; it must be between 2 and 128", self.nodes);
-        ensure!(self.topology != Shape::T1 || self.nodes.is_multiple_of(2), "'nodes' is {}; pairs (t1) need an even number", self.nodes);
-        ensure!(self.payload_bytes <= 64 << 20, "'payload_bytes' is {}; it must be at most 67108864", self.payload_bytes);
-        ensure!((0.1..=10_000.0).contains(&self.rate_hz), "'rate_hz' is {}; it must be between 0.1 and 10000", self.rate_hz);
-        ensure!((0.0..=10_000.0).contains(&self.deadline_ms), "'deadline_ms' is {}; it must be between 0 and 10000", self.deadline_ms);
+        ensure!(
+            (2..=128).contains(&self.nodes),
+            "'nodes' is {}; it must be between 2 and 128",
+            self.nodes
+        );
+        ensure!(
+            self.topology != Shape::T1 || self.nodes.is_multiple_of(2),
+            "'nodes' is {}; pairs (t1) need an even number",
+            self.nodes
+        );
+        ensure!(
+            self.payload_bytes <= 64 << 20,
+            "'payload_bytes' is {}; it must be at most 67108864",
+            self.payload_bytes
+        );
+        ensure!(
+            (0.1..=10_000.0).contains(&self.rate_hz),
+            "'rate_hz' is {}; it must be between 0.1 and 10000",
+            self.rate_hz
+        );
+        ensure!(
+            (0.0..=10_000.0).contains(&self.deadline_ms),
+            "'deadline_ms' is {}; it must be between 0 and 10000",
+            self.deadline_ms
+        );
         ensure!(self.threads <= 256, "'threads' is {}; an executor has at most 256", self.threads);
-        ensure!((0.0..=1000.0).contains(&self.crunch_ms), "'crunch_ms' is {}; it must be between 0 and 1000", self.crunch_ms);
+        ensure!(
+            (0.0..=1000.0).contains(&self.crunch_ms),
+            "'crunch_ms' is {}; it must be between 0 and 1000",
+            self.crunch_ms
+        );
         Ok(())
     }
 
@@ -236,14 +294,18 @@ impl Experiment for Topology {
             .subscribers(crunch)
             .into_iter()
             .enumerate()
-            .map(|(i, s)| children.start(&format!("subscribing node {i}"), Part::TopologySubscriber(s)))
+            .map(|(i, s)| {
+                children.start(&format!("subscribing node {i}"), Part::TopologySubscriber(s))
+            })
             .collect::<Result<_>>()?;
         subscribers.iter().try_for_each(|s| children.ready(*s))?;
         let publishers: Vec<usize> = self
             .publishers(&mut Random::new(job.seed, "phases"))
             .into_iter()
             .enumerate()
-            .map(|(i, p)| children.start(&format!("publishing node {i}"), Part::TopologyPublisher(p)))
+            .map(|(i, p)| {
+                children.start(&format!("publishing node {i}"), Part::TopologyPublisher(p))
+            })
             .collect::<Result<_>>()?;
         publishers.iter().try_for_each(|p| children.ready(*p))?;
         let window = Window::after(Duration::from_millis(100) + job.warm_up(), job.duration());
@@ -277,9 +339,15 @@ fn tell_all(o: &mut Observations) {
 fn close_account(o: &mut Observations) -> Result<()> {
     let of = |name: &str| o.counters.get(name).copied().unwrap_or(0);
     let (due, came) = (of(DUE), of(IN_TIME) + of(LATE));
-    let (due_before, came_before, missed) = (of("deliveries due in warm-up"), of("deliveries in warm-up"), of("missed by subscriptions"));
+    let (due_before, came_before, missed) = (
+        of("deliveries due in warm-up"),
+        of("deliveries in warm-up"),
+        of("missed by subscriptions"),
+    );
     if came > due || came_before > due_before {
-        bail!("{came} messages were delivered where {due} were due, and {came_before} of {due_before} in the warm-up: the count is wrong");
+        bail!(
+            "{came} messages were delivered where {due} were due, and {came_before} of {due_before} in the warm-up: the count is wrong"
+        );
     }
     let (lost, lost_before) = (due - came, due_before - came_before);
     o.counters.insert(LOST.into(), lost);
@@ -302,7 +370,12 @@ impl Topology {
         let period = Duration::from_secs_f64(1.0 / self.rate_hz);
         let bytes = HEAD + self.payload_bytes as usize;
         (0..count)
-            .map(|i| TopologyPublisher { topic: topic(i), bytes, subscriptions, schedule: Schedule::new(period, phases.share()) })
+            .map(|i| TopologyPublisher {
+                topic: topic(i),
+                bytes,
+                subscriptions,
+                schedule: Schedule::new(period, phases.share()),
+            })
             .collect()
     }
 
@@ -313,12 +386,25 @@ impl Topology {
             ExecutorKind::MultiThreaded if self.threads == 0 => cpus,
             ExecutorKind::MultiThreaded => self.threads as usize,
         };
-        let deadline_ms = if self.deadline_ms > 0.0 { self.deadline_ms } else { 1e3 / self.rate_hz };
-        let node = |topics| TopologySubscriber { topics, threads, deadline_ns: (deadline_ms * 1e6) as u64, rate_hz: self.rate_hz, crunch };
+        let deadline_ms =
+            if self.deadline_ms > 0.0 { self.deadline_ms } else { 1e3 / self.rate_hz };
+        let node = |topics| TopologySubscriber {
+            topics,
+            threads,
+            deadline_ns: (deadline_ms * 1e6) as u64,
+            rate_hz: self.rate_hz,
+            crunch,
+        };
         match self.topology {
-            Shape::T1 => (0..self.nodes / 2).map(|i| node(vec![(topic(i), format!("subscriber {i}"))])).collect(),
-            Shape::T2 => (0..self.nodes - 1).map(|i| node(vec![(topic(0), format!("subscriber {i}"))])).collect(),
-            Shape::T3 => vec![node((0..self.nodes - 1).map(|i| (topic(i), format!("subscription {i}"))).collect())],
+            Shape::T1 => (0..self.nodes / 2)
+                .map(|i| node(vec![(topic(i), format!("subscriber {i}"))]))
+                .collect(),
+            Shape::T2 => (0..self.nodes - 1)
+                .map(|i| node(vec![(topic(0), format!("subscriber {i}"))]))
+                .collect(),
+            Shape::T3 => vec![node(
+                (0..self.nodes - 1).map(|i| (topic(i), format!("subscription {i}"))).collect(),
+            )],
         }
     }
 }
@@ -333,9 +419,14 @@ mod tests {
 
     fn edges(topology: Shape, nodes: u32) -> (usize, usize, usize) {
         let t = Topology { topology, nodes, ..Topology::default() };
-        let (publishers, subscribers) = (t.publishers(&mut Random::new(1, "")), t.subscribers(Crunch::NONE));
+        let (publishers, subscribers) =
+            (t.publishers(&mut Random::new(1, "")), t.subscribers(Crunch::NONE));
         for p in &publishers {
-            let takes = subscribers.iter().flat_map(|s| &s.topics).filter(|(topic, _)| *topic == p.topic).count();
+            let takes = subscribers
+                .iter()
+                .flat_map(|s| &s.topics)
+                .filter(|(topic, _)| *topic == p.topic)
+                .count();
             assert_eq!(takes, p.subscriptions, "{topology:?} {}", p.topic);
         }
         (publishers.len(), subscribers.len(), subscribers.iter().map(|s| s.topics.len()).sum())
@@ -371,7 +462,10 @@ mod tests {
         assert_eq!(account(90, 8, 7).unwrap(), (5, String::new()));
         for missed in [6, 8] {
             let (lost, invalid) = account(90, 8, missed).unwrap();
-            assert!(lost == 5 && invalid.contains(&format!("subscriptions missed {missed}")), "{invalid}");
+            assert!(
+                lost == 5 && invalid.contains(&format!("subscriptions missed {missed}")),
+                "{invalid}"
+            );
         }
         assert!(account(96, 10, 0).is_err() && account(95, 11, 0).is_err());
     }

@@ -21,7 +21,10 @@ impl Watcher {
     /// Looks at processes, by name and id, while the run counts. One that ends meanwhile is looked at no more.
     pub(crate) fn start(processes: Vec<(String, u32)>, window: Window) -> Result<Self> {
         let body = move || watch(processes, window);
-        let thread = std::thread::Builder::new().name("usage".into()).spawn(body).context("cannot start a thread")?;
+        let thread = std::thread::Builder::new()
+            .name("usage".into())
+            .spawn(body)
+            .context("cannot start a thread")?;
         Ok(Self { thread })
     }
 
@@ -39,20 +42,28 @@ impl Watcher {
 fn watch(processes: Vec<(String, u32)>, window: Window) -> Observations {
     let mut o = Observations::default();
     window.sleep_until_start();
-    let mut before: Vec<(String, u32, ProcessUse)> =
-        processes.into_iter().filter_map(|(name, pid)| Some((name, pid, ProcessUse::of(pid).ok()?))).collect();
+    let mut before: Vec<(String, u32, ProcessUse)> = processes
+        .into_iter()
+        .filter_map(|(name, pid)| Some((name, pid, ProcessUse::of(pid).ok()?)))
+        .collect();
     let mut next = window.from_ns;
     while next < window.until_ns {
         // The last interval is as long as is left.
         next = (next + INTERVAL.as_nanos() as u64).min(window.until_ns);
         sleep_until(next);
         before.retain_mut(|(name, pid, last)| {
-            let (Ok(used), Some(resident)) = (ProcessUse::of(*pid), resident_bytes(*pid)) else { return false };
+            let (Ok(used), Some(resident)) = (ProcessUse::of(*pid), resident_bytes(*pid)) else {
+                return false;
+            };
             let time_ns = MonotonicNs::now().0;
             // Threads that ended have taken their time with them.
             let cpu = used.cpu_ns.saturating_sub(last.cpu_ns);
             o.put(name, Quantity::Cpu, [Point { time_ns, value: cpu }]);
-            o.put(name, Quantity::Switches, [Point { time_ns, value: used.switches.saturating_sub(last.switches) }]);
+            o.put(
+                name,
+                Quantity::Switches,
+                [Point { time_ns, value: used.switches.saturating_sub(last.switches) }],
+            );
             o.put(name, Quantity::ResidentMemory, [Point { time_ns, value: resident }]);
             *last = used;
             true
@@ -68,7 +79,11 @@ mod tests {
     #[test]
     fn a_process_is_seen_as_long_as_it_lives() {
         let window = Window::after(Duration::ZERO, Duration::from_millis(450));
-        let watcher = Watcher::start(vec![("own".into(), std::process::id()), ("gone".into(), u32::MAX)], window).unwrap();
+        let watcher = Watcher::start(
+            vec![("own".into(), std::process::id()), ("gone".into(), u32::MAX)],
+            window,
+        )
+        .unwrap();
         let mut o = Observations::default();
         watcher.finish(&mut o);
         assert!(o.series.iter().all(|s| s.subject == "own" && s.points.len() == 3), "{o:?}");

@@ -55,7 +55,10 @@ impl Crunch {
         // Upwards in steps until it takes too long, then the limit in between.
         let mut high = 64;
         while cost_ns(high, ATTEMPTS) < wanted {
-            ensure!(high < MAX_LIMIT, "{wanted} ns of work in one callback are more than can be calibrated; give less than a minute");
+            ensure!(
+                high < MAX_LIMIT,
+                "{wanted} ns of work in one callback are more than can be calibrated; give less than a minute"
+            );
             high *= 2;
         }
         let mut low = high / 2;
@@ -97,7 +100,9 @@ fn cpu_ns() -> u64 {
 
 /// How many primes there are up to `limit`, by dividing each number by all that are smaller, until one divides it.
 fn primes_up_to(limit: u32) -> u32 {
-    (2..=limit).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d))).count() as u32
+    (2..=limit)
+        .filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| !n.is_multiple_of(d)))
+        .count() as u32
 }
 
 #[cfg(test)]
@@ -125,7 +130,8 @@ mod tests {
         let fits = |us: u64| {
             let wanted = us * 1000;
             let work = Crunch::calibrated(Duration::from_micros(us)).unwrap();
-            let (once, thrice) = (taken_ns(work), taken_ns(work.for_duration(Duration::from_micros(3 * us))));
+            let (once, thrice) =
+                (taken_ns(work), taken_ns(work.for_duration(Duration::from_micros(3 * us))));
             let near = |ns: u64, wanted: u64| (wanted * 3 / 4..wanted * 4 / 3).contains(&ns);
             println!("{us} µs: {work:?} takes {once} ns, and {thrice} ns three times");
             near(once, wanted) && near(work.unit_ns, wanted) && near(thrice, 3 * wanted)
@@ -137,10 +143,12 @@ mod tests {
 
     #[test]
     fn longer_work_counts_further() {
-        let [short, long] = [200, 2000].map(|us| Crunch::calibrated(Duration::from_micros(us)).unwrap());
+        let [short, long] =
+            [200, 2000].map(|us| Crunch::calibrated(Duration::from_micros(us)).unwrap());
         assert!(short.limit > 64 && long.limit > 2 * short.limit, "{short:?} {long:?}");
         assert_eq!(Crunch::calibrated(Duration::ZERO).unwrap(), Crunch::NONE);
-        let ten = Crunch { limit: 100, times: 1, unit_ns: 1000 }.for_duration(Duration::from_micros(10));
+        let ten =
+            Crunch { limit: 100, times: 1, unit_ns: 1000 }.for_duration(Duration::from_micros(10));
         assert_eq!(ten.times, 10);
         ten.run();
     }

@@ -10,7 +10,12 @@ use std::io::Write;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 /// Starts a run in a directory.
-fn start(workload: &str, parameters: Value, duration_ms: u64, dir: &tempfile::TempDir) -> (Child, ChildStdin) {
+fn start(
+    workload: &str,
+    parameters: Value,
+    duration_ms: u64,
+    dir: &tempfile::TempDir,
+) -> (Child, ChildStdin) {
     let job = WorkloadJob {
         protocol: PROTOCOL,
         workload: workload.into(),
@@ -35,7 +40,11 @@ fn start(workload: &str, parameters: Value, duration_ms: u64, dir: &tempfile::Te
 }
 
 /// Runs a workload and gives what it said and its directory.
-fn answer(workload: &str, parameters: Value, duration_ms: u64) -> (WorkloadEvent, bool, tempfile::TempDir) {
+fn answer(
+    workload: &str,
+    parameters: Value,
+    duration_ms: u64,
+) -> (WorkloadEvent, bool, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let (child, _input) = start(workload, parameters, duration_ms, &dir);
     let out = child.wait_with_output().unwrap();
@@ -46,11 +55,18 @@ fn answer(workload: &str, parameters: Value, duration_ms: u64) -> (WorkloadEvent
 
 /// Runs a workload that gives the series that are `needed`; a slow machine, which has nothing to show for so short a time, does
 /// so again and for longer.
-fn run(workload: &str, parameters: Value, duration_ms: u64, needed: &[(&str, Quantity)]) -> Observations {
+fn run(
+    workload: &str,
+    parameters: Value,
+    duration_ms: u64,
+    needed: &[(&str, Quantity)],
+) -> Observations {
     for longer in [1, 6] {
         let o = run_for(workload, parameters.clone(), duration_ms * longer);
         let has = |(subject, quantity): &(&str, Quantity)| {
-            o.series.iter().any(|s| s.subject == *subject && s.quantity == *quantity && !s.points.is_empty())
+            o.series
+                .iter()
+                .any(|s| s.subject == *subject && s.quantity == *quantity && !s.points.is_empty())
         };
         if needed.iter().all(has) {
             return o;
@@ -64,7 +80,11 @@ fn run_for(workload: &str, parameters: Value, duration_ms: u64) -> Observations 
         (WorkloadEvent::Done { observations }, true, _dir) => {
             let o = observations.read().unwrap();
             assert_eq!(o.invalid, [] as [String; 0], "{:?}", o.counters);
-            let names: Vec<_> = o.series.iter().map(|s| format!("{} {:?} {}", s.subject, s.quantity, s.points.len())).collect();
+            let names: Vec<_> = o
+                .series
+                .iter()
+                .map(|s| format!("{} {:?} {}", s.subject, s.quantity, s.points.len()))
+                .collect();
             println!("{workload}: {names:?} {:?}", o.counters);
             o
         }
@@ -76,7 +96,10 @@ fn series<'a>(o: &'a Observations, subject: &str, quantity: Quantity) -> &'a Ser
     let found = o.series.iter().find(|s| s.subject == subject && s.quantity == quantity);
     let found = found.unwrap_or_else(|| panic!("no {quantity:?} of '{subject}'"));
     assert!(!found.points.is_empty(), "{quantity:?} of '{subject}' is empty");
-    assert!(found.points.is_sorted_by_key(|p| p.time_ns), "{quantity:?} of '{subject}' is not in the order of time");
+    assert!(
+        found.points.is_sorted_by_key(|p| p.time_ns),
+        "{quantity:?} of '{subject}' is not in the order of time"
+    );
     found
 }
 
@@ -91,17 +114,27 @@ fn what_cannot_be_run_is_refused_in_words() {
 
 #[test]
 fn the_reference_system_runs_on_every_executor_and_its_account_closes() {
-    for (executor, reach) in
-        [("single_threaded", "process"), ("multi_threaded", "process"), ("prioritised", "process"), ("multi_threaded", "host")]
-    {
-        let needed = [("hot path", Quantity::Latency), ("BehaviorPlanner", Quantity::PeriodDeviation)];
-        let o = run("refsys", json!({"executor": executor, "reach": reach, "crunch_ms": 0.2, "threads": 2}), 700, &needed);
+    for (executor, reach) in [
+        ("single_threaded", "process"),
+        ("multi_threaded", "process"),
+        ("prioritised", "process"),
+        ("multi_threaded", "host"),
+    ] {
+        let needed =
+            [("hot path", Quantity::Latency), ("BehaviorPlanner", Quantity::PeriodDeviation)];
+        let o = run(
+            "refsys",
+            json!({"executor": executor, "reach": reach, "crunch_ms": 0.2, "threads": 2}),
+            700,
+            &needed,
+        );
         let latency = series(&o, "hot path", Quantity::Latency);
         // Four steps of work lie on the way; how long each takes, a busy machine changes from one moment to the next.
         let least = o.counters["crunch ns"] / 2;
         assert!(latency.points.iter().all(|p| p.value > least), "{executor}: {latency:?}");
         series(&o, "BehaviorPlanner", Quantity::PeriodDeviation);
-        let drops: u64 = series(&o, "hot path", Quantity::Drops).points.iter().map(|p| p.value).sum();
+        let drops: u64 =
+            series(&o, "hot path", Quantity::Drops).points.iter().map(|p| p.value).sum();
         assert_eq!(drops, o.counters["hot path drops"]);
         for quantity in [Quantity::Cpu, Quantity::ResidentMemory, Quantity::Switches] {
             series(&o, "process", quantity);
@@ -134,12 +167,23 @@ fn what_the_reference_system_replaces_between_processes_is_what_its_subscription
 #[test]
 fn faults_are_survived_without_a_torn_sample() {
     for fault in ["writer_killed", "reader_killed", "region_corrupted"] {
-        let needed = ["reader 0", "reader 0 beside", "reader 0 beside during faults"].map(|subject| (subject, Quantity::Latency));
-        let o = run("faults", json!({"fault": fault, "times": 2, "payload_bytes": 10_000, "period_ms": 5}), 1200, &needed);
+        let needed = ["reader 0", "reader 0 beside", "reader 0 beside during faults"]
+            .map(|subject| (subject, Quantity::Latency));
+        let o = run(
+            "faults",
+            json!({"fault": fault, "times": 2, "payload_bytes": 10_000, "period_ms": 5}),
+            1200,
+            &needed,
+        );
         let faults = o.counters["faults"];
         assert!(faults >= 1);
         let recovering = if fault == "reader_killed" { 1 } else { 2 };
-        assert_eq!((o.counters["recovered"], o.counters["not recovered"]), (recovering * faults, 0), "{fault}: {:?}", o.counters);
+        assert_eq!(
+            (o.counters["recovered"], o.counters["not recovered"]),
+            (recovering * faults, 0),
+            "{fault}: {:?}",
+            o.counters
+        );
         assert_eq!(o.counters["torn samples"], 0);
         assert_eq!(series(&o, "reader 1", Quantity::Recovery).points.len() as u64, faults);
         series(&o, "reader 0", Quantity::Latency);
@@ -150,12 +194,23 @@ fn faults_are_survived_without_a_torn_sample() {
 
 #[test]
 fn channels_of_other_processes_are_fused_by_either_trigger() {
-    for (trigger, periods) in [("first_channel", [10, 20, 50, 100]), ("approximate", [50, 20, 10, 10])] {
+    for (trigger, periods) in
+        [("first_channel", [10, 20, 50, 100]), ("approximate", [50, 20, 10, 10])]
+    {
         let needed = [("fusion", Quantity::Latency), ("publisher 3", Quantity::Cpu)];
-        let o = run("fusion", json!({"trigger": trigger, "periods_ms": periods, "payload_bytes": 100_000}), 700, &needed);
-        let [fused, received, drops, sent] = ["fused", "samples received", "drops", "messages sent"].map(|c| o.counters[c]);
+        let o = run(
+            "fusion",
+            json!({"trigger": trigger, "periods_ms": periods, "payload_bytes": 100_000}),
+            700,
+            &needed,
+        );
+        let [fused, received, drops, sent] =
+            ["fused", "samples received", "drops", "messages sent"].map(|c| o.counters[c]);
         assert!(fused > 0 && received > 0, "{:?}", o.counters);
-        assert_eq!(sent + o.counters["messages scheduled but not sent"], o.counters["messages scheduled"]);
+        assert_eq!(
+            sent + o.counters["messages scheduled but not sent"],
+            o.counters["messages scheduled"]
+        );
         // At the borders of the time that counts a few belong to either side.
         assert!(received + drops <= sent + 40, "{:?}", o.counters);
         series(&o, "fusion", Quantity::Latency);
@@ -164,7 +219,10 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
         let latencies = series(&o, "fusion", Quantity::Latency);
         assert_eq!(ages.points.len(), latencies.points.len());
         assert!(
-            ages.points.iter().zip(&latencies.points).all(|(age, latency)| age.value >= latency.value),
+            ages.points
+                .iter()
+                .zip(&latencies.points)
+                .all(|(age, latency)| age.value >= latency.value),
             "what is oldest is not younger"
         );
     }
@@ -172,22 +230,42 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
 
 /// Runs a topology, and looks whether everybody says the same of it. Gives how much was lost.
 fn topology(parameters: &Value, subject: &str, fan_out: u64) -> u64 {
-    let o = run("topology", parameters.clone(), 500, &[(subject, Quantity::Latency), ("publishing node 0", Quantity::Cpu)]);
+    let o = run(
+        "topology",
+        parameters.clone(),
+        500,
+        &[(subject, Quantity::Latency), ("publishing node 0", Quantity::Cpu)],
+    );
     let of = |name: &str| o.counters[name];
-    assert_eq!(of("messages scheduled"), of("messages sent") + of("messages scheduled but not sent"));
+    assert_eq!(
+        of("messages scheduled"),
+        of("messages sent") + of("messages scheduled but not sent")
+    );
     assert_eq!(of("messages sent") * fan_out, of("deliveries due"));
     series(&o, subject, Quantity::Latency);
     assert_eq!(of("messages scheduled") * fan_out, of("deliveries scheduled"));
     // The whole, which is what counts most, and each subscription.
-    let (all, each): (Vec<_>, Vec<_>) = o.series.iter().filter(|s| s.quantity == Quantity::Latency).partition(|s| s.subject == "all");
+    let (all, each): (Vec<_>, Vec<_>) = o
+        .series
+        .iter()
+        .filter(|s| s.quantity == Quantity::Latency)
+        .partition(|s| s.subject == "all");
     assert_eq!(each.len() as u64, of("subscriptions"));
     let of_each = each.iter().map(|s| s.points.len()).sum::<usize>();
-    assert_eq!([series(&o, "all", Quantity::Latency).points.len(), all[0].points.len()], [of_each; 2]);
+    assert_eq!(
+        [series(&o, "all", Quantity::Latency).points.len(), all[0].points.len()],
+        [of_each; 2]
+    );
     assert_eq!(of_each as u64, of("deliveries in time") + of("deliveries late"));
     series(&o, "publishing node 0", Quantity::Cpu);
     // Lost is what did not come of what was due. The subscriptions count on their own, over the whole run.
     let lost_before = of("deliveries due in warm-up") - of("deliveries in warm-up");
-    assert_eq!(of("deliveries lost") + lost_before, of("missed by subscriptions"), "{:?}", o.counters);
+    assert_eq!(
+        of("deliveries lost") + lost_before,
+        of("missed by subscriptions"),
+        "{:?}",
+        o.counters
+    );
     of("deliveries lost")
 }
 
@@ -206,11 +284,12 @@ fn every_message_of_a_topology_is_in_time_late_lost_or_was_not_sent() {
 
 #[test]
 fn what_a_slow_callback_does_not_come_to_is_lost_and_missed() {
-    for (shape, executor, subject, fan_out) in [("t2", "single_threaded", "subscriber 0", 2), ("t3", "multi_threaded", "subscription 1", 1)]
-    {
+    for (shape, executor, subject, fan_out) in [
+        ("t2", "single_threaded", "subscriber 0", 2),
+        ("t3", "multi_threaded", "subscription 1", 1),
+    ] {
         // Twice as much work as comes, for each callback.
-        let parameters =
-            json!({"topology": shape, "executor": executor, "nodes": 3, "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10});
+        let parameters = json!({"topology": shape, "executor": executor, "nodes": 3, "payload_bytes": 0, "rate_hz": 200, "threads": 2, "crunch_ms": 10});
         let lost = topology(&parameters, subject, fan_out);
         assert!(lost > 0, "{parameters}");
     }
@@ -222,11 +301,15 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
         let needed = [("chain", Quantity::Latency), ("first command", Quantity::StartUp)];
         let o = run("chain", json!({"deployment": deployment, "load": 0.1}), 1500, &needed);
         let of = |quantity| series(&o, "chain", quantity).points.iter().map(|p| p.value);
-        let parts = of(Quantity::Idle).zip(of(Quantity::Communication)).zip(of(Quantity::Computation));
+        let parts =
+            of(Quantity::Idle).zip(of(Quantity::Communication)).zip(of(Quantity::Computation));
         for (latency, ((idle, communication), computation)) in of(Quantity::Latency).zip(parts) {
             assert_eq!(latency, idle + communication + computation, "{deployment}");
             // The work of the 17 callbacks, whatever the load around them; calibrated on a busy machine it may be shorter.
-            assert!(computation > 44_000_000 / 2 && communication > 0, "{deployment}: {computation} {communication}");
+            assert!(
+                computation > 44_000_000 / 2 && communication > 0,
+                "{deployment}: {computation} {communication}"
+            );
             // On the way, data waits for three timers, which do not know of each other.
             assert!(idle > 0, "{deployment}: a scan waited for no timer");
         }
@@ -234,7 +317,11 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
         let idle: Vec<u64> = of(Quantity::Idle).collect();
         assert!(idle.iter().sum::<u64>() / idle.len() as u64 > 1_000_000, "{deployment}: {idle:?}");
         let counters = &o.counters;
-        assert!(counters["instances"] > 0 && counters["scans that reached the end"] <= counters["scans"], "{counters:?}");
+        assert!(
+            counters["instances"] > 0
+                && counters["scans that reached the end"] <= counters["scans"],
+            "{counters:?}"
+        );
         assert_eq!(counters["components"], 18 + 176);
         let told = o.series.iter().filter(|s| s.quantity == Quantity::ResidentMemory);
         assert_eq!(told.count(), processes);
@@ -245,7 +332,9 @@ fn the_chain_runs_in_one_process_and_in_eight_and_its_latency_is_its_parts() {
 
 /// Processes that a process has started and that still are.
 fn children(pid: u32) -> Vec<u32> {
-    let of_thread = |task: std::io::Result<std::fs::DirEntry>| std::fs::read_to_string(task.ok()?.path().join("children")).ok();
+    let of_thread = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.ok()?.path().join("children")).ok()
+    };
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
     let listed: Vec<String> = tasks.filter_map(of_thread).collect();
     listed.iter().flat_map(|l| l.split_whitespace()).filter_map(|p| p.parse().ok()).collect()
@@ -253,9 +342,10 @@ fn children(pid: u32) -> Vec<u32> {
 
 #[test]
 fn a_run_that_is_killed_takes_its_processes_with_it() {
-    for (workload, parameters, parts) in
-        [("topology", json!({"nodes": 4}), 4), ("chain", json!({"deployment": "process_per_module", "load": 0.1}), 8)]
-    {
+    for (workload, parameters, parts) in [
+        ("topology", json!({"nodes": 4}), 4),
+        ("chain", json!({"deployment": "process_per_module", "load": 0.1}), 8),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let (mut run, _input) = start(workload, parameters, 60_000, &dir);
         let patience = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -269,7 +359,10 @@ fn a_run_that_is_killed_takes_its_processes_with_it() {
         let pids = children(run.id());
         run.kill().unwrap();
         run.wait().unwrap();
-        let lives = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|c| c.contains(WORKLOAD_COMMAND));
+        let lives = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|c| c.contains(WORKLOAD_COMMAND))
+        };
         while pids.iter().any(lives) {
             waited("processes are left behind");
         }

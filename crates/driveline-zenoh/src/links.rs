@@ -25,7 +25,10 @@ impl Ends {
     /// Of the session that runs in this. `connects`: endpoints.
     #[must_use]
     pub fn new(runtime: &OwnRuntime, connects: &[String]) -> Self {
-        Self { listens: runtime.listens(), connects: connects.iter().map(|endpoint| place(endpoint).to_owned()).collect() }
+        Self {
+            listens: runtime.listens(),
+            connects: connects.iter().map(|endpoint| place(endpoint).to_owned()).collect(),
+        }
     }
 
     /// Who has made this connection.
@@ -63,7 +66,9 @@ mod tests {
     use super::*;
 
     fn ends() -> Ends {
-        let listens = ["tcp/10.0.0.1:7450", "tls/[::1]:7451", "unixsock-stream//run/car"].map(str::to_owned).to_vec();
+        let listens = ["tcp/10.0.0.1:7450", "tls/[::1]:7451", "unixsock-stream//run/car"]
+            .map(str::to_owned)
+            .to_vec();
         Ends { listens, connects: vec!["tcp/10.0.0.2:7450".into()] }
     }
 
@@ -72,13 +77,25 @@ mod tests {
         for here in ["tcp/10.0.0.9:7450", "tls/[fe80::1]:7451?rel=1", "unixsock-stream//run/car"] {
             assert_eq!(ends().made(here, "tcp/10.0.0.2:7450"), MadeBy::OtherEnd, "{here}");
         }
-        for here in ["tcp/10.0.0.1:41234", "tcp/10.0.0.1:7451", "udp/10.0.0.1:7450", "unixsock-stream//run/other"] {
-            assert_eq!(ends().made(here, "tcp/10.0.0.3:7450?rel=1"), MadeBy::Told("tcp/10.0.0.3:7450".into()), "{here}");
+        for here in [
+            "tcp/10.0.0.1:41234",
+            "tcp/10.0.0.1:7451",
+            "udp/10.0.0.1:7450",
+            "unixsock-stream//run/other",
+        ] {
+            assert_eq!(
+                ends().made(here, "tcp/10.0.0.3:7450?rel=1"),
+                MadeBy::Told("tcp/10.0.0.3:7450".into()),
+                "{here}"
+            );
         }
     }
 
     #[test]
     fn what_stands_under_connect_is_known_without_its_metadata() {
-        assert_eq!(ends().made("tcp/10.0.0.1:41234", "tcp/10.0.0.2:7450?rel=1"), MadeBy::Configuration);
+        assert_eq!(
+            ends().made("tcp/10.0.0.1:41234", "tcp/10.0.0.2:7450?rel=1"),
+            MadeBy::Configuration
+        );
     }
 }

@@ -37,10 +37,15 @@ impl Opened {
     /// # Errors
     /// What Zenoh says against it. Nothing is left open then.
     pub fn new(config: Config) -> zenoh::Result<Self> {
-        let (subscribers, publishers) = (aggregated(&config, "aggregation/subscribers"), aggregated(&config, "aggregation/publishers"));
-        let mut runtime = OwnRuntime(ZRuntime::Application.block_in_place(RuntimeBuilder::new(config).build())?);
+        let (subscribers, publishers) = (
+            aggregated(&config, "aggregation/subscribers"),
+            aggregated(&config, "aggregation/publishers"),
+        );
+        let mut runtime =
+            OwnRuntime(ZRuntime::Application.block_in_place(RuntimeBuilder::new(config).build())?);
         let session = zenoh::session::init(runtime.0.clone().into());
-        let session = session.aggregated_subscribers(subscribers).aggregated_publishers(publishers).wait()?;
+        let session =
+            session.aggregated_subscribers(subscribers).aggregated_publishers(publishers).wait()?;
         ZRuntime::Application.block_in_place(runtime.0.start())?;
         Ok(Self { session, runtime })
     }
@@ -48,6 +53,10 @@ impl Opened {
 
 /// The keys in a list of the configuration; those that are none are passed over.
 fn aggregated(config: &Config, key: &str) -> Vec<OwnedKeyExpr> {
-    let keys: Vec<String> = config.get_json(key).ok().and_then(|keys| serde_json::from_str(&keys).ok()).unwrap_or_default();
+    let keys: Vec<String> = config
+        .get_json(key)
+        .ok()
+        .and_then(|keys| serde_json::from_str(&keys).ok())
+        .unwrap_or_default();
     keys.into_iter().filter_map(|key| key.try_into().ok()).collect()
 }

@@ -49,7 +49,10 @@ impl<K> Clone for UnderWay<K> {
 
 impl<K> Default for UnderWay<K> {
     fn default() -> Self {
-        Self(Arc::new(Shared { all: Mutex::new(All { begun: 0, going_on: Vec::new(), given_up: false }), over: Condvar::new() }))
+        Self(Arc::new(Shared {
+            all: Mutex::new(All { begun: 0, going_on: Vec::new(), given_up: false }),
+            over: Condvar::new(),
+        }))
     }
 }
 
@@ -108,13 +111,22 @@ impl<K: PartialEq> UnderWay<K> {
     fn going_on(&self, whom: Option<&K>) -> Vec<u64> {
         let all = self.0.all();
         let whom = whom.filter(|whom| all.going_on.iter().any(|(_, to)| to == *whom));
-        all.going_on.iter().filter(|(_, to)| whom.is_none_or(|whom| whom == to)).map(|(number, _)| *number).collect()
+        all.going_on
+            .iter()
+            .filter(|(_, to)| whom.is_none_or(|whom| whom == to))
+            .map(|(number, _)| *number)
+            .collect()
     }
 
     /// Waits until they are. Gives whether that is so.
     fn are_over(&self, awaited: &[u64], limit: Duration) -> bool {
-        let goes_on = |all: &mut All<K>| all.going_on.iter().any(|(number, _)| awaited.contains(number));
-        let waited = self.0.over.wait_timeout_while(self.0.all(), limit, goes_on).unwrap_or_else(PoisonError::into_inner);
+        let goes_on =
+            |all: &mut All<K>| all.going_on.iter().any(|(number, _)| awaited.contains(number));
+        let waited = self
+            .0
+            .over
+            .wait_timeout_while(self.0.all(), limit, goes_on)
+            .unwrap_or_else(PoisonError::into_inner);
         !waited.1.timed_out()
     }
 }
@@ -154,7 +166,11 @@ mod tests {
             (0..2).for_each(|_| begins.recv().unwrap());
             let (to_one, to_any) = (under_way.going_on(Some(&1)), under_way.going_on(None));
             assert_eq!((to_one.len(), to_any.len()), (1, 2));
-            assert_eq!(under_way.going_on(Some(&3)), to_any, "nothing is on its way there, so what is on its way elsewhere may be");
+            assert_eq!(
+                under_way.going_on(Some(&3)),
+                to_any,
+                "nothing is on its way there, so what is on its way elsewhere may be"
+            );
             assert!(!under_way.are_over(&to_one, SHORT), "nobody woke it");
             wake.send(()).unwrap();
             begins.recv().unwrap();

@@ -5,7 +5,10 @@
 //! two functions, so that a counter can be told to count only them (`docs/benchmarks.md`, Why not faster).
 
 use driveline::types::Qos;
-use driveline::{Context, ContextOptions, PublisherOptions, RawPublisher, RawSubscription, Reach, SubscriptionOptions};
+use driveline::{
+    Context, ContextOptions, PublisherOptions, RawPublisher, RawSubscription, Reach,
+    SubscriptionOptions,
+};
 use std::time::{Duration, Instant};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -31,10 +34,20 @@ fn main() -> Outcome {
     let turns = numbers.next().unwrap_or(Ok(200))?;
     let bytes = numbers.next().unwrap_or(Ok(64))?;
     let dir = tempfile::tempdir()?;
-    let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("domain")), ..ContextOptions::named("data-path") })?;
+    let context = Context::new(ContextOptions {
+        domain_dir: Some(dir.path().join("domain")),
+        ..ContextOptions::named("data-path")
+    })?;
     let node = context.node("data-path")?;
     let (reach, qos) = (Reach::Host, Qos { depth: 1, ..Qos::default() });
-    let options = PublisherOptions { reach, qos: qos.clone(), max_payload: bytes, loans: 1, pins: 1, ..Default::default() };
+    let options = PublisherOptions {
+        reach,
+        qos: qos.clone(),
+        max_payload: bytes,
+        loans: 1,
+        pins: 1,
+        ..Default::default()
+    };
     let mut publisher = node.bytes_publisher("data", "raw", options)?;
     let options = SubscriptionOptions { reach, qos, max_held: 1, ..Default::default() };
     let mut subscription = node.bytes_subscription("data", "raw", options)?;

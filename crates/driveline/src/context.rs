@@ -60,7 +60,12 @@ pub(crate) struct Offer {
 
 impl Drop for Offer {
     fn drop(&mut self) {
-        self.context.inner.services.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.service);
+        self.context
+            .inner
+            .services
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&self.service);
     }
 }
 
@@ -73,11 +78,19 @@ impl Context {
     /// # Errors
     /// [`OpenError`] if the domain directory cannot be used.
     pub fn new(options: ContextOptions) -> Result<Self, OpenError> {
-        let participant = Participant::open(ParticipantConfig { domain_dir: options.domain_dir, name: options.name })?;
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: options.domain_dir,
+            name: options.name,
+        })?;
         // Ids are unique within the process; the start keeps trace ids of two processes apart.
         let start = participant.id().0 as u64;
         Ok(Self {
-            inner: Arc::new(Inner { participant, topics: Mutex::default(), services: Mutex::default(), next_id: AtomicU64::new(start) }),
+            inner: Arc::new(Inner {
+                participant,
+                topics: Mutex::default(),
+                services: Mutex::default(),
+                next_id: AtomicU64::new(start),
+            }),
         })
     }
 
@@ -86,7 +99,12 @@ impl Context {
     /// # Errors
     /// [`NodeError`] if the name breaks the rules.
     pub fn node(&self, name: &str) -> Result<Node, NodeError> {
-        Ok(Node { context: self.clone(), name: name.parse()?, parameters: Parameters::default(), tallies: Tallies::default() })
+        Ok(Node {
+            context: self.clone(),
+            name: name.parse()?,
+            parameters: Parameters::default(),
+            tallies: Tallies::default(),
+        })
     }
 
     /// The directory through which the processes of the domain find each other.
@@ -100,7 +118,9 @@ impl Context {
     pub fn set_description(&self, json: String) {
         if json.len() > driveline_shm::limits::MAX_DESCRIPTION_LEN {
             let (bytes, most) = (json.len(), driveline_shm::limits::MAX_DESCRIPTION_LEN);
-            tracing::error!("the description of this process has {bytes} bytes and may have {most}: tools do not show it; shorten it");
+            tracing::error!(
+                "the description of this process has {bytes} bytes and may have {most}: tools do not show it; shorten it"
+            );
         }
         self.inner.participant.set_description(json);
     }
@@ -112,7 +132,9 @@ impl Context {
     /// Has the process offer a service; `None` if it does already.
     pub(crate) fn offer(&self, service: &ServiceName) -> Option<Offer> {
         let mut services = self.inner.services.lock().unwrap_or_else(PoisonError::into_inner);
-        services.insert(service.clone()).then(|| Offer { context: self.clone(), service: service.clone() })
+        services
+            .insert(service.clone())
+            .then(|| Offer { context: self.clone(), service: service.clone() })
     }
 
     pub(crate) fn next_id(&self) -> u64 {
@@ -178,13 +200,23 @@ impl Node {
     ///
     /// # Errors
     /// [`EndpointError`] if the name or an option is not possible, or memory is short.
-    pub fn raw_publisher(&self, topic: &str, schema: Schema, options: PublisherOptions) -> Result<RawPublisher, EndpointError> {
+    pub fn raw_publisher(
+        &self,
+        topic: &str,
+        schema: Schema,
+        options: PublisherOptions,
+    ) -> Result<RawPublisher, EndpointError> {
         let name = topic_name(topic)?;
         check(topic, &schema, options.reach, &options.qos)?;
         within(topic, "loans", options.loans, 1..=MAX_LOANS)?;
         within(topic, "pins", options.pins, 0..=MAX_PINS)?;
         if options.max_payload > MAX_PAYLOAD {
-            return Err(option(topic, "max_payload", options.max_payload, format!("at most {MAX_PAYLOAD} bytes are possible")));
+            return Err(option(
+                topic,
+                "max_payload",
+                options.max_payload,
+                format!("at most {MAX_PAYLOAD} bytes are possible"),
+            ));
         }
         RawPublisher::new(&self.context, &self.name, name, schema, options)
     }
@@ -193,7 +225,12 @@ impl Node {
     ///
     /// # Errors
     /// [`EndpointError`] if the name or an option is not possible.
-    pub fn raw_subscription(&self, topic: &str, schema: Schema, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
+    pub fn raw_subscription(
+        &self,
+        topic: &str,
+        schema: Schema,
+        options: SubscriptionOptions,
+    ) -> Result<RawSubscription, EndpointError> {
         let name = topic_name(topic)?;
         check(topic, &schema, options.reach, &options.qos)?;
         within(topic, "max_held", options.max_held, 1..=MAX_HELD)?;
@@ -204,7 +241,12 @@ impl Node {
     ///
     /// # Errors
     /// As [`Self::raw_publisher`].
-    pub fn bytes_publisher(&self, topic: &str, encoding: &str, options: PublisherOptions) -> Result<RawPublisher, EndpointError> {
+    pub fn bytes_publisher(
+        &self,
+        topic: &str,
+        encoding: &str,
+        options: PublisherOptions,
+    ) -> Result<RawPublisher, EndpointError> {
         self.raw_publisher(topic, Schema::bytes("bytes", encoding.to_owned(), ""), options)
     }
 
@@ -212,7 +254,12 @@ impl Node {
     ///
     /// # Errors
     /// As [`Self::raw_subscription`].
-    pub fn bytes_subscription(&self, topic: &str, encoding: &str, options: SubscriptionOptions) -> Result<RawSubscription, EndpointError> {
+    pub fn bytes_subscription(
+        &self,
+        topic: &str,
+        encoding: &str,
+        options: SubscriptionOptions,
+    ) -> Result<RawSubscription, EndpointError> {
         self.raw_subscription(topic, Schema::bytes("bytes", encoding.to_owned(), ""), options)
     }
 }
@@ -220,8 +267,7 @@ impl Node {
 /// A topic of an application's own.
 fn topic_name(topic: &str) -> Result<TopicName, NameError> {
     if is_reserved(topic) {
-        let reason =
-            "'_service' begins the names of topics that services are made of; make a client or a service with the name that follows it";
+        let reason = "'_service' begins the names of topics that services are made of; make a client or a service with the name that follows it";
         return Err(NameError { name: topic.to_owned(), reason });
     }
     topic.parse()
@@ -232,7 +278,11 @@ fn check(topic: &str, schema: &Schema, reach: Reach, qos: &Qos) -> Result<(), En
         return Err(EndpointError::ObjectBeyondProcess { topic: topic.to_owned() });
     }
     within(topic, "qos.depth", qos.depth, 1..=Qos::MAX_DEPTH)?;
-    for (name, ms) in [("qos.deadline_ms", qos.deadline_ms), ("qos.lifespan_ms", qos.lifespan_ms), ("qos.lease_ms", qos.lease_ms)] {
+    for (name, ms) in [
+        ("qos.deadline_ms", qos.deadline_ms),
+        ("qos.lifespan_ms", qos.lifespan_ms),
+        ("qos.lease_ms", qos.lease_ms),
+    ] {
         if ms == Some(0) {
             return Err(option(topic, name, 0, "leave it out, or give at least 1"));
         }
@@ -240,15 +290,35 @@ fn check(topic: &str, schema: &Schema, reach: Reach, qos: &Qos) -> Result<(), En
     Ok(())
 }
 
-fn within(topic: &str, name: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), EndpointError> {
+fn within(
+    topic: &str,
+    name: &'static str,
+    value: u32,
+    range: RangeInclusive<u32>,
+) -> Result<(), EndpointError> {
     if range.contains(&value) {
         return Ok(());
     }
-    Err(option(topic, name, value, format!("it must be between {} and {}", range.start(), range.end())))
+    Err(option(
+        topic,
+        name,
+        value,
+        format!("it must be between {} and {}", range.start(), range.end()),
+    ))
 }
 
-fn option(topic: &str, option: &'static str, value: impl ToString, reason: impl Into<String>) -> EndpointError {
-    EndpointError::Option { topic: topic.to_owned(), option, value: value.to_string(), reason: reason.into() }
+fn option(
+    topic: &str,
+    option: &'static str,
+    value: impl ToString,
+    reason: impl Into<String>,
+) -> EndpointError {
+    EndpointError::Option {
+        topic: topic.to_owned(),
+        option,
+        value: value.to_string(),
+        reason: reason.into(),
+    }
 }
 
 #[cfg(test)]
@@ -259,21 +329,34 @@ mod tests {
     #[test]
     fn bounds_are_the_same_at_every_reach() {
         let dir = tempfile::tempdir().unwrap();
-        let options = ContextOptions { domain_dir: Some(dir.path().join("d")), ..ContextOptions::named("test") };
+        let options = ContextOptions {
+            domain_dir: Some(dir.path().join("d")),
+            ..ContextOptions::named("test")
+        };
         let node = Context::new(options).unwrap().node("n").unwrap();
         for reach in [Reach::Process, Reach::Host] {
             let publisher = |change: &dyn Fn(&mut PublisherOptions)| {
-                let mut o = PublisherOptions { reach, max_payload: 8, ..PublisherOptions::default() };
+                let mut o =
+                    PublisherOptions { reach, max_payload: 8, ..PublisherOptions::default() };
                 change(&mut o);
                 node.bytes_publisher("t", "e", o).map(drop).map_err(|e| e.to_string())
             };
             let subscription = |max_held, depth| {
                 let qos = Qos { depth, ..Qos::default() };
-                node.bytes_subscription("t", "e", SubscriptionOptions { reach, max_held, qos, ..SubscriptionOptions::default() })
-                    .map(drop)
-                    .map_err(|e| e.to_string())
+                node.bytes_subscription(
+                    "t",
+                    "e",
+                    SubscriptionOptions { reach, max_held, qos, ..SubscriptionOptions::default() },
+                )
+                .map(drop)
+                .map_err(|e| e.to_string())
             };
-            assert_eq!(publisher(&|o| (o.loans, o.pins, o.qos.depth) = (MAX_LOANS, MAX_PINS, Qos::MAX_DEPTH)), Ok(()));
+            assert_eq!(
+                publisher(
+                    &|o| (o.loans, o.pins, o.qos.depth) = (MAX_LOANS, MAX_PINS, Qos::MAX_DEPTH)
+                ),
+                Ok(())
+            );
             assert_eq!(subscription(MAX_HELD, Qos::MAX_DEPTH), Ok(()));
             let refusals = [
                 publisher(&|o| o.loans = MAX_LOANS + 1),
@@ -287,7 +370,11 @@ mod tests {
                 subscription(1, 0),
             ];
             for (i, r) in refusals.iter().enumerate() {
-                assert!(r.as_ref().is_err_and(|e| e.contains("topic 't'") && e.contains("is not possible")), "{reach:?} {i}: {r:?}");
+                assert!(
+                    r.as_ref()
+                        .is_err_and(|e| e.contains("topic 't'") && e.contains("is not possible")),
+                    "{reach:?} {i}: {r:?}"
+                );
             }
         }
     }

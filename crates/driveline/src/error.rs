@@ -51,7 +51,9 @@ pub enum EndpointError {
         reason: String,
     },
     /// Objects are values of one language; they cannot leave the process.
-    #[error("topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', or use a plain or protobuf type")]
+    #[error(
+        "topic '{topic}' carries objects, which cannot leave the process: give it reach 'process', or use a plain or protobuf type"
+    )]
     ObjectBeyondProcess {
         /// The topic.
         topic: String,
@@ -129,7 +131,9 @@ pub enum LoanError {
         limit: usize,
     },
     /// All permitted loans are out.
-    #[error("topic '{topic}': all {limit} loans are out; publish or drop one first, or raise `loans`")]
+    #[error(
+        "topic '{topic}': all {limit} loans are out; publish or drop one first, or raise `loans`"
+    )]
     AllOut {
         /// The topic.
         topic: String,
@@ -137,7 +141,9 @@ pub enum LoanError {
         limit: u32,
     },
     /// Subscriptions that have left still hold their samples.
-    #[error("topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are gone too; drop those samples")]
+    #[error(
+        "topic '{topic}': all {buffers} buffers are held, by samples of subscriptions that are gone too; drop those samples"
+    )]
     AllHeld {
         /// The topic.
         topic: String,
@@ -212,7 +218,9 @@ pub enum PublishError {
 #[derive(Debug, Error)]
 pub enum TakeError {
     /// The reader holds as many samples as it declared.
-    #[error("topic '{topic}': {held} samples are held, which is max_held; drop one first, or raise max_held for this input in the graph")]
+    #[error(
+        "topic '{topic}': {held} samples are held, which is max_held; drop one first, or raise max_held for this input in the graph"
+    )]
     HeldLimit {
         /// The topic.
         topic: String,

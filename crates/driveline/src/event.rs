@@ -71,10 +71,13 @@ impl EndpointEvent {
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self {
-            Self::Matched { .. } | Self::Unmatched { .. } | Self::LivelinessGained { .. } => Severity::Info,
-            Self::DeadlineMissed { .. } | Self::LivelinessLost { .. } | Self::Downgraded { .. } | Self::EventsLost { .. } => {
-                Severity::Warning
+            Self::Matched { .. } | Self::Unmatched { .. } | Self::LivelinessGained { .. } => {
+                Severity::Info
             }
+            Self::DeadlineMissed { .. }
+            | Self::LivelinessLost { .. }
+            | Self::Downgraded { .. }
+            | Self::EventsLost { .. } => Severity::Warning,
             Self::Refused { .. } => Severity::Error,
         }
     }
@@ -89,7 +92,9 @@ impl fmt::Display for EndpointEvent {
             Self::DeadlineMissed { text, missed, total } => {
                 write!(f, "{text}: missed {missed} times since the last report, {total} in all")
             }
-            Self::EventsLost { count } => write!(f, "{count} events were lost because nobody asked for them"),
+            Self::EventsLost { count } => {
+                write!(f, "{count} events were lost because nobody asked for them")
+            }
             Self::LivelinessLost { peer } => write!(f, "{peer} gives no sign of life"),
             Self::LivelinessGained { peer } => write!(f, "{peer} is alive again"),
         }
@@ -110,13 +115,19 @@ pub struct DeadlineLines {
 impl DeadlineLines {
     /// Returns what to log of an event that comes now, if anything.
     pub fn admit(&mut self, event: EndpointEvent, now: MonotonicNs) -> Option<EndpointEvent> {
-        let EndpointEvent::DeadlineMissed { text, missed, total } = event else { return Some(event) };
+        let EndpointEvent::DeadlineMissed { text, missed, total } = event else {
+            return Some(event);
+        };
         self.unsaid += missed;
         if now < self.not_before {
             return None;
         }
         self.not_before = now + LINE_INTERVAL;
-        Some(EndpointEvent::DeadlineMissed { text, missed: std::mem::take(&mut self.unsaid), total })
+        Some(EndpointEvent::DeadlineMissed {
+            text,
+            missed: std::mem::take(&mut self.unsaid),
+            total,
+        })
     }
 }
 
@@ -127,13 +138,23 @@ mod tests {
     #[test]
     fn lines_on_missed_deadlines_are_a_second_apart_and_leave_none_out() {
         let mut lines = DeadlineLines::default();
-        let event = |missed, total| EndpointEvent::DeadlineMissed { text: "topic 'a': late".into(), missed, total };
+        let event = |missed, total| EndpointEvent::DeadlineMissed {
+            text: "topic 'a': late".into(),
+            missed,
+            total,
+        };
         let at = |ms: u64| MonotonicNs(1_000_000_000 + ms * 1_000_000);
         assert_eq!(lines.admit(event(1, 1), at(0)), Some(event(1, 1)));
-        assert_eq!((lines.admit(event(20, 21), at(100)), lines.admit(event(20, 41), at(999))), (None, None));
+        assert_eq!(
+            (lines.admit(event(20, 21), at(100)), lines.admit(event(20, 41), at(999))),
+            (None, None)
+        );
         let other = EndpointEvent::Matched { peer: "b".into() };
         assert_eq!(lines.admit(other.clone(), at(999)), Some(other));
         let line = lines.admit(event(19, 60), at(1000)).unwrap();
-        assert_eq!(line.to_string(), "topic 'a': late: missed 59 times since the last report, 60 in all");
+        assert_eq!(
+            line.to_string(),
+            "topic 'a': late: missed 59 times since the last report, 60 in all"
+        );
     }
 }

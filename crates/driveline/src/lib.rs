@@ -47,24 +47,28 @@ pub use driveline_shm::Access;
 pub use driveline_types as types;
 pub use driveline_types::{Durability, Liveliness, Plain, ProtobufMessage, Qos, Reliability};
 pub use error::{
-    EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError, PublishError, ReadError, TakeError,
-    WaitError,
+    EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError,
+    PublishError, ReadError, TakeError, WaitError,
 };
 pub use event::{DeadlineLines, EndpointEvent, Severity};
 pub use executor::{
-    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender, Executor, ExecutorOptions, GroupKind,
-    InputRecord, InputStats, Invocation, Observer, PortEvent, Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
+    CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender,
+    Executor, ExecutorOptions, GroupKind, InputRecord, InputStats, Invocation, Observer, PortEvent,
+    Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};
 pub use parameters::{ParameterValue, Parameters};
 pub use raw::{
-    DisplacedValues, Parcel, PublishedCounter, PublisherEvents, PublisherStats, RawLoan, RawPublisher, RawSample, RawSubscription,
-    SubscriptionStats,
+    DisplacedValues, Parcel, PublishedCounter, PublisherEvents, PublisherStats, RawLoan,
+    RawPublisher, RawSample, RawSubscription, SubscriptionStats,
 };
 pub use service::{
-    AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder, Service, ServiceCallback, ServiceCalls,
-    ServiceEnd, ServiceError, ServiceOptions,
+    AnswerError, AnswerLoan, CallError, Caller, Client, ClientOptions, Payload, Refusal, Responder,
+    Service, ServiceCallback, ServiceCalls, ServiceEnd, ServiceError, ServiceOptions,
 };
 pub use trigger::{InputStall, StallEnd, Trigger, synchronize};
-pub use typed::{Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample, ValueSubscription};
+pub use typed::{
+    Loan, Object, Protobuf, Publisher, Sample, Subscription, Value, ValuePublisher, ValueSample,
+    ValueSubscription,
+};

@@ -9,7 +9,20 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How far a topic reaches. Private by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// Only this process; samples move as pointers.
@@ -66,7 +79,12 @@ pub struct SubscriptionOptions {
 
 impl Default for SubscriptionOptions {
     fn default() -> Self {
-        Self { reach: Reach::Process, qos: Qos::default(), max_held: DEFAULT_MAX_HELD, access: Access::OwnUser }
+        Self {
+            reach: Reach::Process,
+            qos: Qos::default(),
+            max_held: DEFAULT_MAX_HELD,
+            access: Access::OwnUser,
+        }
     }
 }
 

@@ -43,7 +43,9 @@ impl ParameterValue {
             | (Self::Float(_), Self::Float(_))
             | (Self::Text(_), Self::Text(_)) => Some(self),
             // 2^53: every whole number up to here is a float exactly.
-            (Self::Integer(i), Self::Float(_)) if i.unsigned_abs() <= 1 << 53 => Some(Self::Float(*i as f64)),
+            (Self::Integer(i), Self::Float(_)) if i.unsigned_abs() <= 1 << 53 => {
+                Some(Self::Float(*i as f64))
+            }
             _ => None,
         }
     }
@@ -80,7 +82,9 @@ impl Parameters {
                 values.insert(name.to_owned(), default);
                 Ok(())
             }
-            Some(have) if std::mem::discriminant(have) == std::mem::discriminant(&default) => Ok(()),
+            Some(have) if std::mem::discriminant(have) == std::mem::discriminant(&default) => {
+                Ok(())
+            }
             Some(_) => Err(ParameterError::Redeclared { name: name.to_owned() }),
         }
     }
@@ -102,7 +106,11 @@ impl Parameters {
         let mut values = self.values.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(have) = values.get_mut(name) else { return Err(unknown(name, values.keys())) };
         let given = value.type_name();
-        *have = value.coerce(have).ok_or_else(|| ParameterError::Type { name: name.to_owned(), declared: have.type_name(), given })?;
+        *have = value.coerce(have).ok_or_else(|| ParameterError::Type {
+            name: name.to_owned(),
+            declared: have.type_name(),
+            given,
+        })?;
         Ok(())
     }
 
@@ -143,7 +151,10 @@ mod tests {
     fn an_unknown_name_comes_with_a_suggestion() {
         let p = Parameters::default();
         p.declare("canny_low", ParameterValue::Integer(50)).unwrap();
-        assert_eq!(p.get("cany_low").unwrap_err().to_string(), "there is no parameter 'cany_low'; did you mean 'canny_low'?");
+        assert_eq!(
+            p.get("cany_low").unwrap_err().to_string(),
+            "there is no parameter 'cany_low'; did you mean 'canny_low'?"
+        );
     }
 
     #[test]

@@ -24,7 +24,11 @@ pub(crate) struct Scope(Option<Running>);
 
 /// Opens a scope with what triggered the callback. Scopes nest; the inner one counts.
 pub(crate) fn enter(lineage: Lineage) -> Scope {
-    Scope(RUNNING.with(|r| r.borrow_mut().replace(Running { lineage, conversions: Conversions::default() })))
+    Scope(
+        RUNNING.with(|r| {
+            r.borrow_mut().replace(Running { lineage, conversions: Conversions::default() })
+        }),
+    )
 }
 
 impl Scope {
@@ -67,13 +71,22 @@ pub(crate) fn read(header: &SampleHeader) {
 
 /// Fills in origins and trace id of a sample that is published at `header.publish_time`. An explicit source time makes it
 /// an origin if nothing was consumed, and is ignored otherwise.
-pub(crate) fn stamp(header: &mut SampleHeader, topic: TopicId, source_time: Option<MonotonicNs>, fresh_trace: u64) {
+pub(crate) fn stamp(
+    header: &mut SampleHeader,
+    topic: TopicId,
+    source_time: Option<MonotonicNs>,
+    fresh_trace: u64,
+) {
     RUNNING.with(|r| match r.borrow().as_ref() {
         Some(running) => running.lineage.stamp(header, topic, source_time, fresh_trace),
         None => {
             header.trace_id = fresh_trace;
             header.clock_error_ns = 0;
-            header.origins.begin(topic, source_time.unwrap_or(header.publish_time), header.publish_time);
+            header.origins.begin(
+                topic,
+                source_time.unwrap_or(header.publish_time),
+                header.publish_time,
+            );
         }
     });
 }

@@ -25,32 +25,60 @@ impl Node {
     ///
     /// # Errors
     /// As [`Node::raw_publisher`].
-    pub fn publisher<T: Plain>(&self, topic: &str, options: PublisherOptions) -> Result<Publisher<T>, EndpointError> {
-        Ok(Publisher { raw: self.raw_publisher(topic, Schema::plain(&T::layout()), options)?, of: PhantomData })
+    pub fn publisher<T: Plain>(
+        &self,
+        topic: &str,
+        options: PublisherOptions,
+    ) -> Result<Publisher<T>, EndpointError> {
+        Ok(Publisher {
+            raw: self.raw_publisher(topic, Schema::plain(&T::layout()), options)?,
+            of: PhantomData,
+        })
     }
 
     /// A subscription of a plain type.
     ///
     /// # Errors
     /// As [`Node::raw_subscription`].
-    pub fn subscription<T: Plain>(&self, topic: &str, options: SubscriptionOptions) -> Result<Subscription<T>, EndpointError> {
-        Ok(Subscription { raw: self.raw_subscription(topic, Schema::plain(&T::layout()), options)?, of: PhantomData })
+    pub fn subscription<T: Plain>(
+        &self,
+        topic: &str,
+        options: SubscriptionOptions,
+    ) -> Result<Subscription<T>, EndpointError> {
+        Ok(Subscription {
+            raw: self.raw_subscription(topic, Schema::plain(&T::layout()), options)?,
+            of: PhantomData,
+        })
     }
 
     /// A publisher of values: [`Protobuf`] messages or [`Object`]s.
     ///
     /// # Errors
     /// As [`Node::raw_publisher`]; objects have process reach only.
-    pub fn value_publisher<V: Value>(&self, topic: &str, options: PublisherOptions) -> Result<ValuePublisher<V>, EndpointError> {
-        Ok(ValuePublisher { raw: self.raw_publisher(topic, V::schema(), options)?, of: PhantomData })
+    pub fn value_publisher<V: Value>(
+        &self,
+        topic: &str,
+        options: PublisherOptions,
+    ) -> Result<ValuePublisher<V>, EndpointError> {
+        Ok(ValuePublisher {
+            raw: self.raw_publisher(topic, V::schema(), options)?,
+            of: PhantomData,
+        })
     }
 
     /// A subscription of values: [`Protobuf`] messages or [`Object`]s.
     ///
     /// # Errors
     /// As [`Node::raw_subscription`]; objects have process reach only.
-    pub fn value_subscription<V: Value>(&self, topic: &str, options: SubscriptionOptions) -> Result<ValueSubscription<V>, EndpointError> {
-        Ok(ValueSubscription { raw: self.raw_subscription(topic, V::schema(), options)?, of: PhantomData })
+    pub fn value_subscription<V: Value>(
+        &self,
+        topic: &str,
+        options: SubscriptionOptions,
+    ) -> Result<ValueSubscription<V>, EndpointError> {
+        Ok(ValueSubscription {
+            raw: self.raw_subscription(topic, V::schema(), options)?,
+            of: PhantomData,
+        })
     }
 }
 
@@ -73,7 +101,11 @@ impl<T: Plain> Publisher<T> {
     /// # Errors
     /// [`LoanError`] if it is too long or too many loans are out.
     pub fn loan(&mut self, tail_count: usize) -> Result<Loan<T>, LoanError> {
-        let too_long = |_| LoanError::TooLong { topic: self.raw.topic().to_string(), requested: usize::MAX, limit: self.raw.max_payload() };
+        let too_long = |_| LoanError::TooLong {
+            topic: self.raw.topic().to_string(),
+            requested: usize::MAX,
+            limit: self.raw.max_payload(),
+        };
         let len = payload_len::<T>(tail_count).map_err(too_long)?;
         let mut raw = self.raw.loan(len)?;
         if let Some(head) = raw.payload_mut().get_mut(..size_of::<T>()) {
@@ -97,7 +129,8 @@ impl<T: Plain> Publisher<T> {
     pub fn publish_copy(&mut self, head: &T, tail: &[T::Tail]) -> Result<u64, PublishError> {
         let mut loan = self.loan(tail.len())?;
         let topic = || self.raw.topic().to_string();
-        let mut view = loan.view_mut().ok_or_else(|| PublishError::ForeignLoan { topic: topic() })?;
+        let mut view =
+            loan.view_mut().ok_or_else(|| PublishError::ForeignLoan { topic: topic() })?;
         *view.head_mut() = *head;
         view.tail_mut().copy_from_slice(tail);
         self.publish(loan)
@@ -155,7 +188,11 @@ impl<T: Plain> Subscription<T> {
     ///
     /// # Errors
     /// [`crate::WaitError`] if the kernel refuses what waiting needs.
-    pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, crate::WaitError> {
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        mode: WaitMode,
+    ) -> Result<bool, crate::WaitError> {
         self.raw.wait(timeout, mode)
     }
 
@@ -247,7 +284,12 @@ impl<V: Send + Sync + 'static> Value for Object<V> {
     type Inner = V;
     fn schema() -> Schema {
         let name = Cow::Borrowed(std::any::type_name::<V>());
-        Schema { kind: PayloadKind::Object, name, encoding: Cow::Borrowed("rust"), definition: Cow::Borrowed("") }
+        Schema {
+            kind: PayloadKind::Object,
+            name,
+            encoding: Cow::Borrowed("rust"),
+            definition: Cow::Borrowed(""),
+        }
     }
     fn encoded_len(_: &V) -> Option<usize> {
         None
@@ -303,7 +345,11 @@ impl<V: Value> ValuePublisher<V> {
     ///
     /// # Errors
     /// As [`Self::publish`].
-    pub fn publish_measured(&mut self, value: V::Inner, source_time: MonotonicNs) -> Result<u64, PublishError> {
+    pub fn publish_measured(
+        &mut self,
+        value: V::Inner,
+        source_time: MonotonicNs,
+    ) -> Result<u64, PublishError> {
         let published = self.raw.publish_object(Arc::new(Shared::<V>(value)), Some(source_time));
         drop(self.raw.take_displaced());
         published
@@ -342,7 +388,11 @@ impl<V: Value> ValueSubscription<V> {
     ///
     /// # Errors
     /// [`crate::WaitError`] if the kernel refuses what waiting needs.
-    pub fn wait(&mut self, timeout: Option<Duration>, mode: WaitMode) -> Result<bool, crate::WaitError> {
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        mode: WaitMode,
+    ) -> Result<bool, crate::WaitError> {
         self.raw.wait(timeout, mode)
     }
 
@@ -372,13 +422,18 @@ impl<V: Value> ValueSample<V> {
     pub fn new(raw: RawSample) -> Result<Self, ReadError> {
         let parse = |bytes: &[u8]| {
             let parsed = conversion::during(|| V::decode(bytes));
-            parsed.map(Held::Parsed).map_err(|reason| ReadError::Parse { name: V::schema().name.into_owned(), reason })
+            parsed
+                .map(Held::Parsed)
+                .map_err(|reason| ReadError::Parse { name: V::schema().name.into_owned(), reason })
         };
         let value = match (raw.object(), raw.payload()) {
-            (Some(o), _) if o.language() == Language::Rust && o.as_any().is::<V::Inner>() => Held::Pointer(o.clone()),
+            (Some(o), _) if o.language() == Language::Rust && o.as_any().is::<V::Inner>() => {
+                Held::Pointer(o.clone())
+            }
             // A pointer of another language is worth nothing here; its bytes are.
             (Some(o), _) => {
-                let mut bytes = vec![0; o.encoded_len().ok_or(ReadError::Kind { kind: PayloadKind::Object })?];
+                let mut bytes =
+                    vec![0; o.encoded_len().ok_or(ReadError::Kind { kind: PayloadKind::Object })?];
                 conversion::during(|| o.encode(&mut bytes))?;
                 parse(&bytes)?
             }
@@ -407,7 +462,10 @@ impl<V: Value> Deref for ValueSample<V> {
         match &self.value {
             Held::Parsed(v) => v,
             // `new` has looked at the type; nothing can change it since.
-            Held::Pointer(o) => o.as_any().downcast_ref().unwrap_or_else(|| unreachable!("the type was checked when the sample was made")),
+            Held::Pointer(o) => o
+                .as_any()
+                .downcast_ref()
+                .unwrap_or_else(|| unreachable!("the type was checked when the sample was made")),
         }
     }
 }

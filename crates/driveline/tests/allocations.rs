@@ -5,14 +5,20 @@
 use allocation_counter::measure;
 use driveline::types::MonotonicNs;
 use driveline::{
-    CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, PublisherOptions, RawPublisher, Reach,
-    SubscriptionOptions, Trigger,
+    CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node,
+    PublisherOptions, RawPublisher, Reach, SubscriptionOptions, Trigger,
 };
 use std::sync::Mutex;
 use std::time::Duration;
 
 fn node(dir: &tempfile::TempDir) -> Node {
-    Context::new(ContextOptions { name: "test".into(), domain_dir: Some(dir.path().join("domain")) }).unwrap().node("test").unwrap()
+    Context::new(ContextOptions {
+        name: "test".into(),
+        domain_dir: Some(dir.path().join("domain")),
+    })
+    .unwrap()
+    .node("test")
+    .unwrap()
 }
 
 fn publisher(node: &Node, topic: &str, reach: Reach) -> RawPublisher {
@@ -33,7 +39,9 @@ fn publishing_and_reading_allocate_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let node = node(&dir);
         let mut p = publisher(&node, "topic", reach);
-        let mut s = node.bytes_subscription("topic", "raw", SubscriptionOptions { reach, ..Default::default() }).unwrap();
+        let mut s = node
+            .bytes_subscription("topic", "raw", SubscriptionOptions { reach, ..Default::default() })
+            .unwrap();
         until(|| p.matched() == 1 && s.matched() == 1);
         let mut round = || {
             let mut loan = p.loan(1000).unwrap();
@@ -55,7 +63,13 @@ fn no_payload_buffer_is_allocated_when_a_reader_comes() {
     const LEN: usize = 1 << 20;
     let dir = tempfile::tempdir().unwrap();
     let node = node(&dir);
-    let mut p = node.bytes_publisher("topic", "raw", PublisherOptions { max_payload: LEN, ..Default::default() }).unwrap();
+    let mut p = node
+        .bytes_publisher(
+            "topic",
+            "raw",
+            PublisherOptions { max_payload: LEN, ..Default::default() },
+        )
+        .unwrap();
     let mut readers = Vec::new();
     for round in 0..4 {
         let options = SubscriptionOptions { max_held: 3, ..Default::default() };
@@ -71,13 +85,21 @@ fn no_payload_buffer_is_allocated_when_a_reader_comes() {
                 }
             }
         });
-        assert!(info.bytes_total < LEN as u64 / 2, "{} bytes with reader {round}", info.bytes_total);
+        assert!(
+            info.bytes_total < LEN as u64 / 2,
+            "{} bytes with reader {round}",
+            info.bytes_total
+        );
     }
     let kept: Vec<_> = readers.into_iter().flat_map(|(_, held)| held).collect();
     let _late = node.bytes_subscription("topic", "raw", SubscriptionOptions::default()).unwrap();
     let mut error = None;
-    let lent: Vec<_> = std::iter::from_fn(|| p.loan(1).map_err(|e| error = Some(e.to_string())).ok()).collect();
-    assert!(lent.len() == 2 && error.unwrap().contains("loans"), "the declared loans are there whatever others keep");
+    let lent: Vec<_> =
+        std::iter::from_fn(|| p.loan(1).map_err(|e| error = Some(e.to_string())).ok()).collect();
+    assert!(
+        lent.len() == 2 && error.unwrap().contains("loans"),
+        "the declared loans are there whatever others keep"
+    );
     drop(kept);
 }
 
@@ -95,7 +117,12 @@ fn calling_back_allocates_nothing() {
         };
         let add = |trigger, inputs, f: Box<dyn Fn() + Send + Sync>| {
             let group = executor.group(GroupKind::MutuallyExclusive);
-            executor.add_callback(CallbackOptions { name: "c".into(), group, trigger, inputs }, move |_| f()).unwrap()
+            executor
+                .add_callback(
+                    CallbackOptions { name: "c".into(), group, trigger, inputs },
+                    move |_| f(),
+                )
+                .unwrap()
         };
         add(
             Trigger::any(),
@@ -106,7 +133,11 @@ fn calling_back_allocates_nothing() {
                 p.publish(loan).unwrap();
             }),
         );
-        let last = add(Trigger::AllLatest { on: 1, max_age: None }, vec![input("first"), input("second")], Box::new(|| {}));
+        let last = add(
+            Trigger::AllLatest { on: 1, max_age: None },
+            vec![input("first"), input("second")],
+            Box::new(|| {}),
+        );
         until(|| first.matched() == 2);
         let mut rounds = |n: u64| {
             let target = last.stats().invocations + n;

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every transport must do, run over each of them: inside a process, and over shared memory.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 use driveline::types::{Durability, MonotonicNs, Qos, Reliability, Schema};
 use driveline::{
-    Context, ContextOptions, EndpointEvent, LoanError, Node, PublisherOptions, RawPublisher, RawSubscription, Reach, SubscriptionOptions,
-    TakeError, WaitMode,
+    Context, ContextOptions, EndpointEvent, LoanError, Node, PublisherOptions, RawPublisher,
+    RawSubscription, Reach, SubscriptionOptions, TakeError, WaitMode,
 };
 use std::time::Duration;
 
@@ -22,10 +27,21 @@ struct Rig {
 
 fn rig(reach: Reach) -> Rig {
     let dir = tempfile::tempdir().unwrap();
-    let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
+    let context = |name: &str| {
+        Context::new(ContextOptions {
+            name: name.into(),
+            domain_dir: Some(dir.path().join("domain")),
+        })
+        .unwrap()
+    };
     let first = context("sender");
     let second = if reach == Reach::Host { context("receiver") } else { first.clone() };
-    Rig { sender: first.node("sender").unwrap(), receiver: second.node("receiver").unwrap(), reach, _dir: dir }
+    Rig {
+        sender: first.node("sender").unwrap(),
+        receiver: second.node("receiver").unwrap(),
+        reach,
+        _dir: dir,
+    }
 }
 
 fn bytes() -> Schema {
@@ -37,14 +53,26 @@ impl Rig {
         self.publisher_of(bytes(), qos)
     }
     fn publisher_of(&self, schema: Schema, qos: Qos) -> RawPublisher {
-        let options = PublisherOptions { reach: self.reach, qos, max_payload: 4096, pins: 16, ..Default::default() };
+        let options = PublisherOptions {
+            reach: self.reach,
+            qos,
+            max_payload: 4096,
+            pins: 16,
+            ..Default::default()
+        };
         self.sender.raw_publisher("topic", schema, options).unwrap()
     }
     fn subscription(&self, qos: Qos) -> RawSubscription {
         self.subscription_of(bytes(), qos)
     }
     fn subscription_of(&self, schema: Schema, qos: Qos) -> RawSubscription {
-        self.receiver.raw_subscription("topic", schema, SubscriptionOptions { reach: self.reach, qos, ..Default::default() }).unwrap()
+        self.receiver
+            .raw_subscription(
+                "topic",
+                schema,
+                SubscriptionOptions { reach: self.reach, qos, ..Default::default() },
+            )
+            .unwrap()
     }
     fn pair(&self, publisher: Qos, subscription: Qos) -> (RawPublisher, RawSubscription) {
         let mut p = self.publisher(publisher);

@@ -12,11 +12,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Each round has a new subscription, and publishes 0 to 30 µs after it begins to wait.
 fn rounds(reach: Reach, rounds: u32) {
     let dir = tempfile::tempdir().unwrap();
-    let context = Context::new(ContextOptions { domain_dir: Some(dir.path().join("d")), ..ContextOptions::named("a") }).unwrap();
+    let context = Context::new(ContextOptions {
+        domain_dir: Some(dir.path().join("d")),
+        ..ContextOptions::named("a")
+    })
+    .unwrap();
     let node = context.node("n").unwrap();
     for round in 0..rounds {
-        let mut publisher = node.bytes_publisher("data", "raw", PublisherOptions { reach, max_payload: 64, ..Default::default() }).unwrap();
-        let mut subscription = node.bytes_subscription("data", "raw", SubscriptionOptions { reach, ..Default::default() }).unwrap();
+        let mut publisher = node
+            .bytes_publisher(
+                "data",
+                "raw",
+                PublisherOptions { reach, max_payload: 64, ..Default::default() },
+            )
+            .unwrap();
+        let mut subscription = node
+            .bytes_subscription("data", "raw", SubscriptionOptions { reach, ..Default::default() })
+            .unwrap();
         while publisher.matched() == 0 {
             std::thread::yield_now();
         }

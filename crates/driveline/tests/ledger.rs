@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loss is never silent: after every step of any schedule, published after the match = received + missed + superseded + expired +
 //! corrupt + refused + lost on the way + not read, at every reach, and `missed` of a sample counts its own publisher's alone.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 use driveline::types::{MonotonicNs, Qos, Schema, VirtualClock};
 use driveline::{
-    CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, PublisherOptions, RawPublisher, RawSample,
-    RawSubscription, Reach, SubscriptionOptions, SubscriptionStats, Trigger,
+    CallbackOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node,
+    PublisherOptions, RawPublisher, RawSample, RawSubscription, Reach, SubscriptionOptions,
+    SubscriptionStats, Trigger,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -74,32 +80,60 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 fn total(s: &SubscriptionStats) -> u64 {
-    s.received + s.missed + s.superseded + s.expired + s.corrupt + s.refused + s.lost_on_the_way + s.not_read
+    s.received
+        + s.missed
+        + s.superseded
+        + s.expired
+        + s.corrupt
+        + s.refused
+        + s.lost_on_the_way
+        + s.not_read
 }
 
 impl World {
     fn new(placement: Placement, depth: u32, lifespan: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let context = |name: &str| {
-            let options = ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) };
+            let options =
+                ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) };
             Context::new(options).unwrap().node(name).unwrap()
         };
         let qos = Qos { depth, lifespan_ms: lifespan.then_some(LIFESPAN_MS), ..Qos::default() };
         let (near, far) = (context("near"), context("far"));
         let (publishers, last, numbers) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { near, far, placement, qos, publishers, published: 0, last, numbers, next_number: 0, _dir: dir }
+        Self {
+            near,
+            far,
+            placement,
+            qos,
+            publishers,
+            published: 0,
+            last,
+            numbers,
+            next_number: 0,
+            _dir: dir,
+        }
     }
 
     fn subscription(&self, topic: &str, max_held: u32) -> RawSubscription {
         let reach = if self.placement == Placement::Process { Reach::Process } else { Reach::Host };
-        let options = SubscriptionOptions { reach, qos: self.qos.clone(), max_held, ..Default::default() };
+        let options =
+            SubscriptionOptions { reach, qos: self.qos.clone(), max_held, ..Default::default() };
         self.near.raw_subscription(topic, Schema::bytes("test", "raw", ""), options).unwrap()
     }
 
     fn publisher(&mut self, index: usize, topic: &str) -> RawPublisher {
-        let near = self.placement == Placement::Process || (self.placement == Placement::Mixed && index.is_multiple_of(2));
-        let (node, reach) = if near { (&self.near, Reach::Process) } else { (&self.far, Reach::Host) };
-        let options = PublisherOptions { reach, qos: self.qos.clone(), max_payload: 64, pins: 8, ..Default::default() };
+        let near = self.placement == Placement::Process
+            || (self.placement == Placement::Mixed && index.is_multiple_of(2));
+        let (node, reach) =
+            if near { (&self.near, Reach::Process) } else { (&self.far, Reach::Host) };
+        let options = PublisherOptions {
+            reach,
+            qos: self.qos.clone(),
+            max_payload: 64,
+            pins: 8,
+            ..Default::default()
+        };
         node.raw_publisher(topic, Schema::bytes("test", "raw", ""), options).unwrap()
     }
 
@@ -135,7 +169,11 @@ impl World {
         let sequence = s.header().sequence;
         let last = self.last.insert(number, sequence).unwrap_or(0);
         assert!(sequence > last, "publisher {number}: {sequence} after {last}");
-        assert_eq!(s.missed(), sequence - last - 1, "publisher {number}, sample {sequence} after {last}");
+        assert_eq!(
+            s.missed(),
+            sequence - last - 1,
+            "publisher {number}, sample {sequence} after {last}"
+        );
     }
 
     fn check_ledger(&self, stats: &SubscriptionStats, after: &Step) {
@@ -153,7 +191,14 @@ enum Seen {
     Stats(SubscriptionStats),
 }
 
-fn run(placement: Placement, publishers: usize, depth: u32, max_held: u32, lifespan: bool, steps: &[Step]) -> Vec<Seen> {
+fn run(
+    placement: Placement,
+    publishers: usize,
+    depth: u32,
+    max_held: u32,
+    lifespan: bool,
+    steps: &[Step],
+) -> Vec<Seen> {
     let clock = VirtualClock::starting_at(MonotonicNs::real_now());
     let _entered = clock.enter();
     let mut w = World::new(placement, depth, lifespan);
@@ -197,7 +242,14 @@ fn run(placement: Placement, publishers: usize, depth: u32, max_held: u32, lifes
 #[test]
 fn a_sample_that_waited_for_another_reach_counts_as_missed_when_its_publisher_is_gone() {
     use Step::{Latest, Publish, Release, Restart, Take};
-    run(Placement::Mixed, 2, 1, 1, false, &[Publish(0), Take, Publish(1), Publish(0), Take, Restart(1), Release, Latest]);
+    run(
+        Placement::Mixed,
+        2,
+        1,
+        1,
+        false,
+        &[Publish(0), Take, Publish(1), Publish(0), Take, Restart(1), Release, Latest],
+    );
 }
 
 proptest! {

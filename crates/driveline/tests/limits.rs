@@ -4,13 +4,17 @@
 
 use driveline::types::{Qos, Schema};
 use driveline::{
-    CallbackOptions, Context, ContextOptions, EndpointEvent, Executor, ExecutorOptions, GroupKind, Node, PublisherOptions, RawPublisher,
-    RawSubscription, Reach, SubscriptionOptions, Trigger,
+    CallbackOptions, Context, ContextOptions, EndpointEvent, Executor, ExecutorOptions, GroupKind,
+    Node, PublisherOptions, RawPublisher, RawSubscription, Reach, SubscriptionOptions, Trigger,
 };
 
 fn node() -> (Node, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
-    let context = Context::new(ContextOptions { name: "limits".into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
+    let context = Context::new(ContextOptions {
+        name: "limits".into(),
+        domain_dir: Some(dir.path().join("domain")),
+    })
+    .unwrap();
     (context.node("limits").unwrap(), dir)
 }
 
@@ -42,7 +46,8 @@ fn the_257th_publisher_inside_a_process_is_heard_and_nothing_is_called_missed() 
     let mut all: Vec<RawPublisher> = (0..300).map(|_| publisher(&node)).collect();
     for round in 1..=3 {
         all.iter_mut().for_each(say);
-        let missed: Vec<u64> = std::iter::from_fn(|| s.take().unwrap()).map(|x| x.missed()).collect();
+        let missed: Vec<u64> =
+            std::iter::from_fn(|| s.take().unwrap()).map(|x| x.missed()).collect();
         assert_eq!((missed.len(), missed.iter().sum::<u64>()), (300, 0), "round {round}");
     }
 }
@@ -81,7 +86,10 @@ fn events_beyond_those_that_wait_are_counted() {
 /// MAX_THREADS, MAX_INPUTS of a callback.
 #[test]
 fn more_threads_or_inputs_than_an_executor_has_are_refused_with_the_bound() {
-    let refused = Executor::new(ExecutorOptions { threads: 257, ..Default::default() }).map(drop).unwrap_err().to_string();
+    let refused = Executor::new(ExecutorOptions { threads: 257, ..Default::default() })
+        .map(drop)
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("threads = 257 is not possible; 1 to 256 are"), "{refused}");
     let (node, _dir) = node();
     let executor = Executor::new(ExecutorOptions::default()).unwrap();

@@ -33,7 +33,10 @@ fn a_group_that_was_passed_over_is_looked_at_again_when_its_call_ends() {
         };
         let left_out = gate.pass_over();
         caller.join().unwrap();
-        assert!(!left_out || kicked.load(Ordering::Acquire), "the waiter sleeps without the group, and nobody wakes it");
+        assert!(
+            !left_out || kicked.load(Ordering::Acquire),
+            "the waiter sleeps without the group, and nobody wakes it"
+        );
     });
 }
 
@@ -111,14 +114,20 @@ fn callbacks_of_a_group_take_turns_whichever_thread_calls_them() {
 #[test]
 fn the_turn_of_groups_never_goes_back() {
     loom::model(|| {
-        let rotation = Arc::new(Rotation::new((0..3).map(|i| Turns::new(None, i..i + 1)).collect()));
-        let search = |rotation: &Rotation| rotation.search(|turns, part| turns.enter()?.first_due(part, Some).ok());
+        let rotation =
+            Arc::new(Rotation::new((0..3).map(|i| Turns::new(None, i..i + 1)).collect()));
+        let search = |rotation: &Rotation| {
+            rotation.search(|turns, part| turns.enter()?.first_due(part, Some).ok())
+        };
         let other = {
             let rotation = rotation.clone();
             thread::spawn(move || search(&rotation))
         };
         let chosen = [(); 3].map(|()| search(&rotation));
-        assert!(chosen[0] != chosen[1] && chosen[1] != chosen[2], "a search goes on behind the one before it: {chosen:?}");
+        assert!(
+            chosen[0] != chosen[1] && chosen[1] != chosen[2],
+            "a search goes on behind the one before it: {chosen:?}"
+        );
         other.join().unwrap();
     });
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients and servers that are killed, stopped and started again: real processes, which are this program once more.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may stop at a surprise")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at a surprise"
+)]
 
 use driveline::service::ServiceStats;
 use driveline::types::MonotonicNs;
 use driveline::{
-    AnswerError, CallError, Caller, Client, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, Reach,
-    Service, ServiceCallback, ServiceOptions, plain_type,
+    AnswerError, CallError, Caller, Client, ClientOptions, Context, ContextOptions, Executor,
+    ExecutorOptions, GroupKind, Node, Reach, Service, ServiceCallback, ServiceOptions, plain_type,
 };
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io::{BufRead, BufReader};
@@ -39,16 +44,21 @@ struct Reply {
 const NUMBERS: u64 = 1 << 17;
 
 fn node(domain: &Path, name: &str) -> Node {
-    Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain.to_owned()) }).unwrap().node(name).unwrap()
+    Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain.to_owned()) })
+        .unwrap()
+        .node(name)
+        .unwrap()
 }
 
 fn service(node: &Node) -> Service<Question, Reply> {
-    let o = ServiceOptions { reach: Reach::Host, max_response: (16 << 20) + 64, ..Default::default() };
+    let o =
+        ServiceOptions { reach: Reach::Host, max_response: (16 << 20) + 64, ..Default::default() };
     node.service("reply", o).unwrap()
 }
 
 fn client(node: &Node) -> Client<Question, Reply> {
-    let mut client = node.client("reply", ClientOptions { reach: Reach::Host, ..Default::default() }).unwrap();
+    let mut client =
+        node.client("reply", ClientOptions { reach: Reach::Host, ..Default::default() }).unwrap();
     assert!(client.wait_for_server(PATIENCE));
     client
 }
@@ -189,7 +199,8 @@ fn a_peer_plays_its_role() {
 fn caller(client: Client<Question, Reply>) -> (Executor, Caller<Question, Reply>) {
     let executor = Executor::new(ExecutorOptions::default()).unwrap();
     let group = executor.group(GroupKind::MutuallyExclusive);
-    let caller = executor.add_client(client, ServiceCallback { name: "asks".into(), group }).unwrap();
+    let caller =
+        executor.add_client(client, ServiceCallback { name: "asks".into(), group }).unwrap();
     (executor, caller)
 }
 
@@ -200,7 +211,9 @@ fn a_server_that_is_killed_before_it_takes() {
     let mut server = start(dir.path(), "server_that_takes_nothing");
     let (executor, caller) = caller(client(&node));
     let (told, heard) = channel();
-    caller.call_then(question(1), Duration::MAX, move |reply| told.send(reply.map(drop)).unwrap()).unwrap();
+    caller
+        .call_then(question(1), Duration::MAX, move |reply| told.send(reply.map(drop)).unwrap())
+        .unwrap();
     server.kill();
     let mut outcome = None;
     until("heard", || {
@@ -208,7 +221,10 @@ fn a_server_that_is_killed_before_it_takes() {
         outcome = heard.try_recv().ok();
         outcome.is_some()
     });
-    assert!(matches!(outcome, Some(Err(CallError::ServerGone { was_taken: false, .. }))), "{outcome:?}");
+    assert!(
+        matches!(outcome, Some(Err(CallError::ServerGone { was_taken: false, .. }))),
+        "{outcome:?}"
+    );
 }
 
 #[test]
@@ -238,7 +254,12 @@ fn what_a_server_published_before_it_was_killed_is_delivered_whole() {
         let then = move |reply: Result<driveline::Sample<Reply>, CallError>| {
             let reply = reply.unwrap();
             let view = reply.view().unwrap();
-            told.send((view.value, view.tail().len() as u64, view.tail().iter().all(|n| *n == value))).unwrap();
+            told.send((
+                view.value,
+                view.tail().len() as u64,
+                view.tail().iter().all(|n| *n == value),
+            ))
+            .unwrap();
         };
         caller.call_then(question(value), PATIENCE, then).unwrap();
         server.says("answered");
@@ -268,7 +289,9 @@ fn a_server_that_is_started_again_serves_the_clients_that_are_there() {
         server.kill();
         server = start(dir.path(), "server");
         // Not the dead one, which may be seen for a moment.
-        until("gone", || !client.wait_for_server(Duration::ZERO) || client.call(question(9), PATIENCE).is_ok());
+        until("gone", || {
+            !client.wait_for_server(Duration::ZERO) || client.call(question(9), PATIENCE).is_ok()
+        });
         assert!(client.wait_for_server(PATIENCE));
     }
     assert_eq!(processes.len(), 3);
@@ -320,7 +343,10 @@ fn a_client_that_is_killed_leaves_no_work_and_no_memory_behind() {
         assert!(service.take().unwrap().is_none());
         responder.raw().client_is_gone()
     });
-    assert!(matches!(responder.send(Reply { value: 0, process: 0 }), Err(AnswerError::ClientGone { .. })));
+    assert!(matches!(
+        responder.send(Reply { value: 0, process: 0 }),
+        Err(AnswerError::ClientGone { .. })
+    ));
 
     let mut holds = start(dir.path(), "client_that_holds");
     until("answered", || match service.take().unwrap() {
@@ -334,5 +360,14 @@ fn a_client_that_is_killed_leaves_no_work_and_no_memory_behind() {
         service.stats().clients == 0
     });
     let stats = service.stats();
-    assert_eq!(stats, ServiceStats { requests: 3, answered: 1, client_gone: 1, undelivered: 1, ..ServiceStats::default() });
+    assert_eq!(
+        stats,
+        ServiceStats {
+            requests: 3,
+            answered: 1,
+            client_gone: 1,
+            undelivered: 1,
+            ..ServiceStats::default()
+        }
+    );
 }

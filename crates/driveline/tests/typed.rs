@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop at a surprise")]
 
 use driveline::types::MonotonicNs;
-use driveline::{Context, ContextOptions, Node, Object, Protobuf, PublisherOptions, Reach, SubscriptionOptions, plain_type};
+use driveline::{
+    Context, ContextOptions, Node, Object, Protobuf, PublisherOptions, Reach, SubscriptionOptions,
+    plain_type,
+};
 use driveline_msgs::proto::{Detection2D, Detections2D};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,7 +31,13 @@ mod other {
 
 fn nodes(dir: &tempfile::TempDir) -> (Node, Node) {
     let node = |name: &str| {
-        Context::new(ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) }).unwrap().node(name).unwrap()
+        Context::new(ContextOptions {
+            name: name.into(),
+            domain_dir: Some(dir.path().join("domain")),
+        })
+        .unwrap()
+        .node(name)
+        .unwrap()
     };
     (node("sender"), node("receiver"))
 }
@@ -80,31 +89,47 @@ fn two_layouts_of_one_name_do_not_meet_and_the_first_differing_field_is_named() 
     let mut s = receiver.subscription::<other::Scan>("scan", subscription(Reach::Host)).unwrap();
     let mut texts = Vec::new();
     until(|| {
-        texts.extend([p.raw().poll_event(), s.raw().poll_event()].into_iter().flatten().map(|e| e.to_string()));
+        texts.extend(
+            [p.raw().poll_event(), s.raw().poll_event()]
+                .into_iter()
+                .flatten()
+                .map(|e| e.to_string()),
+        );
         texts.len() >= 2
     });
     for text in texts {
-        assert!(text.contains("'scan'") && text.contains("test/Scan") && text.contains("beams"), "{text}");
+        assert!(
+            text.contains("'scan'") && text.contains("test/Scan") && text.contains("beams"),
+            "{text}"
+        );
     }
 }
 
 fn detections() -> Detections2D {
-    Detections2D { detections: vec![Detection2D { score: 0.5, ..Default::default() }], ..Default::default() }
+    Detections2D {
+        detections: vec![Detection2D { score: 0.5, ..Default::default() }],
+        ..Default::default()
+    }
 }
 
 #[test]
 fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
     let dir = tempfile::tempdir().unwrap();
     let (sender, receiver) = nodes(&dir);
-    let mut p = sender.value_publisher::<Protobuf<Detections2D>>("boxes", publisher(Reach::Host)).unwrap();
-    let mut inside = sender.value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host)).unwrap();
+    let mut p =
+        sender.value_publisher::<Protobuf<Detections2D>>("boxes", publisher(Reach::Host)).unwrap();
+    let mut inside = sender
+        .value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host))
+        .unwrap();
     until(|| p.raw().matched() == 1);
     p.publish(detections()).unwrap();
     assert_eq!(p.raw().stats().serialised, 0, "nobody listens outside");
     let sample = inside.latest().unwrap().unwrap();
     assert_eq!(*sample, detections());
 
-    let mut outside = receiver.value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host)).unwrap();
+    let mut outside = receiver
+        .value_subscription::<Protobuf<Detections2D>>("boxes", subscription(Reach::Host))
+        .unwrap();
     until(|| p.raw().matched() == 2);
     let sequence = p.publish_measured(detections(), MonotonicNs(123)).unwrap();
     assert!(outside.wait(Some(Duration::from_secs(60)), driveline::WaitMode::Block).unwrap());
@@ -113,7 +138,10 @@ fn a_message_moves_as_a_pointer_inside_and_as_bytes_outside() {
     // One message, one number, also when not every message before it was serialised.
     assert_eq!((sequence, out.header().sequence, within.header().sequence), (2, 2, 2));
     assert_eq!((out.missed(), within.missed()), (0, 0));
-    assert_eq!([&out, &within].map(|s| s.header().origins.as_slice()[0].source_oldest), [MonotonicNs(123); 2]);
+    assert_eq!(
+        [&out, &within].map(|s| s.header().origins.as_slice()[0].source_oldest),
+        [MonotonicNs(123); 2]
+    );
     assert!(inside.latest().unwrap().is_none(), "the bytes do not come a second time");
     assert_eq!(p.raw().stats().serialised, 1);
 }
@@ -137,15 +165,23 @@ impl Drop for Counted {
 fn an_object_is_shared_by_its_readers_and_dropped_once() {
     let dir = tempfile::tempdir().unwrap();
     let (node, _) = nodes(&dir);
-    let mut p = node.value_publisher::<Object<Counted>>("object", publisher(Reach::Process)).unwrap();
-    let mut readers: Vec<_> =
-        (0..4).map(|_| node.value_subscription::<Object<Counted>>("object", subscription(Reach::Process)).unwrap()).collect();
+    let mut p =
+        node.value_publisher::<Object<Counted>>("object", publisher(Reach::Process)).unwrap();
+    let mut readers: Vec<_> = (0..4)
+        .map(|_| {
+            node.value_subscription::<Object<Counted>>("object", subscription(Reach::Process))
+                .unwrap()
+        })
+        .collect();
     p.publish(Counted::new()).unwrap();
     let samples: Vec<_> = readers.iter_mut().map(|r| r.latest().unwrap().unwrap()).collect();
     assert!(samples.iter().all(|s| std::ptr::eq::<Counted>(&**s, &*samples[0])));
     assert_eq!(ALIVE.load(Ordering::SeqCst), 1);
     drop(samples);
     assert_eq!(ALIVE.load(Ordering::SeqCst), 0);
-    let refused = node.value_publisher::<Object<Counted>>("object2", publisher(Reach::Host)).err().expect("objects stay inside");
+    let refused = node
+        .value_publisher::<Object<Counted>>("object2", publisher(Reach::Host))
+        .err()
+        .expect("objects stay inside");
     assert!(refused.to_string().contains("cannot leave the process"), "{refused}");
 }

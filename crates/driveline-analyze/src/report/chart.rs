@@ -67,7 +67,8 @@ impl<'a> Chart<'a> {
 
     /// An upright bar from the x axis up, told about by `hint` when pointed at.
     pub(super) fn bar(&mut self, class: &str, from_x: f64, to_x: f64, y: f64, hint: &str) {
-        let (left, right, top, bottom) = (self.px(from_x), self.px(to_x), self.py(y), self.height - BOTTOM);
+        let (left, right, top, bottom) =
+            (self.px(from_x), self.px(to_x), self.py(y), self.height - BOTTOM);
         let (w, h) = ((right - left - 1.0).max(0.5), bottom - top);
         let hint = escape(hint);
         let _ = write!(
@@ -80,8 +81,10 @@ impl<'a> Chart<'a> {
     pub(super) fn hover(&mut self, from_x: f64, to_x: f64, hint: &str) {
         let (left, right) = (self.px(from_x), self.px(to_x));
         let (w, h, hint) = ((right - left).max(0.5), self.height - TOP - BOTTOM, escape(hint));
-        let _ =
-            write!(self.body, r#"<rect class="hover" x="{left:.1}" y="{TOP}" width="{w:.1}" height="{h:.1}"><title>{hint}</title></rect>"#);
+        let _ = write!(
+            self.body,
+            r#"<rect class="hover" x="{left:.1}" y="{TOP}" width="{w:.1}" height="{h:.1}"><title>{hint}</title></rect>"#
+        );
     }
 
     /// The finished picture; `name` is what a screen reader says.
@@ -93,23 +96,41 @@ impl<'a> Chart<'a> {
             let (y, label) = (self.py(tick), escape(&(self.y.label)(tick)));
             let right = w - RIGHT;
             let _ = write!(axes, r#"<path class="grid" d="M{LEFT} {y:.1}H{right}"/>"#);
-            let _ = write!(axes, r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{label}</text>"#, LEFT - 7.0, y + 4.0);
+            let _ = write!(
+                axes,
+                r#"<text class="tick" x="{:.1}" y="{:.1}" text-anchor="end">{label}</text>"#,
+                LEFT - 7.0,
+                y + 4.0
+            );
         }
         for tick in self.x.scale.ticks() {
             let (x, label) = (self.px(tick), escape(&(self.x.label)(tick)));
             let _ = write!(axes, r#"<path class="axis" d="M{x:.1} {base}v4"/>"#);
-            let _ = write!(axes, r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#, base + 17.0);
+            let _ = write!(
+                axes,
+                r#"<text class="tick" x="{x:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
+                base + 17.0
+            );
         }
         let (mid, right) = ((LEFT + w - RIGHT) / 2.0, w - RIGHT);
         let _ = write!(axes, r#"<path class="axis" d="M{LEFT} {base}H{right}"/>"#);
-        let _ = write!(axes, r#"<text class="title" x="{mid}" y="{:.1}" text-anchor="middle">{}</text>"#, h - 8.0, escape(self.x.title));
+        let _ = write!(
+            axes,
+            r#"<text class="title" x="{mid}" y="{:.1}" text-anchor="middle">{}</text>"#,
+            h - 8.0,
+            escape(self.x.title)
+        );
         let _ = write!(
             axes,
             r#"<text class="title" transform="translate(13 {:.1}) rotate(-90)" text-anchor="middle">{}</text>"#,
             (TOP + base) / 2.0,
             escape(self.y.title)
         );
-        format!(r#"<div class="wide"><svg viewBox="0 0 {w} {h}" role="img" aria-label="{}">{axes}{}</svg></div>"#, escape(name), self.body)
+        format!(
+            r#"<div class="wide"><svg viewBox="0 0 {w} {h}" role="img" aria-label="{}">{axes}{}</svg></div>"#,
+            escape(name),
+            self.body
+        )
     }
 }
 
@@ -133,7 +154,8 @@ pub(super) struct Row {
 /// words above their bar instead of cutting them off.
 pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, name: &str) -> String {
     // A part below zero has no length; the figures tell it.
-    let longest = rows.iter().map(|r| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>()).fold(0.0, f64::max);
+    let longest =
+        rows.iter().map(|r| r.parts.iter().map(|p| p.1.max(0.0)).sum::<f64>()).fold(0.0, f64::max);
     let scale = Scale::exactly(0.0, longest);
     let mut body = String::new();
     for row in rows {
@@ -160,6 +182,8 @@ pub(super) fn stacked_rows(rows: &[Row], part_hint: fn(&str, f64) -> String, nam
 
 /// Names beside their colours.
 pub(super) fn legend<'a>(entries: impl Iterator<Item = (String, &'a str)>) -> String {
-    let items: String = entries.map(|(class, name)| format!(r#"<li><i class="{class}"></i>{}</li>"#, escape(name))).collect();
+    let items: String = entries
+        .map(|(class, name)| format!(r#"<li><i class="{class}"></i>{}</li>"#, escape(name)))
+        .collect();
     format!(r#"<ul class="legend">{items}</ul>"#)
 }

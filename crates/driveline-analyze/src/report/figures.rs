@@ -16,17 +16,30 @@ const MAX_HISTOGRAMS: usize = 12;
 const RESOLUTION: usize = 300;
 const BINS_PER_DECADE: f64 = 12.0;
 
-const PARTS: [(&str, &str); 3] = [("communication", "communication"), ("computation", "computation"), ("idle", "waiting (idle)")];
+const PARTS: [(&str, &str); 3] = [
+    ("communication", "communication"),
+    ("computation", "computation"),
+    ("idle", "waiting (idle)"),
+];
 
 /// Where the age of the data went, at the end of each stage; sinks with their percentiles.
 pub(super) fn age_split(summary: &Summary) -> Option<String> {
     let row = |e: &EndToEnd, what: &str, split: &Split, emphasised: bool| Row {
         label: format!("{} → {}{what}", e.origin, e.stage),
         emphasised,
-        parts: vec![("communication", split.communication_us), ("computation", split.computation_us), ("idle", split.idle_us)],
-        end: format!("{}, {} communication", duration(split.total_us()), percent(split.communication_us, split.total_us())),
+        parts: vec![
+            ("communication", split.communication_us),
+            ("computation", split.computation_us),
+            ("idle", split.idle_us),
+        ],
+        end: format!(
+            "{}, {} communication",
+            duration(split.total_us()),
+            percent(split.communication_us, split.total_us())
+        ),
     };
-    let mut rows: Vec<Row> = summary.along_the_way.iter().map(|e| row(e, ", mean", &e.mean, false)).collect();
+    let mut rows: Vec<Row> =
+        summary.along_the_way.iter().map(|e| row(e, ", mean", &e.mean, false)).collect();
     for e in &summary.end_to_end {
         rows.push(row(e, ", mean", &e.mean, true));
         rows.push(row(e, ", p50", &e.p50, true));
@@ -37,12 +50,19 @@ pub(super) fn age_split(summary: &Summary) -> Option<String> {
     }
     let key = legend(PARTS.iter().map(|&(class, name)| (class.to_owned(), name)));
     let hint = |class: &str, length: f64| format!("{class}: {}", duration(length));
-    Some(key + &stacked_rows(&rows, hint, "Age of the sensor data, split into communication, computation and idle"))
+    Some(
+        key + &stacked_rows(
+            &rows,
+            hint,
+            "Age of the sensor data, split into communication, computation and idle",
+        ),
+    )
 }
 
 /// Transmission and processing of each stage, side by side on one logarithmic axis.
 pub(super) fn histograms(run: &Collector) -> Option<String> {
-    let stages: Vec<_> = run.stages_in_order().into_iter().filter(|(_, s)| !s.samples.is_empty()).collect();
+    let stages: Vec<_> =
+        run.stages_in_order().into_iter().filter(|(_, s)| !s.samples.is_empty()).collect();
     let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| values(s)));
     let Scale::Log { min, max } = scale else { return None };
     if stages.is_empty() {
@@ -59,20 +79,44 @@ pub(super) fn histograms(run: &Collector) -> Option<String> {
         }
         (counts, n.max(1) as f64)
     };
-    let mut out = legend([("communication".to_owned(), "transmission"), ("computation".to_owned(), "processing")].into_iter());
+    let mut out = legend(
+        [("communication".to_owned(), "transmission"), ("computation".to_owned(), "processing")]
+            .into_iter(),
+    );
     out.push_str(r#"<div class="multiples">"#);
     for (name, stage) in stages.iter().take(MAX_HISTOGRAMS) {
         let series = [
-            ("communication", "transmission", count(&mut stage.samples.iter().filter_map(|s| s.transmission_ns))),
-            ("computation", "processing", count(&mut stage.samples.iter().map(|s| s.processing_ns))),
+            (
+                "communication",
+                "transmission",
+                count(&mut stage.samples.iter().filter_map(|s| s.transmission_ns)),
+            ),
+            (
+                "computation",
+                "processing",
+                count(&mut stage.samples.iter().map(|s| s.processing_ns)),
+            ),
         ];
-        let highest = series.iter().flat_map(|(_, _, (counts, n))| counts.iter().map(move |&c| c as f64 / n)).fold(0.0, f64::max);
-        let y = Axis { scale: Scale::from_zero(highest * 100.0), title: "share, %", label: significant };
-        let mut chart = Chart::new(480.0, 210.0, Axis { scale, title: "duration", label: duration }, y);
+        let highest = series
+            .iter()
+            .flat_map(|(_, _, (counts, n))| counts.iter().map(move |&c| c as f64 / n))
+            .fold(0.0, f64::max);
+        let y = Axis {
+            scale: Scale::from_zero(highest * 100.0),
+            title: "share, %",
+            label: significant,
+        };
+        let mut chart =
+            Chart::new(480.0, 210.0, Axis { scale, title: "duration", label: duration }, y);
         for (class, what, (counts, n)) in &series {
             for (i, &c) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
                 let share = c as f64 / n * 100.0;
-                let hint = format!("{what} {}–{}: {c} of {n} ({} %)", duration(edge(i)), duration(edge(i + 1)), significant(share));
+                let hint = format!(
+                    "{what} {}–{}: {c} of {n} ({} %)",
+                    duration(edge(i)),
+                    duration(edge(i + 1)),
+                    significant(share)
+                );
                 chart.bar(class, edge(i), edge(i + 1), share, &hint);
             }
         }
@@ -81,7 +125,11 @@ pub(super) fn histograms(run: &Collector) -> Option<String> {
     }
     out.push_str("</div>");
     if stages.len() > MAX_HISTOGRAMS {
-        let _ = write!(out, "<p class=note>The first {MAX_HISTOGRAMS} of {} components are shown.</p>", stages.len());
+        let _ = write!(
+            out,
+            "<p class=note>The first {MAX_HISTOGRAMS} of {} components are shown.</p>",
+            stages.len()
+        );
     }
     Some(out)
 }
@@ -91,7 +139,9 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let mut stages: Vec<(&str, Vec<u64>)> = run
         .stages_in_order()
         .into_iter()
-        .map(|(name, s)| (name, s.samples.iter().filter_map(|s| s.transmission_ns).collect::<Vec<_>>()))
+        .map(|(name, s)| {
+            (name, s.samples.iter().filter_map(|s| s.transmission_ns).collect::<Vec<_>>())
+        })
         .filter(|(_, samples)| !samples.is_empty())
         .collect();
     if stages.is_empty() {
@@ -105,8 +155,13 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let total = stages.len();
     stages.truncate(MAX_SERIES);
     let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| [us(s[0]), us(s[s.len() - 1])]));
-    let y = Axis { scale: Scale::exactly(0.0, 100.0), title: "share of samples, %", label: significant };
-    let mut chart = Chart::new(980.0, 300.0, Axis { scale, title: "transmission at most", label: duration }, y);
+    let y = Axis {
+        scale: Scale::exactly(0.0, 100.0),
+        title: "share of samples, %",
+        label: significant,
+    };
+    let mut chart =
+        Chart::new(980.0, 300.0, Axis { scale, title: "transmission at most", label: duration }, y);
     for (series, (_, samples)) in stages.iter().enumerate() {
         let n = samples.len();
         let points = (0..=RESOLUTION.min(n)).filter_map(|i| {
@@ -119,7 +174,9 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let picture = chart.finish("Cumulative distribution of transmission for each component");
     let key = legend(stages.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), *name)));
     let note = if total > MAX_SERIES {
-        format!("<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are shown.</p>")
+        format!(
+            "<p class=note>The {MAX_SERIES} components with the slowest tails of {total} are shown.</p>"
+        )
     } else {
         String::new()
     };
@@ -132,7 +189,8 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for (name, stage) in run.stages_in_order().into_iter().filter(|(name, _)| run.is_sink(name)) {
         for (&origin, samples) in &stage.ages {
-            let mut points: Vec<_> = samples.iter().map(|s| (seconds(start, s.end), us(s.age_ns()))).collect();
+            let mut points: Vec<_> =
+                samples.iter().map(|s| (seconds(start, s.end), us(s.age_ns()))).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             series.push((format!("{} → {name}", run.topic_name(origin)), points));
         }
@@ -144,9 +202,21 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
         return None;
     }
     let span = run.last.since(start).as_secs_f64();
-    let y = Axis { scale: Scale::around_zero(lowest / 1e3, highest / 1e3), title: "age, ms", label: significant };
-    let mut chart =
-        Chart::new(980.0, 280.0, Axis { scale: Scale::exactly(0.0, span), title: "time since the start, s", label: significant }, y);
+    let y = Axis {
+        scale: Scale::around_zero(lowest / 1e3, highest / 1e3),
+        title: "age, ms",
+        label: significant,
+    };
+    let mut chart = Chart::new(
+        980.0,
+        280.0,
+        Axis {
+            scale: Scale::exactly(0.0, span),
+            title: "time since the start, s",
+            label: significant,
+        },
+        y,
+    );
     for (i, (_, points)) in series.iter().enumerate() {
         let stretches = stretches(points, span);
         // Down and up again within a stretch shows its span at any length of run.
@@ -155,11 +225,17 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     if let [(name, points)] = series.as_slice() {
         for s in stretches(points, span) {
             let half = span / RESOLUTION as f64 / 2.0;
-            let hint = format!("{name}, at {} s: {} to {}", significant(s.at), duration(s.least), duration(s.most));
+            let hint = format!(
+                "{name}, at {} s: {} to {}",
+                significant(s.at),
+                duration(s.least),
+                duration(s.most)
+            );
             chart.hover(s.at - half, s.at + half, &hint);
         }
     }
-    let key = legend(series.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), name.as_str())));
+    let key =
+        legend(series.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), name.as_str())));
     Some(key + &chart.finish("Age of the sensor data at the sinks over time"))
 }
 
@@ -179,15 +255,27 @@ pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
     let most = inputs.first()?.1.last()?.1;
     let span = run.last.since(start).as_secs_f64();
     let y = Axis { scale: Scale::from_zero(most as f64), title: "missed so far", label: grouped };
-    let mut chart =
-        Chart::new(980.0, 220.0, Axis { scale: Scale::exactly(0.0, span), title: "time since the start, s", label: significant }, y);
+    let mut chart = Chart::new(
+        980.0,
+        220.0,
+        Axis {
+            scale: Scale::exactly(0.0, span),
+            title: "time since the start, s",
+            label: significant,
+        },
+        y,
+    );
     for (i, (_, misses)) in inputs.iter().enumerate() {
         let every = misses.len().div_ceil(RESOLUTION);
         let last = misses.last().map_or(0, |m| m.1);
-        let points = misses.iter().step_by(every.max(1)).map(|&(at, count)| (seconds(start, at), count as f64));
+        let points = misses
+            .iter()
+            .step_by(every.max(1))
+            .map(|&(at, count)| (seconds(start, at), count as f64));
         chart.steps(i, std::iter::once((0.0, 0.0)).chain(points).chain([(span, last as f64)]));
     }
-    let key = legend(inputs.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), name.as_str())));
+    let key =
+        legend(inputs.iter().enumerate().map(|(i, (name, _))| (format!("s{i}"), name.as_str())));
     let note = if total > MAX_SERIES {
         format!("<p class=note>The {MAX_SERIES} inputs that missed most of {total} are shown.</p>")
     } else {
@@ -197,7 +285,12 @@ pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
 }
 
 fn values(stage: &StageSeries) -> impl Iterator<Item = f64> + '_ {
-    stage.samples.iter().flat_map(|s: &StageSample| [s.transmission_ns, Some(s.processing_ns)]).flatten().map(us)
+    stage
+        .samples
+        .iter()
+        .flat_map(|s: &StageSample| [s.transmission_ns, Some(s.processing_ns)])
+        .flatten()
+        .map(us)
 }
 
 fn seconds(start: MonotonicNs, at: MonotonicNs) -> f64 {

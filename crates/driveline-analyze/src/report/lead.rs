@@ -10,15 +10,27 @@ use std::fmt::Write;
 /// That the run did not end as it should, that calls failed or that work was not done; nothing after a good run.
 pub(super) fn banner(s: &Summary) -> String {
     let failed: String = s.failed_of().iter().map(|f| format!("<br>{}", escape(f))).collect();
-    let problems: String = s.problems.iter().map(|f| format!("<br>{}", sentence(&f.to_string()))).collect();
+    let problems: String =
+        s.problems.iter().map(|f| format!("<br>{}", sentence(&f.to_string()))).collect();
     match &s.ended {
         Some(e) if !e.ok => {
-            let help = e.help.iter().map(|h| format!("<br><small>{}</small>", sentence(h))).collect::<String>();
-            format!("<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}{problems}</p>", sentence(&e.text))
+            let help = e
+                .help
+                .iter()
+                .map(|h| format!("<br><small>{}</small>", sentence(h)))
+                .collect::<String>();
+            format!(
+                "<p class='notice failed' role=alert><b>This run failed.</b> {}{help}{failed}{problems}</p>",
+                sentence(&e.text)
+            )
         }
-        _ if !failed.is_empty() => format!("<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}{problems}</p>"),
+        _ if !failed.is_empty() => format!(
+            "<p class='notice failed' role=alert><b>Calls failed in this run.</b>{failed}{problems}</p>"
+        ),
         _ if !problems.is_empty() => {
-            format!("<p class='notice failed' role=alert><b>This run did not do all of its work.</b>{problems}</p>")
+            format!(
+                "<p class='notice failed' role=alert><b>This run did not do all of its work.</b>{problems}</p>"
+            )
         }
         _ => String::new(),
     }
@@ -36,8 +48,11 @@ pub(super) fn answer(s: &Summary) -> String {
         None => "No component has finished with data that descends from a sensor.".to_owned(),
         Some(e) => {
             // Means: what one sample near the median waited for is chance, and means add up.
-            let mut parts =
-                [("computation", e.mean.computation_us), ("waiting", e.mean.idle_us), ("communication", e.mean.communication_us)];
+            let mut parts = [
+                ("computation", e.mean.computation_us),
+                ("waiting", e.mean.idle_us),
+                ("communication", e.mean.communication_us),
+            ];
             parts.sort_by(|a, b| b.1.total_cmp(&a.1));
             let parts = parts.map(|(what, us)| format!("{} {what}", duration(us)));
             let [first, second, third] = &parts;
@@ -94,8 +109,12 @@ fn missed(s: &Summary) -> String {
     };
     let waiting = match s.not_read_by_triggers.saturating_sub(s.unread_by_triggers) {
         0 => String::new(),
-        1 => " 1 sample that was to be worked on could still be read at the end, and was not.".to_owned(),
-        n => format!(" {} samples that were to be worked on could still be read at the end, and were not.", grouped(n as f64)),
+        1 => " 1 sample that was to be worked on could still be read at the end, and was not."
+            .to_owned(),
+        n => format!(
+            " {} samples that were to be worked on could still be read at the end, and were not.",
+            grouped(n as f64)
+        ),
     };
     missed + &unread + &waiting + &uncalled + &unknown
 }
@@ -116,7 +135,9 @@ struct Card {
 /// The figures that count most.
 pub(super) fn cards(s: &Summary) -> String {
     let mut all = Vec::new();
-    let mut card = |value: String, label: String, detail: String, meaning| all.push(Card { value, label, detail, meaning });
+    let mut card = |value: String, label: String, detail: String, meaning| {
+        all.push(Card { value, label, detail, meaning })
+    };
     if let Some(e) = slowest(s) {
         card(
             duration(e.age_us.p50),
@@ -134,7 +155,11 @@ pub(super) fn cards(s: &Summary) -> String {
             card(
                 format!("{} m", significant(d.p50_m)),
                 "driven until the result is there, median".to_owned(),
-                format!("at {} km/h; 99 % within {} m", significant(d.speed_kmh), significant(d.p99_m)),
+                format!(
+                    "at {} km/h; 99 % within {} m",
+                    significant(d.speed_kmh),
+                    significant(d.p99_m)
+                ),
                 "Reaction distance: speed of the vehicle times end-to-end latency.",
             );
         }
@@ -158,8 +183,15 @@ pub(super) fn cards(s: &Summary) -> String {
         format!("{} per second, over {} s", significant(rate), significant(s.duration_s)),
         "Published on the topics of all sources together.",
     );
-    let received = s.subscriptions.iter().filter(|x| x.triggers).fold(0u64, |sum, x| sum.saturating_add(x.received));
-    let missed = s.missed_by_triggers.saturating_add(s.lost_by_triggers).saturating_add(s.not_read_by_triggers);
+    let received = s
+        .subscriptions
+        .iter()
+        .filter(|x| x.triggers)
+        .fold(0u64, |sum, x| sum.saturating_add(x.received));
+    let missed = s
+        .missed_by_triggers
+        .saturating_add(s.lost_by_triggers)
+        .saturating_add(s.not_read_by_triggers);
     card(
         grouped(missed as f64),
         "samples not worked on".to_owned(),
@@ -192,12 +224,19 @@ pub(super) fn cards(s: &Summary) -> String {
 
 /// What a reader should know beside the figures. Only what takes something away from them stands in a box.
 pub(super) fn remarks(s: &Summary) -> Option<String> {
-    let items = |all: &mut dyn Iterator<Item = String>| all.map(|text| format!("<li>{text}</li>")).collect::<String>();
+    let items = |all: &mut dyn Iterator<Item = String>| {
+        all.map(|text| format!("<li>{text}</li>")).collect::<String>()
+    };
     let limits = items(&mut s.notes.iter().map(|n| sentence(n)));
-    let mut out = if limits.is_empty() { String::new() } else { format!("<div class=notice><ul>{limits}</ul></div>") };
+    let mut out = if limits.is_empty() {
+        String::new()
+    } else {
+        format!("<div class=notice><ul>{limits}</ul></div>")
+    };
     let facts = s.facts.iter().map(|f| {
         // A component called after what it tells is named once.
-        let about = if f.name == f.component { String::new() } else { format!(", {}", escape(&f.name)) };
+        let about =
+            if f.name == f.component { String::new() } else { format!(", {}", escape(&f.name)) };
         format!("<b>{}</b>{about}: {}", escape(&f.component), escape(&f.text))
     });
     let groups = [

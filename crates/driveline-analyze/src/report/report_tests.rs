@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::scale::duration;
 use super::*;
-use crate::{Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs};
+use crate::{
+    Ended, InputFacts, MachineFacts, RunFacts, StageFacts, StageInput, StageRecord, write_outputs,
+};
 use driveline_runtime::account::{CallbackCounters, InputCounters, Record};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, SampleHeader, TopicId, TopicName, Uncounted};
@@ -11,7 +13,10 @@ fn pipeline(frames: u64) -> Collector {
     let topic = |t: &str| -> TopicName { t.parse().unwrap() };
     let stage = |name: &str, inputs: &[&str], output: &str| StageFacts {
         name: name.into(),
-        inputs: inputs.iter().map(|t| InputFacts { name: (*t).to_owned(), topic: topic(t), triggers: true }).collect(),
+        inputs: inputs
+            .iter()
+            .map(|t| InputFacts { name: (*t).to_owned(), topic: topic(t), triggers: true })
+            .collect(),
         outputs: vec![topic(output)],
     };
     let mut run = Collector::new(RunFacts {
@@ -29,7 +34,10 @@ fn pipeline(frames: u64) -> Collector {
         ..RunFacts::default()
     });
     let text = "classical <edges> & symmetry, not a neural network".into();
-    run.take("perception", &Record::Fact { component: "detector".into(), name: "detector".into(), text });
+    run.take(
+        "perception",
+        &Record::Fact { component: "detector".into(), name: "detector".into(), text },
+    );
     let mut seed = 42u64;
     let mut random = move |around: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -45,14 +53,31 @@ fn pipeline(frames: u64) -> Collector {
             if let Some(header) = from {
                 lineage.inherit(header, Arrival::Triggered);
             }
-            let mut header = SampleHeader { sequence: frame, publish_time: MonotonicNs(at), ..SampleHeader::default() };
+            let mut header = SampleHeader {
+                sequence: frame,
+                publish_time: MonotonicNs(at),
+                ..SampleHeader::default()
+            };
             lineage.stamp(&mut header, topic(name).id(), Some(MonotonicNs(start)), frame);
             header.trace_id = frame;
             header
         };
-        let call = |run: &mut Collector, stage: &str, input: &str, header: Option<&SampleHeader>, missed, start, end| {
+        let call = |run: &mut Collector,
+                    stage: &str,
+                    input: &str,
+                    header: Option<&SampleHeader>,
+                    missed,
+                    start,
+                    end| {
             let inputs: Vec<_> = header
-                .map(|header| StageInput { input, topic: topic(input).id(), arrival: Arrival::Triggered, header, missed, fresh: true })
+                .map(|header| StageInput {
+                    input,
+                    topic: topic(input).id(),
+                    arrival: Arrival::Triggered,
+                    header,
+                    missed,
+                    fresh: true,
+                })
                 .into_iter()
                 .collect();
             run.add(&StageRecord {
@@ -68,7 +93,15 @@ fn pipeline(frames: u64) -> Collector {
         let image = publish("image", None, t, published_at);
         call(&mut run, "camera", "", None, 0, t, published_at);
         let lane_start = published_at + random(45_000);
-        call(&mut run, "lane", "image", Some(&image), 0, lane_start, lane_start + random(2_600_000));
+        call(
+            &mut run,
+            "lane",
+            "image",
+            Some(&image),
+            0,
+            lane_start,
+            lane_start + random(2_600_000),
+        );
         if published_at > detector_free_at {
             let start = published_at + random(60_000);
             detector_free_at = start + random(21_000_000);
@@ -82,20 +115,37 @@ fn pipeline(frames: u64) -> Collector {
         call(&mut run, "tracker", "image", Some(&image), 0, track_start, track_end);
         let tracks = publish("tracks", Some(&image), track_start, track_end);
         let fusion_start = track_end + random(40_000);
-        call(&mut run, "fusion", "tracks", Some(&tracks), 0, fusion_start, fusion_start + random(120_000));
+        call(
+            &mut run,
+            "fusion",
+            "tracks",
+            Some(&tracks),
+            0,
+            fusion_start,
+            fusion_start + random(120_000),
+        );
     }
     run
 }
 
 /// Elements that are closed by a tag of their own, and not by the one after them.
-const CLOSED: [&str; 12] = ["html", "head", "body", "main", "section", "div", "table", "svg", "figure", "title", "ul", "p"];
+const CLOSED: [&str; 12] = [
+    "html", "head", "body", "main", "section", "div", "table", "svg", "figure", "title", "ul", "p",
+];
 
 fn check_page(page: &str) {
     for tag in CLOSED {
-        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
-        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}> is not closed as often as opened");
+        let opened =
+            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(
+            opened,
+            page.matches(&format!("</{tag}>")).count(),
+            "<{tag}> is not closed as often as opened"
+        );
     }
-    for forbidden in ["<script", "http://", "https://", "@import", "url(", "NaN", "inf ", "inf<", "inf\""] {
+    for forbidden in
+        ["<script", "http://", "https://", "@import", "url(", "NaN", "inf ", "inf<", "inf\""]
+    {
         assert!(!page.contains(forbidden), "the page holds {forbidden:?}");
     }
 }
@@ -110,7 +160,10 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     assert_eq!((page.matches("<svg").count(), page.matches("class=\"bars\"").count()), (8, 1));
     let rows: Vec<&str> = page.split("<li class=\"row").skip(1).collect();
     for row in &rows {
-        let widths = row.split("style=\"width:").skip(1).map(|w| w.split_once('%').unwrap().0.parse::<f64>().unwrap());
+        let widths = row
+            .split("style=\"width:")
+            .skip(1)
+            .map(|w| w.split_once('%').unwrap().0.parse::<f64>().unwrap());
         assert!(widths.sum::<f64>() <= 100.01, "{row}");
         assert!(row.contains(" communication</span></li>"), "{row}");
     }
@@ -119,9 +172,22 @@ fn a_run_gives_a_page_with_every_plot_and_no_way_out() {
     assert!(page.contains("image → fusion"));
     assert!(page.contains("detector.image"));
     // Answer and tile have it of all samples.
-    let mean = summary.end_to_end.iter().max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50)).unwrap().mean;
-    let tile = format!("on average {} of {}; ", duration(mean.communication_us), duration(mean.total_us()));
-    assert!(page.contains(&format!("{} communication", duration(mean.communication_us))) && page.contains(&tile), "{tile}");
+    let mean = summary
+        .end_to_end
+        .iter()
+        .max_by(|a, b| a.age_us.p50.total_cmp(&b.age_us.p50))
+        .unwrap()
+        .mean;
+    let tile = format!(
+        "on average {} of {}; ",
+        duration(mean.communication_us),
+        duration(mean.total_us())
+    );
+    assert!(
+        page.contains(&format!("{} communication", duration(mean.communication_us)))
+            && page.contains(&tile),
+        "{tile}"
+    );
     for figure in [duration(summary.end_to_end[0].age_us.p50), "Reaction distance".to_owned()] {
         assert!(page.contains(&figure), "{figure} is missing");
     }
@@ -152,9 +218,15 @@ fn every_key_of_the_summary_is_documented() {
     let page = include_str!("../../../../docs/reports.md");
     let json = serde_json::to_value(pipeline(2).summary()).unwrap();
     for part in ["/", "/subscriptions/0", "/stages/0", "/end_to_end/0", "/stages/0/processing_us"] {
-        for key in json.pointer(part.trim_end_matches('/')).and_then(|v| v.as_object()).unwrap().keys() {
-            let documented = [format!("`{key}`"), format!("`{key}[]`"), format!("{key}, "), format!("{key}}}`")];
-            assert!(documented.iter().any(|d| page.contains(d)), "docs/reports.md does not tell {key} of {part}");
+        for key in
+            json.pointer(part.trim_end_matches('/')).and_then(|v| v.as_object()).unwrap().keys()
+        {
+            let documented =
+                [format!("`{key}`"), format!("`{key}[]`"), format!("{key}, "), format!("{key}}}`")];
+            assert!(
+                documented.iter().any(|d| page.contains(d)),
+                "docs/reports.md does not tell {key} of {part}"
+            );
         }
     }
 }
@@ -162,12 +234,39 @@ fn every_key_of_the_summary_is_documented() {
 #[test]
 fn names_cannot_break_out_of_the_page() {
     let evil = "</title><img src=x onerror='x'>\"";
-    let mut run = Collector::new(RunFacts { graph: evil.into(), notes: vec![evil.into()], ..RunFacts::default() });
+    let mut run = Collector::new(RunFacts {
+        graph: evil.into(),
+        notes: vec![evil.into()],
+        ..RunFacts::default()
+    });
     run.take(evil, &Record::Fact { component: evil.into(), name: evil.into(), text: evil.into() });
-    run.take(evil, &Record::Failure { component: evil.into(), topic: None, sequence: None, text: evil.into(), count: 1 });
-    let header = SampleHeader { sequence: 1, publish_time: MonotonicNs(1), ..SampleHeader::default() };
-    let inputs = [StageInput { input: evil, topic: TopicId(1), arrival: Arrival::Triggered, header: &header, missed: 1, fresh: true }];
-    run.add(&StageRecord { stage: evil, start: MonotonicNs(5_000), end: MonotonicNs(9_000), inputs: &inputs, ..StageRecord::default() });
+    run.take(
+        evil,
+        &Record::Failure {
+            component: evil.into(),
+            topic: None,
+            sequence: None,
+            text: evil.into(),
+            count: 1,
+        },
+    );
+    let header =
+        SampleHeader { sequence: 1, publish_time: MonotonicNs(1), ..SampleHeader::default() };
+    let inputs = [StageInput {
+        input: evil,
+        topic: TopicId(1),
+        arrival: Arrival::Triggered,
+        header: &header,
+        missed: 1,
+        fresh: true,
+    }];
+    run.add(&StageRecord {
+        stage: evil,
+        start: MonotonicNs(5_000),
+        end: MonotonicNs(9_000),
+        inputs: &inputs,
+        ..StageRecord::default()
+    });
     let page = render(&run, &run.summary());
     check_page(&page);
     assert!(!page.contains("<img"));
@@ -181,7 +280,9 @@ fn both_files_are_written_whole_and_replaced() {
         let run = pipeline(frames);
         let page = write_outputs(&run, &out).unwrap();
         assert_eq!(page, out.join("report.html"));
-        let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(out.join("summary.json")).unwrap())
+                .unwrap();
         assert_eq!(json["frames_published"], frames);
         assert_eq!(json["stages"][0]["stage"], "camera");
         assert!(std::fs::read_to_string(&page).unwrap().ends_with("</html>\n"));
@@ -216,7 +317,11 @@ fn the_answer_comes_first_and_remarks_after_the_picture() {
     // Of three ends it is the slowest that decides.
     let end = summary.end_to_end.iter().find(|e| e.stage == "detector").unwrap();
     assert!(summary.end_to_end.iter().all(|e| e.age_us.p50 <= end.age_us.p50));
-    let sentence = format!("<b>{}</b> at detector, counted from image (median of {};", duration(end.age_us.p50), end.age_us.n);
+    let sentence = format!(
+        "<b>{}</b> at detector, counted from image (median of {};",
+        duration(end.age_us.p50),
+        end.age_us.n
+    );
     assert!(page.contains(&sentence), "{sentence}");
     // The detector is slower than the camera, and nobody else is.
     let missed = format!("{} of them at detector.", grouped(summary.missed_by_triggers as f64));
@@ -237,17 +342,29 @@ fn nobody_claims_that_every_sample_was_worked_on_where_a_process_was_killed() {
     let camera = StageFacts { name: "camera".into(), inputs: vec![], outputs: vec![topic.clone()] };
     let mut run = Collector::new(RunFacts { stages: vec![camera, lane], ..RunFacts::default() });
     run.set_published("camera", "image", topic.id(), 200);
-    run.set_subscription("lane", "image", topic.id(), InputCounters { received: 5, missed: 0, ..Default::default() });
+    run.set_subscription(
+        "lane",
+        "image",
+        topic.id(),
+        InputCounters { received: 5, missed: 0, ..Default::default() },
+    );
     let every = "Every sample that was to be worked on was worked on.";
     assert!(render(&run, &run.summary()).contains(every));
     let mut summary = run.summary();
     let lane = summary.stages.iter_mut().find(|s| s.stage == "lane").unwrap();
     lane.counters = Some(CallbackCounters { skipped_missing: 2, ..CallbackCounters::default() });
     let page = render(&run, &summary);
-    assert!(!page.contains(every) && page.contains(" 2 samples caused no call: another input was missing"), "{page}");
+    assert!(
+        !page.contains(every)
+            && page.contains(" 2 samples caused no call: another input was missing"),
+        "{page}"
+    );
     let lane = summary.stages.iter_mut().find(|s| s.stage == "lane").unwrap();
     lane.counters = Some(CallbackCounters { take_errors: 1, ..CallbackCounters::default() });
-    assert_eq!(summary.uncalled().unwrap(), "1 sample caused no call: another input was missing or too old, or it could not be read");
+    assert_eq!(
+        summary.uncalled().unwrap(),
+        "1 sample caused no call: another input was missing or too old, or it could not be read"
+    );
     run.cut_off("lane");
     let page = render(&run, &run.summary());
     assert!(!page.contains(every) && page.contains(" 195 samples were not read, since"), "{page}");
@@ -266,14 +383,36 @@ fn samples_lost_on_the_way_and_unknown_counts_are_told() {
     run.set_subscription("lane", "image", topic.id(), counters);
     let (summary, page) = (run.summary(), render(&run, &run.summary()));
     assert_eq!((summary.missed_by_triggers, summary.lost_by_triggers), (0, 14));
-    assert!(page.contains(" 14 of 20 samples that were to be worked on were not") && !page.contains(every), "{page}");
-    assert!(page.contains("<td>14</td>") && page.contains("<th class=l>count unknown</tr>") && !page.contains(unknown), "{page}");
-    let counters = InputCounters { received: 6, uncounted: 1, uncounted_reason: Some(Uncounted::OutOfReach), ..Default::default() };
+    assert!(
+        page.contains(" 14 of 20 samples that were to be worked on were not")
+            && !page.contains(every),
+        "{page}"
+    );
+    assert!(
+        page.contains("<td>14</td>")
+            && page.contains("<th class=l>count unknown</tr>")
+            && !page.contains(unknown),
+        "{page}"
+    );
+    let counters = InputCounters {
+        received: 6,
+        uncounted: 1,
+        uncounted_reason: Some(Uncounted::OutOfReach),
+        ..Default::default()
+    };
     run.set_subscription("lane", "image", topic.id(), counters);
     let (summary, page) = (run.summary(), render(&run, &run.summary()));
-    assert!(!page.contains(every) && page.contains("<td class=l>1: its host is out of reach</td>"), "{page}");
+    assert!(
+        !page.contains(every) && page.contains("<td class=l>1: its host is out of reach</td>"),
+        "{page}"
+    );
     let [note] = summary.notes.as_slice() else { panic!("{:?}", summary.notes) };
-    assert!(note.starts_with("lane of 'image': count unknown: its host is out of reach. 1 publisher on other hosts"), "{note}");
+    assert!(
+        note.starts_with(
+            "lane of 'image': count unknown: its host is out of reach. 1 publisher on other hosts"
+        ),
+        "{note}"
+    );
     let json = serde_json::to_value(&summary).unwrap();
     assert_eq!(
         (&json["subscriptions"][0]["uncounted"], &json["subscriptions"][0]["uncounted_reason"]),
@@ -288,7 +427,15 @@ fn a_run_that_failed_says_so_on_top() {
     assert!(!good.contains("role=alert"));
     let text = "module 'bad' exited with code 1 while starting: cannot open <gpu0>".to_owned();
     let module = Some("bad".to_owned());
-    let ended = Ended { reason: "module_died", ok: false, module, exit_code: Some(1), signal: None, text, help: Some("look".into()) };
+    let ended = Ended {
+        reason: "module_died",
+        ok: false,
+        module,
+        exit_code: Some(1),
+        signal: None,
+        text,
+        help: Some("look".into()),
+    };
     run.facts_mut().ended = Some(ended);
     let page = render(&run, &run.summary());
     assert!(

@@ -27,9 +27,16 @@ impl Scale {
 
     /// Holds `min` and `max`, from zero or a round number below it to a round number above it.
     pub(super) fn around_zero(min: f64, max: f64) -> Self {
-        let (min, max) = (if min.is_finite() { min.min(0.0) } else { 0.0 }, if max.is_finite() { max.max(0.0) } else { 0.0 });
+        let (min, max) = (
+            if min.is_finite() { min.min(0.0) } else { 0.0 },
+            if max.is_finite() { max.max(0.0) } else { 0.0 },
+        );
         let step = round_step((max - min) / 4.0);
-        if max > min { Self::Linear { min: (min / step).floor() * step, max: (max / step).ceil() * step } } else { Self::from_zero(max) }
+        if max > min {
+            Self::Linear { min: (min / step).floor() * step, max: (max / step).ceil() * step }
+        } else {
+            Self::from_zero(max)
+        }
     }
 
     /// Exactly this range; for time, whose end is wherever the run ended.
@@ -39,7 +46,9 @@ impl Scale {
 
     /// Over at least one decade that holds `values`; those that are not positive are left out.
     pub(super) fn log_around(values: impl Iterator<Item = f64>) -> Self {
-        let (min, max) = values.filter(|v| *v > 0.0 && v.is_finite()).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
+        let (min, max) = values
+            .filter(|v| *v > 0.0 && v.is_finite())
+            .fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
         if min > max {
             return Self::Log { min: 1.0, max: 10.0 };
         }
@@ -63,7 +72,10 @@ impl Scale {
             Self::Linear { min, max } => {
                 let step = round_step((max - min) / 7.0);
                 let first = (min / step).ceil();
-                (0..12).map(|i| (first + f64::from(i)) * step).take_while(|&t| t <= max + step * 1e-6).collect()
+                (0..12)
+                    .map(|i| (first + f64::from(i)) * step)
+                    .take_while(|&t| t <= max + step * 1e-6)
+                    .collect()
             }
             Self::Log { min, max } => {
                 let decades = (max / min).log10();
@@ -85,7 +97,11 @@ fn round_step(rough: f64) -> f64 {
 
 fn nice_above(value: f64) -> f64 {
     let base = 10f64.powf(value.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * base).find(|&c| c >= value * 0.9999).unwrap_or(base * 10.0)
+    [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * base)
+        .find(|&c| c >= value * 0.9999)
+        .unwrap_or(base * 10.0)
 }
 
 fn nice_below(value: f64) -> f64 {
@@ -131,7 +147,11 @@ pub(super) fn grouped(value: f64) -> String {
 }
 
 fn trim(text: String) -> String {
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -153,7 +173,10 @@ mod tests {
     #[test]
     fn ticks_are_round() {
         assert_eq!(Scale::from_zero(47.0).ticks(), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0]);
-        assert_eq!(Scale::Log { min: 10.0, max: 1000.0 }.ticks(), [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]);
+        assert_eq!(
+            Scale::Log { min: 10.0, max: 1000.0 }.ticks(),
+            [10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]
+        );
     }
 
     proptest! {

@@ -85,7 +85,16 @@ impl Sample {
     /// All that were taken; 0 where one was not.
     pub(super) fn stamps(&self) -> [u64; 8] {
         let (s, r) = (self.sent, self.received.unwrap_or_default());
-        [s.scheduled, s.before_fill, s.before_publish, s.returned, r.woken, r.in_hand, r.copied, r.read]
+        [
+            s.scheduled,
+            s.before_fill,
+            s.before_publish,
+            s.returned,
+            r.woken,
+            r.in_hand,
+            r.copied,
+            r.read,
+        ]
     }
 }
 

@@ -14,7 +14,11 @@ pub struct Size(pub usize);
 impl FromStr for Size {
     type Err = String;
     fn from_str(s: &str) -> Result<Self, String> {
-        let bad = || format!("'{s}' is no size: write bytes, or a number with k, M or G (1k = 1024), e.g. 64,1k,4M");
+        let bad = || {
+            format!(
+                "'{s}' is no size: write bytes, or a number with k, M or G (1k = 1024), e.g. 64,1k,4M"
+            )
+        };
         // As files have it: 4MiB.
         let short = s.strip_suffix("iB").unwrap_or(s);
         let (digits, factor) = match short.char_indices().last() {
@@ -23,9 +27,17 @@ impl FromStr for Size {
             Some((i, 'g' | 'G')) => (&short[..i], 1 << 30),
             _ => (s, 1),
         };
-        let size = digits.parse::<usize>().ok().and_then(|n| n.checked_mul(factor)).filter(|&n| n <= MAX_PAYLOAD).ok_or_else(bad)?;
+        let size = digits
+            .parse::<usize>()
+            .ok()
+            .and_then(|n| n.checked_mul(factor))
+            .filter(|&n| n <= MAX_PAYLOAD)
+            .ok_or_else(bad)?;
         if size < crate::peer::MIN_SIZE {
-            return Err(format!("a payload has at least {} bytes here; {s} is too small", crate::peer::MIN_SIZE));
+            return Err(format!(
+                "a payload has at least {} bytes here; {s} is too small",
+                crate::peer::MIN_SIZE
+            ));
         }
         Ok(Self(size))
     }
@@ -173,7 +185,9 @@ pub struct LinkArgs {
 fn rate(s: &str) -> Result<f64, String> {
     match s.parse::<f64>() {
         Ok(hz) if (0.01..=1e6).contains(&hz) => Ok(hz),
-        _ => Err(format!("'{s}' is no rate: write samples per second between 0.01 and 1000000, e.g. 20")),
+        _ => Err(format!(
+            "'{s}' is no rate: write samples per second between 0.01 and 1000000, e.g. 20"
+        )),
     }
 }
 
@@ -203,7 +217,15 @@ mod tests {
 
     #[test]
     fn sizes_have_binary_suffixes_and_bad_ones_an_example() {
-        for (text, bytes) in [("64", 64), ("1k", 1024), ("1K", 1024), ("4M", 4 << 20), ("4MiB", 4 << 20), ("1KiB", 1024), ("1G", 1 << 30)] {
+        for (text, bytes) in [
+            ("64", 64),
+            ("1k", 1024),
+            ("1K", 1024),
+            ("4M", 4 << 20),
+            ("4MiB", 4 << 20),
+            ("1KiB", 1024),
+            ("1G", 1 << 30),
+        ] {
             assert_eq!(text.parse(), Ok(Size(bytes)));
         }
         for bad in ["", "k", "1.5k", "-1", "1kB", "iB", "64iB", "9999999G"] {

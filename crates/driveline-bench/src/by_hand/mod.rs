@@ -37,7 +37,10 @@ pub const PEER_COMMAND: &str = "bench-peer";
 /// If nothing can be measured: impossible options, which are a [`UsageError`], too little memory, a program that cannot start
 /// itself. Runs that fail are part of the result instead.
 pub fn run_link(args: &LinkArgs) -> Result<Ending> {
-    let program = Program { path: std::env::current_exe().context("cannot find the running program")?, args: vec![PEER_COMMAND.into()] };
+    let program = Program {
+        path: std::env::current_exe().context("cannot find the running program")?,
+        args: vec![PEER_COMMAND.into()],
+    };
     let interrupted = crate::interruption()?;
     let measurement = measure(args, &program, &interrupted)?;
     let mut out = std::io::stdout().lock();
@@ -48,7 +51,8 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
         write!(out, "{}", report::table(&measurement))?;
     }
     if let Some(path) = &args.raw {
-        report::write_raw(path, &measurement).with_context(|| format!("cannot write the stamps to {}", path.display()))?;
+        report::write_raw(path, &measurement)
+            .with_context(|| format!("cannot write the stamps to {}", path.display()))?;
     }
     Ok(match (measurement.complete, measurement.cases.iter().all(Outcome::is_valid)) {
         (false, _) => Ending::Interrupted,
@@ -77,12 +81,15 @@ pub struct PeersArgs {
 /// If the directory that the environment names cannot be read, or a name is no peer's.
 pub fn list_peers(args: &PeersArgs) -> Result<String> {
     let mut found = peers::discover(peers::directory().as_deref())?;
-    if let Some((message, help)) = args.names.iter().find_map(|name| peers::misnamed(&found, name, &[])) {
+    if let Some((message, help)) =
+        args.names.iter().find_map(|name| peers::misnamed(&found, name, &[]))
+    {
         bail!(UsageError::new(anyhow!("{message}: {help}")));
     }
     if !args.names.is_empty() && args.names.iter().all(|name| name != "all") {
         // Of a variant that is named its peer is shown.
-        let named = |p: &peers::Peer| args.names.iter().any(|name| name.split('/').next() == Some(&p.name));
+        let named =
+            |p: &peers::Peer| args.names.iter().any(|name| name.split('/').next() == Some(&p.name));
         found.retain(named);
     }
     if args.json {
@@ -107,13 +114,21 @@ fn measure(args: &LinkArgs, program: &Program, interrupted: &AtomicBool) -> Resu
         None => Random::new(driveline::types::MonotonicNs::now().0).next_u64() >> 32,
     };
     let directory = Scratch::new()?;
-    let conductor = Conductor { program, peers: &selection, interrupted, idle: Duration::from_secs(args.idle_seconds), gateway: None };
+    let conductor = Conductor {
+        program,
+        peers: &selection,
+        interrupted,
+        idle: Duration::from_secs(args.idle_seconds),
+        gateway: None,
+    };
     let progress = progress(plan.entries.len() as u64 * args.rounds);
     let mut runs: Vec<Vec<Pass>> = plan.entries.iter().map(|_| Vec::new()).collect();
     let (start, mut complete) = (Ticks::now(), true);
     'rounds: for round in 0..args.rounds {
         for (place, index) in plan.order(seed, round).into_iter().enumerate() {
-            let (Some(entry), Some(runs)) = (plan.entries.get(index), runs.get_mut(index)) else { continue };
+            let (Some(entry), Some(runs)) = (plan.entries.get(index), runs.get_mut(index)) else {
+                continue;
+            };
             progress.set_message(entry.id.clone());
             let mut run = one_run(&conductor, entry, round, place, directory.path())?;
             if interrupted.load(Relaxed) {
@@ -158,7 +173,13 @@ fn select_peers(args: &LinkArgs) -> Result<Selection> {
     Ok(peers::select(&found, &args.peers).map_err(UsageError::new)?)
 }
 
-fn one_run(conductor: &Conductor<'_>, entry: &Entry, round: u64, place: usize, directory: &Path) -> Result<Pass> {
+fn one_run(
+    conductor: &Conductor<'_>,
+    entry: &Entry,
+    round: u64,
+    place: usize,
+    directory: &Path,
+) -> Result<Pass> {
     let dir = RunDirectory::within(directory)?;
     let (clock, ticks) = (Instant::now(), Ticks::now());
     let outcome = conductor.run(&entry.trial(), dir.path());
@@ -170,9 +191,19 @@ fn one_run(conductor: &Conductor<'_>, entry: &Entry, round: u64, place: usize, d
     if let (Some(account), Some(reason)) = (account.as_mut(), validity::taken_away(&disturbance)) {
         account.invalid.push(reason);
     }
-    let one = |a: &Account| a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect();
+    let one = |a: &Account| {
+        a.samples.iter().map(|(m, s)| (*m, Runs::new(vec![s.clone()]).percentiles())).collect()
+    };
     let figures = account.as_ref().map(one).unwrap_or_default();
-    Ok(Pass { round, place, seconds: clock.elapsed().as_secs_f64(), disturbance, account, failure, figures })
+    Ok(Pass {
+        round,
+        place,
+        seconds: clock.elapsed().as_secs_f64(),
+        disturbance,
+        account,
+        failure,
+        figures,
+    })
 }
 
 /// Refuses, before anything starts, what would not fit: a process killed for memory tells nothing.
@@ -196,7 +227,9 @@ fn progress(runs: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(runs);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {percent:>3} %, {eta} left · {pos} of {len} runs made · {wide_msg}") {
+    if let Ok(style) = ProgressStyle::with_template(
+        "{bar:30} {percent:>3} %, {eta} left · {pos} of {len} runs made · {wide_msg}",
+    ) {
         bar.set_style(style);
     }
     bar
@@ -215,11 +248,16 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_numbers() {
-        let args = Cli::parse_from(["x", "--size", "1G", "--extra", "none", "--wait", "block"]).link;
-        let plan = Plan::new(&args, &placement(&args, vec![0, 1]).unwrap(), &Selection::default()).unwrap();
+        let args =
+            Cli::parse_from(["x", "--size", "1G", "--extra", "none", "--wait", "block"]).link;
+        let plan = Plan::new(&args, &placement(&args, vec![0, 1]).unwrap(), &Selection::default())
+            .unwrap();
         let link = plan.entries.iter().find(|c| c.kind == crate::Kind::Link).unwrap();
         let text = check_memory(link, 5, Some(4 << 30)).unwrap_err().to_string();
-        assert!(text.contains("MiB of memory, and 4096 MiB are available") && text.contains("--size"), "{text}");
+        assert!(
+            text.contains("MiB of memory, and 4096 MiB are available") && text.contains("--size"),
+            "{text}"
+        );
         assert!(check_memory(link, 5, Some(64 << 30)).is_ok());
         assert!(check_memory(link, 5, None).is_ok());
     }

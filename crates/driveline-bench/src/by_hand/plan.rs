@@ -3,7 +3,10 @@
 
 use super::args::{Cpus, Extra, LinkArgs, Size};
 use crate::conduct::{Kind, Trial};
-use crate::harness::{Job, MEMCPY_FROM, MEMCPY_KINDS, MemcpyKind, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait};
+use crate::harness::{
+    Job, MEMCPY_FROM, MEMCPY_KINDS, MemcpyKind, PROTOCOL, Pace, Payload, Reach, Reliability, Role,
+    System, Take, Wait,
+};
 use crate::left_out::LeftOut;
 use crate::metric::{Comparison, Metric};
 use crate::peer::MIN_FILLED;
@@ -67,7 +70,10 @@ pub(super) fn placement(args: &LinkArgs, usable_cpus: Vec<usize>) -> Result<Plac
         Cpus::These(list) => list.clone(),
     };
     for cpu in publisher_cpu.iter().chain(&subscriber_cpus) {
-        ensure!(usable_cpus.contains(cpu), "CPU {cpu} cannot be used: this process may run on {usable_cpus:?}");
+        ensure!(
+            usable_cpus.contains(cpu),
+            "CPU {cpu} cannot be used: this process may run on {usable_cpus:?}"
+        );
     }
     Ok(Placement { usable_cpus, publisher_cpu, subscriber_cpus, priority: args.priority })
 }
@@ -101,21 +107,30 @@ impl Plan {
             "own tools measure ping-pongs between processes that sleep, with payloads neither written nor copied: leave out --own-tools or \
              --rate, and have host in --reach, block in --wait, borrow in --take and untouched in --payload"
         );
-        let left_out = peers.unavailable.iter().map(|(what, reason)| LeftOut::new(what, reason)).collect();
+        let left_out =
+            peers.unavailable.iter().map(|(what, reason)| LeftOut::new(what, reason)).collect();
         let mut plan = Self { entries: Vec::new(), left_out };
         for &reach in &args.reach {
             for &wait in &args.wait {
                 for &subscribers in &args.subscribers {
                     ensure!(subscribers > 0, "a link has at least one subscriber");
-                    ensure!(subscribers <= 512, "{subscribers} subscribers are more than the 512 that one measurement starts");
+                    ensure!(
+                        subscribers <= 512,
+                        "{subscribers} subscribers are more than the 512 that one measurement starts"
+                    );
                     ensure!(
                         subscribers == 1 || args.rate.is_some(),
                         "a ping-pong has one subscriber: add --rate, e.g. --rate 100, to measure one to {subscribers}"
                     );
-                    placement
-                        .check_spinning(wait, args.pace(), subscribers)
-                        .context("use --wait block, fewer --subscribers, or other --subscriber-cpus")?;
-                    plan.add_links(args, placement, peers, Job { reach, wait, subscribers, ..job(args, placement) })?;
+                    placement.check_spinning(wait, args.pace(), subscribers).context(
+                        "use --wait block, fewer --subscribers, or other --subscriber-cpus",
+                    )?;
+                    plan.add_links(
+                        args,
+                        placement,
+                        peers,
+                        Job { reach, wait, subscribers, ..job(args, placement) },
+                    )?;
                 }
             }
         }
@@ -123,7 +138,13 @@ impl Plan {
         Ok(plan)
     }
 
-    fn add_links(&mut self, args: &LinkArgs, placement: &Placement, peers: &Selection, base: Job) -> Result<()> {
+    fn add_links(
+        &mut self,
+        args: &LinkArgs,
+        placement: &Placement,
+        peers: &Selection,
+        base: Job,
+    ) -> Result<()> {
         let subscribers = base.subscribers;
         let floor = self.add_floor(&base);
         for &Size(size) in &args.size {
@@ -136,8 +157,10 @@ impl Plan {
                         );
                     }
                     let job = Job { size, take, payload, ..base.clone() };
-                    let figure = if subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
-                    let mut comparisons = vec![Comparison { metric: figure, to: floor.clone(), of: figure }];
+                    let figure =
+                        if subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
+                    let mut comparisons =
+                        vec![Comparison { metric: figure, to: floor.clone(), of: figure }];
                     if subscribers > 1 && args.subscribers.contains(&1) {
                         comparisons.push(Comparison {
                             metric: figure,
@@ -146,11 +169,13 @@ impl Plan {
                         });
                     }
                     if take == Take::Copy && size >= MEMCPY_FROM {
-                        let to = self.add_memcpy(args, placement, MemcpyKind::FromSharedSlots, size);
+                        let to =
+                            self.add_memcpy(args, placement, MemcpyKind::FromSharedSlots, size);
                         comparisons.push(Comparison { metric: Metric::Copy, to, of: Metric::Copy });
                     }
                     if payload == Payload::Filled && size >= MEMCPY_FROM {
-                        let to = self.add_memcpy(args, placement, MemcpyKind::IntoSharedSlots, size);
+                        let to =
+                            self.add_memcpy(args, placement, MemcpyKind::IntoSharedSlots, size);
                         comparisons.push(Comparison { metric: Metric::Fill, to, of: Metric::Copy });
                     }
                     self.add_peers(args, peers, &job, &floor, figure);
@@ -162,7 +187,14 @@ impl Plan {
     }
 
     /// The same link over every peer that can do it.
-    fn add_peers(&mut self, args: &LinkArgs, peers: &Selection, link: &Job, floor: &str, figure: Metric) {
+    fn add_peers(
+        &mut self,
+        args: &LinkArgs,
+        peers: &Selection,
+        link: &Job,
+        floor: &str,
+        figure: Metric,
+    ) {
         for (system, variant) in peers.systems() {
             let job = Job { system, ..link.clone() };
             if let Some(reason) = variant.refuses(&job) {
@@ -189,7 +221,11 @@ impl Plan {
             return;
         }
         if variant.own_tool.is_empty() {
-            let reason = if variant.note.is_empty() { "it has none".to_owned() } else { format!("it has none ({})", variant.note) };
+            let reason = if variant.note.is_empty() {
+                "it has none".to_owned()
+            } else {
+                format!("it has none ({})", variant.note)
+            };
             let left_out = LeftOut::new(format!("own latency tool of {}", link.system), reason);
             if !self.left_out.contains(&left_out) {
                 self.left_out.push(left_out);
@@ -197,11 +233,20 @@ impl Plan {
             return;
         }
         if !variant.has_own_tool_for(link) {
-            let reason = format!("{} measures other sizes, readers that wait in another way, or reliable links only", variant.own_tool);
-            self.left_out.push(LeftOut::new(format!("own latency tool beside {}", link_id(link)), reason));
+            let reason = format!(
+                "{} measures other sizes, readers that wait in another way, or reliable links only",
+                variant.own_tool
+            );
+            self.left_out
+                .push(LeftOut::new(format!("own latency tool beside {}", link_id(link)), reason));
             return;
         }
-        self.add(Entry::new(format!("own tool {} · {}", variant.own_tool, link_id(link)), Kind::OwnTool, link.clone(), Vec::new()));
+        self.add(Entry::new(
+            format!("own tool {} · {}", variant.own_tool, link_id(link)),
+            Kind::OwnTool,
+            link.clone(),
+            Vec::new(),
+        ));
     }
 
     /// The floor of a link, and the same once more: how much two equal things differ on this machine.
@@ -210,7 +255,15 @@ impl Plan {
         let name = if system == System::Futex { "futex" } else { "spinning word" };
         let reliability = Reliability::BestEffort;
         // A word loses nothing, so that nobody waits in vain for it.
-        let job = Job { system, size: 0, take: Take::Borrow, payload: Payload::Untouched, reliability, lose_every: 0, ..link.clone() };
+        let job = Job {
+            system,
+            size: 0,
+            take: Take::Borrow,
+            payload: Payload::Untouched,
+            reliability,
+            lose_every: 0,
+            ..link.clone()
+        };
         let id = format!("floor: {name} · {}", shape(&job));
         let figure = if link.subscribers > 1 { Metric::LastSubscriber } else { Metric::Transport };
         let again = Comparison { metric: figure, to: id.clone(), of: figure };
@@ -219,7 +272,13 @@ impl Plan {
         id
     }
 
-    fn add_memcpy(&mut self, args: &LinkArgs, placement: &Placement, kind: MemcpyKind, size: usize) -> String {
+    fn add_memcpy(
+        &mut self,
+        args: &LinkArgs,
+        placement: &Placement,
+        kind: MemcpyKind,
+        size: usize,
+    ) -> String {
         let id = format!("floor: memcpy {} · {}", kind.label(), ByteSize(size as u64));
         let Trial { kind, job, .. } = Trial::memcpy(&Job { size, ..job(args, placement) }, kind);
         self.add(Entry::new(id.clone(), kind, job, Vec::new()));
@@ -238,9 +297,18 @@ impl Plan {
         let plain = job(args, placement);
         if args.reach.contains(&Reach::Process) {
             for &size in &sizes {
-                let job = Job { role: Role::SameThread, reach: Reach::Process, size, wait: Wait::Block, ..plain.clone() };
+                let job = Job {
+                    role: Role::SameThread,
+                    reach: Reach::Process,
+                    size,
+                    wait: Wait::Block,
+                    ..plain.clone()
+                };
                 self.add(Entry::new(
-                    format!("driveline · publish to callback on one thread · {}", ByteSize(size as u64)),
+                    format!(
+                        "driveline · publish to callback on one thread · {}",
+                        ByteSize(size as u64)
+                    ),
                     Kind::SameThread,
                     job,
                     Vec::new(),
@@ -253,16 +321,33 @@ impl Plan {
         let smallest = sizes.iter().copied().min().unwrap_or(64);
         if args.wants(Extra::Idle) {
             let job = Job { size: smallest, wait: Wait::Block, ..plain.clone() };
-            self.add(Entry::new(format!("driveline · at rest for {} s · blocked reader", args.idle_seconds), Kind::Idle, job, Vec::new()));
+            self.add(Entry::new(
+                format!("driveline · at rest for {} s · blocked reader", args.idle_seconds),
+                Kind::Idle,
+                job,
+                Vec::new(),
+            ));
         }
         if args.wants(Extra::StartUp) {
             let largest = sizes.iter().copied().max().unwrap_or(64);
             let mut start_sizes = vec![smallest, largest];
             start_sizes.dedup();
             for size in start_sizes {
-                let job =
-                    Job { size, wait: Wait::Block, pace: Pace::RateHz(1000.0), warm_up: 0, messages: 1, processing_us: 0, ..plain.clone() };
-                self.add(Entry::new(format!("driveline · start-up · {}", ByteSize(size as u64)), Kind::StartUp, job, Vec::new()));
+                let job = Job {
+                    size,
+                    wait: Wait::Block,
+                    pace: Pace::RateHz(1000.0),
+                    warm_up: 0,
+                    messages: 1,
+                    processing_us: 0,
+                    ..plain.clone()
+                };
+                self.add(Entry::new(
+                    format!("driveline · start-up · {}", ByteSize(size as u64)),
+                    Kind::StartUp,
+                    job,
+                    Vec::new(),
+                ));
             }
         }
     }
@@ -320,7 +405,10 @@ fn shape(job: &Job) -> String {
     match job.pace {
         Pace::PingPong => format!("{reach} · ping-pong"),
         Pace::RateHz(hz) if job.processing_us > 0 => {
-            format!("{reach} · 1→{} at {hz} Hz, each processed for {} µs", job.subscribers, job.processing_us)
+            format!(
+                "{reach} · 1→{} at {hz} Hz, each processed for {} µs",
+                job.subscribers, job.processing_us
+            )
         }
         Pace::RateHz(hz) => format!("{reach} · 1→{} at {hz} Hz", job.subscribers),
     }
@@ -330,7 +418,13 @@ fn link_id(job: &Job) -> String {
     let take = if job.take == Take::Copy { " · copy" } else { "" };
     let payload = if job.payload == Payload::Filled { " · filled" } else { "" };
     let reliable = if job.reliability == Reliability::Reliable { " · reliable" } else { "" };
-    format!("{} · {} · {} · {}{take}{payload}{reliable}", job.system, shape(job), job.wait, ByteSize(job.size as u64))
+    format!(
+        "{} · {} · {} · {}{take}{payload}{reliable}",
+        job.system,
+        shape(job),
+        job.wait,
+        ByteSize(job.size as u64)
+    )
 }
 
 #[cfg(test)]
@@ -401,7 +495,8 @@ mod tests {
 
     #[test]
     fn subscribers_get_cpus_of_their_own_before_they_share() {
-        let args = |line: &str| Cli::parse_from(std::iter::once("x").chain(line.split_whitespace())).link;
+        let args =
+            |line: &str| Cli::parse_from(std::iter::once("x").chain(line.split_whitespace())).link;
         let cpus = |line: &str, usable: &[usize]| {
             let p = placement(&args(line), usable.to_vec()).unwrap();
             (p.publisher_cpu, p.subscriber_cpus)

@@ -15,8 +15,12 @@ use std::path::Path;
 #[must_use]
 pub(super) fn table(m: &Measurement) -> String {
     let mut text = head(m);
-    let of = |keep: &dyn Fn(&Outcome) -> bool| m.cases.iter().filter(|o| keep(o)).collect::<Vec<_>>();
-    latencies(&mut text, &of(&|o| matches!(o.entry.kind, Kind::Floor | Kind::Link | Kind::SameThread)));
+    let of =
+        |keep: &dyn Fn(&Outcome) -> bool| m.cases.iter().filter(|o| keep(o)).collect::<Vec<_>>();
+    latencies(
+        &mut text,
+        &of(&|o| matches!(o.entry.kind, Kind::Floor | Kind::Link | Kind::SameThread)),
+    );
     own_tools(&mut text, m);
     handling(&mut text, &of(&|o| o.entry.kind == Kind::Link));
     lost_rounds(&mut text, &m.cases);
@@ -46,13 +50,24 @@ fn head(m: &Measurement) -> String {
     let mut text = String::new();
     let virtual_machine = if k.virtual_machine { " (virtual machine)" } else { "" };
     let real_time = if k.real_time_kernel { ", real-time" } else { "" };
-    let _ = writeln!(text, "driveline {} ({}) · {} · {} CPUs{virtual_machine}", m.version, m.commit, k.cpu, k.usable_cpus.len());
+    let _ = writeln!(
+        text,
+        "driveline {} ({}) · {} · {} CPUs{virtual_machine}",
+        m.version,
+        m.commit,
+        k.cpu,
+        k.usable_cpus.len()
+    );
     let _ = writeln!(
         text,
         "kernel {}{real_time} · clock {} ({} ns a stamp) · governor {} · CPU limit {}",
         k.kernel, k.clock_source, k.clock_cost_ns, k.governor, k.cgroup_cpu_limit
     );
-    let class = if m.placement.priority > 0 { format!("SCHED_FIFO {}", m.placement.priority) } else { "time sharing".to_owned() };
+    let class = if m.placement.priority > 0 {
+        format!("SCHED_FIFO {}", m.placement.priority)
+    } else {
+        "time sharing".to_owned()
+    };
     let _ = writeln!(
         text,
         "publisher on {}, subscribers on {subscribers}, {class} · {} rounds in random order, seed {}",
@@ -79,18 +94,44 @@ fn append(text: &mut String, rows: &Columns) {
 }
 
 fn latencies(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows = Columns::new(&["latency in µs", "n", "p50", "p99", "p99.9", "max", "p50 ÷ floor", "p99 ÷ floor"]);
+    let mut rows = Columns::new(&[
+        "latency in µs",
+        "n",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "p50 ÷ floor",
+        "p99 ÷ floor",
+    ]);
     for o in outcomes {
-        let figures = [Metric::Transport, Metric::LastSubscriber, Metric::FillAndTransport, Metric::ScheduleRelative];
+        let figures = [
+            Metric::Transport,
+            Metric::LastSubscriber,
+            Metric::FillAndTransport,
+            Metric::ScheduleRelative,
+        ];
         for (metric, p) in figures.iter().filter_map(|f| o.figures.get(f).map(|p| (*f, p))) {
-            let name = if metric == Metric::Transport { o.entry.id.clone() } else { format!("  {}", metric.label()) };
+            let name = if metric == Metric::Transport {
+                o.entry.id.clone()
+            } else {
+                format!("  {}", metric.label())
+            };
             let ratio = o.ratios.iter().find(|r| r.comparison.metric == metric && is_floor(r));
             rows.named(name, latency_cells(p, ratio));
             for other in o.ratios.iter().filter(|r| r.comparison.metric == metric && !is_floor(r)) {
                 let blank = || String::new();
                 rows.named(
                     format!("  ÷ {}", other.comparison.to),
-                    vec![blank(), blank(), blank(), blank(), blank(), interval(other.p50), interval(other.p99)],
+                    vec![
+                        blank(),
+                        blank(),
+                        blank(),
+                        blank(),
+                        blank(),
+                        interval(other.p50),
+                        interval(other.p99),
+                    ],
                 );
             }
         }
@@ -103,7 +144,8 @@ fn latencies(text: &mut String, outcomes: &[&Outcome]) {
 
 /// What the middleware's own tools say of the same links.
 fn own_tools(text: &mut String, m: &Measurement) {
-    let beside: Vec<_> = m.cases.iter().filter_map(|o| o.own_tool.as_ref().map(|a| (o, a))).collect();
+    let beside: Vec<_> =
+        m.cases.iter().filter_map(|o| o.own_tool.as_ref().map(|a| (o, a))).collect();
     if !beside.is_empty() {
         let _ = writeln!(text);
     }
@@ -136,8 +178,9 @@ fn handling(text: &mut String, outcomes: &[&Outcome]) {
             let Some(p) = o.figures.get(&metric) else { continue };
             let ratio = o.ratios.iter().find(|r| r.comparison.metric == metric).and_then(|r| r.p50);
             // A ratio of durations, turned into one of bandwidths.
-            let share =
-                ratio.map_or_else(String::new, |i| format!("{:.0} % ({:.0}–{:.0})", 100.0 / i.estimate, 100.0 / i.high, 100.0 / i.low));
+            let share = ratio.map_or_else(String::new, |i| {
+                format!("{:.0} % ({:.0}–{:.0})", 100.0 / i.estimate, 100.0 / i.high, 100.0 / i.low)
+            });
             rows.named(
                 format!("{} · {}", metric.label(), o.entry.id),
                 vec![us(p.p50), us(p.p99), gigabytes(o.entry.job.size, p.p50), share],
@@ -148,15 +191,28 @@ fn handling(text: &mut String, outcomes: &[&Outcome]) {
 }
 
 fn costs(text: &mut String, outcomes: &[&Outcome]) {
-    let mut rows =
-        Columns::new(&["cost per sample", "publish() µs", "CPU µs, sender", "CPU µs, receiver", "wake calls", "sent", "lost", "not sent"]);
+    let mut rows = Columns::new(&[
+        "cost per sample",
+        "publish() µs",
+        "CPU µs, sender",
+        "CPU µs, receiver",
+        "wake calls",
+        "sent",
+        "lost",
+        "not sent",
+    ]);
     for o in outcomes {
-        let accounts: Vec<_> = o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
+        let accounts: Vec<_> =
+            o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
         if accounts.is_empty() {
             continue;
         }
-        let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-        let all = |of: &dyn Fn(&crate::account::Account) -> Option<f64>| mean(accounts.iter().filter_map(|a| of(a)).collect());
+        let mean = |values: Vec<f64>| {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let all = |of: &dyn Fn(&crate::account::Account) -> Option<f64>| {
+            mean(accounts.iter().filter_map(|a| of(a)).collect())
+        };
         let in_us = |v: Option<f64>| v.map_or_else(String::new, microseconds);
         rows.named(
             o.entry.id.clone(),
@@ -177,14 +233,16 @@ fn costs(text: &mut String, outcomes: &[&Outcome]) {
 /// What ping-pongs lost, and how.
 fn lost_rounds(text: &mut String, outcomes: &[Outcome]) {
     for o in outcomes {
-        let accounts: Vec<_> = o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
+        let accounts: Vec<_> =
+            o.runs.iter().filter(|r| r.is_valid()).filter_map(|r| r.account.as_ref()).collect();
         let lost: Vec<_> = accounts.iter().filter_map(|a| a.lost_rounds.as_ref()).collect();
         if lost.is_empty() {
             continue;
         }
         let missed: u64 = accounts.iter().flat_map(|a| &a.missed).sum();
         let sent: u64 = accounts.iter().map(|a| a.sent).sum();
-        let of = |n: &dyn Fn(&crate::account::LostRounds) -> u64| lost.iter().map(|l| n(l)).sum::<u64>();
+        let of =
+            |n: &dyn Fn(&crate::account::LostRounds) -> u64| lost.iter().map(|l| n(l)).sum::<u64>();
         let _ = writeln!(
             text,
             "LOST: {}: {missed} of {sent} counted rounds got no answer in time (warm-up included: {} questions lost, {} answers lost, {} not sent, {} late)",
@@ -216,11 +274,18 @@ fn rest(text: &mut String, outcomes: &[&Outcome]) {
                 (m, Some(v)) if m.is_per_second() => format!("{} µs", microseconds(v as f64)),
                 (_, Some(v)) => format!("{:.1} ms", v as f64 / 1e6),
             };
-            let wakeups: Vec<f64> = o.runs.iter().filter_map(|r| r.account.as_ref()?.idle_wakeups_per_s).collect();
+            let wakeups: Vec<f64> =
+                o.runs.iter().filter_map(|r| r.account.as_ref()?.idle_wakeups_per_s).collect();
             let most = wakeups.iter().copied().fold(f64::NAN, f64::max);
-            let note =
-                if *metric == Metric::IdleSubscriberCpu { format!("scheduled at most {most:.1} times a second") } else { String::new() };
-            rows.named(format!("{} · {}", o.entry.id, metric.label()), vec![cell(p.p50), cell(p.max), note]);
+            let note = if *metric == Metric::IdleSubscriberCpu {
+                format!("scheduled at most {most:.1} times a second")
+            } else {
+                String::new()
+            };
+            rows.named(
+                format!("{} · {}", o.entry.id, metric.label()),
+                vec![cell(p.p50), cell(p.max), note],
+            );
         }
     }
     append(text, &rows);
@@ -229,10 +294,15 @@ fn rest(text: &mut String, outcomes: &[&Outcome]) {
 fn notes(text: &mut String, m: &Measurement) {
     let mut lines = Vec::new();
     if !m.optimised {
-        lines.push("this program was compiled without optimisation: its figures say nothing".to_owned());
+        lines.push(
+            "this program was compiled without optimisation: its figures say nothing".to_owned(),
+        );
     }
     if m.rounds < ENOUGH_ROUNDS as u64 {
-        lines.push(format!("{} round(s) are too few for an interval: take at least {ENOUGH_ROUNDS}", m.rounds));
+        lines.push(format!(
+            "{} round(s) are too few for an interval: take at least {ENOUGH_ROUNDS}",
+            m.rounds
+        ));
     }
     lines.extend(m.left_out.iter().map(|l| format!("not measured: {}: {}", l.what, l.told())));
     if !m.complete {
@@ -247,15 +317,26 @@ fn notes(text: &mut String, m: &Measurement) {
             MAX_OTHERS * 100.0
         ));
     }
-    let mut unset: Vec<&String> = runs().filter_map(|(_, r)| r.account.as_ref()).flat_map(|a| &a.unset).chain(&m.machine.not_set).collect();
+    let mut unset: Vec<&String> = runs()
+        .filter_map(|(_, r)| r.account.as_ref())
+        .flat_map(|a| &a.unset)
+        .chain(&m.machine.not_set)
+        .collect();
     unset.sort();
     unset.dedup();
     lines.extend(unset.into_iter().map(|u| format!("not set: {u}")));
     for (o, r) in runs().filter(|(_, r)| !r.is_valid()) {
-        let reasons = r.account.as_ref().map_or_else(|| r.failure.clone().unwrap_or_default(), |a| a.invalid.join("; "));
+        let reasons = r
+            .account
+            .as_ref()
+            .map_or_else(|| r.failure.clone().unwrap_or_default(), |a| a.invalid.join("; "));
         lines.push(format!("INVALID: {} in round {}: {reasons}", o.entry.id, r.round));
     }
-    for (o, agreement) in m.cases.iter().filter_map(|o| o.own_tool.as_ref().filter(|a| a.contradicts()).map(|a| (o, a))) {
+    for (o, agreement) in m
+        .cases
+        .iter()
+        .filter_map(|o| o.own_tool.as_ref().filter(|a| a.contradicts()).map(|a| (o, a)))
+    {
         lines.push(format!("INVALID: {}: {agreement}", o.entry.id));
     }
     for (o, r) in runs() {
@@ -295,11 +376,24 @@ pub(super) fn write_raw(path: &Path, m: &Measurement) -> std::io::Result<()> {
     )?;
     let cell = |v: u64| if v > 0 { v.to_string() } else { String::new() };
     for o in &m.cases {
-        for (run, account) in o.runs.iter().filter_map(|r: &Pass| r.account.as_ref().map(|a| (r, a))) {
+        for (run, account) in
+            o.runs.iter().filter_map(|r: &Pass| r.account.as_ref().map(|a| (r, a)))
+        {
             for sample in &account.stamps {
-                let (subscriber, s, r) = (sample.subscriber, sample.sent, sample.received.unwrap_or_default());
-                let stamps =
-                    [s.scheduled, s.before_fill, s.before_publish, s.returned, r.woken, r.in_hand, r.copied, r.read].map(cell).join(",");
+                let (subscriber, s, r) =
+                    (sample.subscriber, sample.sent, sample.received.unwrap_or_default());
+                let stamps = [
+                    s.scheduled,
+                    s.before_fill,
+                    s.before_publish,
+                    s.returned,
+                    r.woken,
+                    r.in_hand,
+                    r.copied,
+                    r.read,
+                ]
+                .map(cell)
+                .join(",");
                 writeln!(
                     file,
                     "\"{}\",{},{},{},{subscriber},{},{stamps}",

@@ -74,7 +74,8 @@ impl Outcome {
     /// Whether every run counts, and a middleware's own tool does not contradict.
     #[must_use]
     pub(super) fn is_valid(&self) -> bool {
-        self.runs.iter().all(Pass::is_valid) && !self.own_tool.as_ref().is_some_and(Agreement::contradicts)
+        self.runs.iter().all(Pass::is_valid)
+            && !self.own_tool.as_ref().is_some_and(Agreement::contradicts)
     }
 }
 
@@ -120,7 +121,12 @@ impl Pass {
 
 /// Gathers the runs of all entries; `runs[i]` belong to `entries[i]`.
 #[must_use]
-pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, seed: u64) -> Vec<Outcome> {
+pub(super) fn outcomes(
+    entries: &[Entry],
+    runs: Vec<Vec<Pass>>,
+    rounds: u64,
+    seed: u64,
+) -> Vec<Outcome> {
     // By round, so that what is compared is compared round by round. A run that does not count leaves an empty place.
     let pooled: Vec<BTreeMap<Metric, Runs>> = runs
         .iter()
@@ -128,7 +134,9 @@ pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, see
             let mut by_round: BTreeMap<Metric, Vec<Vec<u64>>> = BTreeMap::new();
             for run in runs.iter().filter(|r| r.is_valid()) {
                 for (metric, samples) in run.account.iter().flat_map(|a| &a.samples) {
-                    let places = by_round.entry(*metric).or_insert_with(|| vec![Vec::new(); rounds as usize]);
+                    let places = by_round
+                        .entry(*metric)
+                        .or_insert_with(|| vec![Vec::new(); rounds as usize]);
                     if let Some(place) = places.get_mut(run.round as usize) {
                         place.extend(samples);
                     }
@@ -138,11 +146,20 @@ pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, see
         })
         .collect();
     let said = |runs: &[Pass]| -> Vec<(u64, OwnTool)> {
-        runs.iter().filter(|r| r.is_valid()).filter_map(|r| Some((r.round, r.account.as_ref()?.own_tool.clone()?))).collect()
+        runs.iter()
+            .filter(|r| r.is_valid())
+            .filter_map(|r| Some((r.round, r.account.as_ref()?.own_tool.clone()?)))
+            .collect()
     };
-    let own_tools: Vec<(&Entry, Vec<(u64, OwnTool)>)> =
-        entries.iter().zip(&runs).filter(|(c, _)| c.kind == Kind::OwnTool).map(|(c, r)| (c, said(r))).collect();
-    let of = |id: &str, metric| entries.iter().position(|c| c.id == id).and_then(|i| pooled.get(i)?.get(&metric));
+    let own_tools: Vec<(&Entry, Vec<(u64, OwnTool)>)> = entries
+        .iter()
+        .zip(&runs)
+        .filter(|(c, _)| c.kind == Kind::OwnTool)
+        .map(|(c, r)| (c, said(r)))
+        .collect();
+    let of = |id: &str, metric| {
+        entries.iter().position(|c| c.id == id).and_then(|i| pooled.get(i)?.get(&metric))
+    };
     entries
         .iter()
         .zip(runs)
@@ -150,12 +167,15 @@ pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, see
         .map(|((entry, runs), figures)| {
             let ratio = |c: &Comparison| {
                 let pair = figures.get(&c.metric).zip(of(&c.to, c.of));
-                let at = |rank| pair.and_then(|(system, floor)| ratio_interval(system, floor, rank, seed));
+                let at = |rank| {
+                    pair.and_then(|(system, floor)| ratio_interval(system, floor, rank, seed))
+                };
                 Ratio { comparison: c.clone(), p50: at(Rank::P50), p99: at(Rank::P99) }
             };
             let ratios = entry.comparisons.iter().map(ratio).collect();
             let beside = own_tools.iter().find(|(tool, _)| is_beside(tool, entry));
-            let own_tool = beside.and_then(|(_, said)| Agreement::of(&in_order(&runs, rounds), said, seed));
+            let own_tool =
+                beside.and_then(|(_, said)| Agreement::of(&in_order(&runs, rounds), said, seed));
             let figures = figures.iter().map(|(m, r)| (*m, r.percentiles())).collect();
             Outcome { entry: entry.clone(), figures, ratios, own_tool, runs }
         })
@@ -166,7 +186,8 @@ pub(super) fn outcomes(entries: &[Entry], runs: Vec<Vec<Pass>>, rounds: u64, see
 fn in_order(runs: &[Pass], rounds: u64) -> Vec<Vec<u64>> {
     let mut by_round = vec![Vec::new(); rounds as usize];
     for run in runs.iter().filter(|r| r.is_valid()) {
-        let samples = run.account.iter().filter_map(|a| a.samples.get(&Metric::Transport)).flatten();
+        let samples =
+            run.account.iter().filter_map(|a| a.samples.get(&Metric::Transport)).flatten();
         if let Some(place) = by_round.get_mut(run.round as usize) {
             place.extend(samples);
         }

@@ -33,13 +33,24 @@ pub(crate) struct StageRow {
 }
 
 impl StageRow {
-    fn from_words([origin, source, published, in_hand, work_start, work_end, before_publish, returned]: [u64; 8]) -> Self {
+    fn from_words(
+        [origin, source, published, in_hand, work_start, work_end, before_publish, returned]: [u64;
+            8],
+    ) -> Self {
         Self { origin, source, published, in_hand, work_start, work_end, before_publish, returned }
     }
 
     /// All that were taken.
     fn stamps(&self) -> impl Iterator<Item = u64> {
-        let all = [self.source, self.published, self.in_hand, self.work_start, self.work_end, self.before_publish, self.returned];
+        let all = [
+            self.source,
+            self.published,
+            self.in_hand,
+            self.work_start,
+            self.work_end,
+            self.before_publish,
+            self.returned,
+        ];
         all.into_iter().filter(|ns| *ns > 0)
     }
 
@@ -70,10 +81,16 @@ impl Told {
 }
 
 fn read_rows(path: &Path, most: usize) -> Result<Vec<StageRow>> {
-    let bytes = read_bounded(path, most.saturating_mul(64)).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = read_bounded(path, most.saturating_mul(64))
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let (words, rest) = bytes.as_chunks::<8>();
     let (rows, odd) = words.as_chunks::<8>();
-    ensure!(rest.is_empty() && odd.is_empty(), "{}: {} bytes are no whole number of rows", path.display(), bytes.len());
+    ensure!(
+        rest.is_empty() && odd.is_empty(),
+        "{}: {} bytes are no whole number of rows",
+        path.display(),
+        bytes.len()
+    );
     Ok(rows.iter().map(|row| StageRow::from_words(row.map(u64::from_le_bytes))).collect())
 }
 
@@ -101,38 +118,65 @@ pub(crate) fn account(shape: &Shape<'_>, told: &[Told], since_ns: u64) -> Observ
             ));
         }
     }
-    let counts = |r: &&StageRow| r.origin > shape.job.warm_up && r.origin <= shape.job.warm_up + shape.job.messages;
-    let sinks: Vec<&str> = shape.job.stages.iter().filter(|s| s.output.is_none()).map(|s| s.name.as_str()).collect();
+    let counts = |r: &&StageRow| {
+        r.origin > shape.job.warm_up && r.origin <= shape.job.warm_up + shape.job.messages
+    };
+    let sinks: Vec<&str> =
+        shape.job.stages.iter().filter(|s| s.output.is_none()).map(|s| s.name.as_str()).collect();
     for &index in &shape.order {
-        let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else { continue };
+        let (Some(stage), Some(t)) = (shape.job.stages.get(index), told.get(index)) else {
+            continue;
+        };
         let rows: Vec<&StageRow> = t.rows.iter().filter(counts).collect();
         let published = rows.iter().filter(|r| r.before_publish > 0).count() as u64;
         let name = stage.name.as_str();
         let at = |r: &StageRow, value| Point { time_ns: r.source, value };
         let done = || rows.iter().filter(|r| r.before_publish > 0 || stage.output.is_none());
-        o.put(name, Quantity::Computation, done().map(|r| at(r, r.end().saturating_sub(r.work_start))));
+        o.put(
+            name,
+            Quantity::Computation,
+            done().map(|r| at(r, r.end().saturating_sub(r.work_start))),
+        );
         if stage.inputs.is_empty() {
             o.counters.insert("sent".into(), published);
             continue;
         }
-        o.put(name, Quantity::Communication, rows.iter().map(|r| at(r, r.work_start.saturating_sub(r.published))));
+        o.put(
+            name,
+            Quantity::Communication,
+            rows.iter().map(|r| at(r, r.work_start.saturating_sub(r.published))),
+        );
         o.put(name, Quantity::Latency, done().map(|r| at(r, r.end().saturating_sub(r.source))));
         let before = shape.triggered_by(stage).and_then(|w| told.get(w));
-        let given = before.map_or(0, |w| w.rows.iter().filter(counts).filter(|r| r.before_publish > 0).count() as u64);
+        let given = before.map_or(0, |w| {
+            w.rows.iter().filter(counts).filter(|r| r.before_publish > 0).count() as u64
+        });
         let topic = stage.inputs.first().map_or("", String::as_str);
-        o.counters.insert(format!("lost: {topic} to {name}"), given.saturating_sub(rows.len() as u64));
+        o.counters
+            .insert(format!("lost: {topic} to {name}"), given.saturating_sub(rows.len() as u64));
         if stage.output.is_some() {
-            o.counters.insert(format!("not passed on by {name}"), (rows.len() as u64).saturating_sub(published));
+            o.counters.insert(
+                format!("not passed on by {name}"),
+                (rows.len() as u64).saturating_sub(published),
+            );
             continue;
         }
-        let of_sink = |what: &str| if sinks.len() == 1 { what.to_owned() } else { format!("{what} at {name}") };
-        o.put(&of_sink("end to end"), Quantity::Latency, rows.iter().map(|r| at(r, r.end().saturating_sub(r.source))));
+        let of_sink = |what: &str| {
+            if sinks.len() == 1 { what.to_owned() } else { format!("{what} at {name}") }
+        };
+        o.put(
+            &of_sink("end to end"),
+            Quantity::Latency,
+            rows.iter().map(|r| at(r, r.end().saturating_sub(r.source))),
+        );
         o.counters.insert(of_sink("completed"), rows.len() as u64);
         if let (Some(first), Some(last)) = (rows.first(), rows.last())
             && last.end() > first.end()
         {
-            let rate_mhz = (rows.len() as u128 - 1) * 1_000_000_000_000 / u128::from(last.end() - first.end());
-            o.counters.insert(of_sink(OUTPUT_RATE_MHZ), u64::try_from(rate_mhz).unwrap_or(u64::MAX));
+            let rate_mhz =
+                (rows.len() as u128 - 1) * 1_000_000_000_000 / u128::from(last.end() - first.end());
+            o.counters
+                .insert(of_sink(OUTPUT_RATE_MHZ), u64::try_from(rate_mhz).unwrap_or(u64::MAX));
         }
         if rows.is_empty() {
             o.invalid.push(format!("none of the samples that count reached '{name}'"));
@@ -155,11 +199,17 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         wrong(format!("{} messages were worked on but {} noted", t.stage.worked, t.rows.len()));
     }
     if t.stage.inputs.len() != stage.inputs.len() {
-        wrong(format!("it has {} inputs but tells of {}", stage.inputs.len(), t.stage.inputs.len()));
+        wrong(format!(
+            "it has {} inputs but tells of {}",
+            stage.inputs.len(),
+            t.stage.inputs.len()
+        ));
         return;
     }
     let unpublished = t.stage.no_output.saturating_add(t.not_sent());
-    if stage.output.is_some() && !adds_up(t.end.published, &[t.stage.worked.saturating_sub(unpublished), 1]) {
+    if stage.output.is_some()
+        && !adds_up(t.end.published, &[t.stage.worked.saturating_sub(unpublished), 1])
+    {
         wrong(format!(
             "{} messages were worked on, {} gave nothing and {} were not sent, but {} were published, end mark included",
             t.stage.worked,
@@ -169,10 +219,16 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
         ));
     }
     for (topic, input) in stage.inputs.iter().zip(&t.stage.inputs) {
-        let published = shape.writers.get(topic.as_str()).and_then(|w| told.get(*w)).map_or(0, |w| w.end.published);
+        let published = shape
+            .writers
+            .get(topic.as_str())
+            .and_then(|w| told.get(*w))
+            .map_or(0, |w| w.end.published);
         let (r, m) = (input.received, input.missed);
         if !adds_up(published, &[r, m]) {
-            wrong(format!("of '{topic}' {published} messages were published, {r} received and {m} lost"));
+            wrong(format!(
+                "of '{topic}' {published} messages were published, {r} received and {m} lost"
+            ));
         }
         if input.damaged > 0 {
             wrong(format!("{} messages of '{topic}' were damaged", input.damaged));
@@ -180,11 +236,18 @@ fn check_totals(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observat
     }
     let total = shape.job.warm_up + shape.job.messages + COOL_DOWN;
     match t.stage.inputs.first() {
-        Some(first) if !adds_up(first.received, &[t.stage.worked, t.stage.skipped, first.damaged, 1]) => wrong(format!(
-            "{} messages came with the end mark, {} were worked on, {} skipped and {} damaged",
-            first.received, t.stage.worked, t.stage.skipped, first.damaged
+        Some(first)
+            if !adds_up(first.received, &[t.stage.worked, t.stage.skipped, first.damaged, 1]) =>
+        {
+            wrong(format!(
+                "{} messages came with the end mark, {} were worked on, {} skipped and {} damaged",
+                first.received, t.stage.worked, t.stage.skipped, first.damaged
+            ))
+        }
+        None if t.stage.worked != total => wrong(format!(
+            "{total} samples were due and {} made or counted as not sent",
+            t.stage.worked
         )),
-        None if t.stage.worked != total => wrong(format!("{total} samples were due and {} made or counted as not sent", t.stage.worked)),
         _ => {}
     }
     if t.stage.skipped > 0 {
@@ -209,12 +272,22 @@ fn check_rows(shape: &Shape<'_>, told: &[Told], index: usize, o: &mut Observatio
         wrong("messages came twice or out of order");
     }
     let Some(writer) = shape.triggered_by(stage).and_then(|w| told.get(w)) else { return };
-    let given: BTreeMap<u64, &StageRow> = writer.rows.iter().filter(|r| r.before_publish > 0).map(|r| (r.origin, r)).collect();
-    let fits = |r: &StageRow| given.get(&r.origin).is_some_and(|g| g.before_publish == r.published && g.source == r.source);
+    let given: BTreeMap<u64, &StageRow> =
+        writer.rows.iter().filter(|r| r.before_publish > 0).map(|r| (r.origin, r)).collect();
+    let fits = |r: &StageRow| {
+        given
+            .get(&r.origin)
+            .is_some_and(|g| g.before_publish == r.published && g.source == r.source)
+    };
     if !t.rows.iter().all(fits) {
-        wrong("it worked on what nobody published, or stamps differ from those of the stage before it");
+        wrong(
+            "it worked on what nobody published, or stamps differ from those of the stage before it",
+        );
     }
-    if t.rows.iter().any(|r| r.in_hand < r.published || r.work_start < r.in_hand || r.work_end < r.work_start) {
+    if t.rows
+        .iter()
+        .any(|r| r.in_hand < r.published || r.work_start < r.in_hand || r.work_end < r.work_start)
+    {
         wrong("its stamps go back in time");
     }
 }

@@ -14,7 +14,11 @@ fn job() -> ChainJob {
     };
     let edge = EdgeSpec { system: crate::harness::System::Driveline, size: 64 };
     ChainJob {
-        stages: vec![stage("source", &[], Some("x")), stage("middle", &["x"], Some("y")), stage("sink", &["y", "x"], None)],
+        stages: vec![
+            stage("source", &[], Some("x")),
+            stage("middle", &["x"], Some("y")),
+            stage("sink", &["y", "x"], None),
+        ],
         edges: [("x".into(), edge.clone()), ("y".into(), edge)].into(),
         reach: Reach::Host,
         rate_hz: Some(10.0),
@@ -27,10 +31,24 @@ fn job() -> ChainJob {
     }
 }
 
-fn told(rows: Vec<StageRow>, published: u64, inputs: &[(&str, u64, u64)], skipped: u64, no_output: u64) -> Told {
+fn told(
+    rows: Vec<StageRow>,
+    published: u64,
+    inputs: &[(&str, u64, u64)],
+    skipped: u64,
+    no_output: u64,
+) -> Told {
     let stage = StageAccount {
         worked: rows.len() as u64,
-        inputs: inputs.iter().map(|(t, r, m)| InputAccount { topic: (*t).into(), received: *r, missed: *m, damaged: 0 }).collect(),
+        inputs: inputs
+            .iter()
+            .map(|(t, r, m)| InputAccount {
+                topic: (*t).into(),
+                received: *r,
+                missed: *m,
+                damaged: 0,
+            })
+            .collect(),
         skipped,
         no_output,
         report: [("marks".to_owned(), 7)].into(),
@@ -80,7 +98,11 @@ fn run() -> Vec<Told> {
             ..*r
         })
         .collect();
-    vec![told(source, 10, &[], 0, 0), told(middle, 8, &[("x", 9, 1)], 0, 1), told(sink, 0, &[("y", 8, 0), ("x", 7, 3)], 1, 0)]
+    vec![
+        told(source, 10, &[], 0, 0),
+        told(middle, 8, &[("x", 9, 1)], 0, 1),
+        told(sink, 0, &[("y", 8, 0), ("x", 7, 3)], 1, 0),
+    ]
 }
 
 fn accounted(told: &[Told]) -> Observations {
@@ -153,7 +175,10 @@ fn nothing_can_be_wrong_without_being_said() {
         let mut t = run();
         damage(&mut t);
         let invalid = accounted(&t).invalid.join("; ");
-        assert!(invalid.contains(&format!("'{stage}'")) && invalid.contains(said), "damage {number}: {invalid}");
+        assert!(
+            invalid.contains(&format!("'{stage}'")) && invalid.contains(said),
+            "damage {number}: {invalid}"
+        );
     }
 }
 
@@ -161,7 +186,11 @@ fn nothing_can_be_wrong_without_being_said() {
 fn a_chain_that_gets_nothing_through_is_invalid() {
     let mut t = run();
     t[2].rows.truncate(1);
-    assert!(accounted(&t).invalid.iter().any(|i| i.contains("none of the samples")), "{:?}", accounted(&t).invalid);
+    assert!(
+        accounted(&t).invalid.iter().any(|i| i.contains("none of the samples")),
+        "{:?}",
+        accounted(&t).invalid
+    );
 }
 
 #[test]
@@ -180,7 +209,10 @@ fn a_source_that_gives_up_is_accounted_for() {
     (t[2].stage.inputs[1].received, t[2].stage.inputs[1].missed) = (4, 1);
     let o = accounted(&t);
     assert_eq!(o.invalid, Vec::<String>::new());
-    assert_eq!((o.counters["sent"], o.counters["completed"], o.counters["not sent by source: late"]), (2, 1, 5));
+    assert_eq!(
+        (o.counters["sent"], o.counters["completed"], o.counters["not sent by source: late"]),
+        (2, 1, 5)
+    );
 }
 
 #[test]
@@ -198,10 +230,16 @@ fn rows_come_whole_from_their_file() {
 #[test]
 fn a_stamp_from_before_the_run_or_from_the_future_makes_it_invalid() {
     let job = job();
-    let invalid = |told: &[Told], since_ns| account(&Shape::new(&job).unwrap(), told, since_ns).invalid.join("; ");
+    let invalid = |told: &[Told], since_ns| {
+        account(&Shape::new(&job).unwrap(), told, since_ns).invalid.join("; ")
+    };
     let first = run().iter().flat_map(|t| &t.rows).flat_map(StageRow::stamps).min().unwrap();
     assert_eq!(invalid(&run(), first), "");
-    assert!(invalid(&run(), first + 1).contains("stamps from before the run"), "{}", invalid(&run(), first + 1));
+    assert!(
+        invalid(&run(), first + 1).contains("stamps from before the run"),
+        "{}",
+        invalid(&run(), first + 1)
+    );
     let mut told = run();
     told.iter_mut().flat_map(|t| &mut t.rows).for_each(|r| r.returned = u64::MAX);
     assert!(invalid(&told, first).contains("have not happened yet"), "{}", invalid(&told, first));

@@ -126,7 +126,12 @@ impl ChainJob {
     /// What [`crate::peers::select`] has to be asked for so that this chain can run.
     #[must_use]
     pub fn peers_needed(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.edges.values().filter(|e| e.system != System::Driveline).map(|e| e.system.to_string()).collect();
+        let mut names: Vec<String> = self
+            .edges
+            .values()
+            .filter(|e| e.system != System::Driveline)
+            .map(|e| e.system.to_string())
+            .collect();
         if self.edges.values().any(|e| e.system == System::Driveline) {
             names.push(format!("{DRIVELINE_PEER}/{DRIVELINE_VARIANT}"));
         }

@@ -65,19 +65,25 @@ impl Conductor<'_> {
         let shape = Shape::new(job)?;
         for needed in job.peers_needed() {
             let name = needed.split('/').next().unwrap_or_default();
-            if let Some((_, reason)) = self.peers.unavailable.iter().find(|(peer, _)| peer == name) {
+            if let Some((_, reason)) = self.peers.unavailable.iter().find(|(peer, _)| peer == name)
+            {
                 bail!("the chain needs the peer {name}: {reason}");
             }
         }
         let domain = directory.join("domain");
-        std::fs::create_dir_all(&domain).with_context(|| format!("cannot make {}", domain.display()))?;
+        std::fs::create_dir_all(&domain)
+            .with_context(|| format!("cannot make {}", domain.display()))?;
         let mut processes = self.processes();
         let keepers = keep(&mut processes, &shape, self.peers, directory)?;
 
         // Readers before their writers, the source last.
         let mut started: Vec<(Vec<usize>, usize)> = Vec::new();
         for process in processes_of(&shape, self.peers, directory)? {
-            let member = processes.start_with(&process.name, process.program, &serde_json::to_string(&process.line)?)?;
+            let member = processes.start_with(
+                &process.name,
+                process.program,
+                &serde_json::to_string(&process.line)?,
+            )?;
             processes.wait(member, Until::Ready, START)?;
             started.push((process.stages, member));
         }
@@ -95,10 +101,19 @@ impl Conductor<'_> {
         let mut told = Vec::new();
         for (stages, member) in started {
             let ends = processes.ends_of(member);
-            ensure!(ends.len() == stages.len(), "of {} stages in a process, {} told what they did", stages.len(), ends.len());
+            ensure!(
+                ends.len() == stages.len(),
+                "of {} stages in a process, {} told what they did",
+                stages.len(),
+                ends.len()
+            );
             for (index, end) in stages.into_iter().zip(ends) {
                 let name = &shape.stage(index)?.name;
-                told.push((index, Told::read(end, rows_at_most(job)).with_context(|| format!("the stage '{name}'"))?));
+                told.push((
+                    index,
+                    Told::read(end, rows_at_most(job))
+                        .with_context(|| format!("the stage '{name}'"))?,
+                ));
             }
         }
         told.sort_unstable_by_key(|(index, _)| *index);
@@ -109,7 +124,11 @@ impl Conductor<'_> {
         }
         let (from, to) = window(&observations);
         for s in uses.series {
-            observations.put(&s.subject, s.quantity, s.points.into_iter().filter(|p| (from..=to).contains(&p.time_ns)));
+            observations.put(
+                &s.subject,
+                s.quantity,
+                s.points.into_iter().filter(|p| (from..=to).contains(&p.time_ns)),
+            );
         }
         Ok(observations)
     }
@@ -128,8 +147,14 @@ fn rows_at_most(job: &ChainJob) -> usize {
 
 /// When the samples that count were under way.
 fn window(observations: &Observations) -> (u64, u64) {
-    let ends = observations.series.iter().filter(|s| s.quantity == Quantity::Latency).flat_map(|s| &s.points);
-    ends.fold((u64::MAX, 0), |(from, to), p| (from.min(p.time_ns), to.max(p.time_ns.saturating_add(p.value))))
+    let ends = observations
+        .series
+        .iter()
+        .filter(|s| s.quantity == Quantity::Latency)
+        .flat_map(|s| &s.points);
+    ends.fold((u64::MAX, 0), |(from, to), p| {
+        (from.min(p.time_ns), to.max(p.time_ns.saturating_add(p.value)))
+    })
 }
 
 /// The job that all processes of one system have in common.
@@ -152,7 +177,10 @@ fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> J
         messages: job.messages,
         depth: job.depth,
         reliability: job.reliability,
-        subscribers: edges().map(|(t, _)| shape.readers.get(t.as_str()).map_or(1, Vec::len)).max().unwrap_or(1),
+        subscribers: edges()
+            .map(|(t, _)| shape.readers.get(t.as_str()).map_or(1, Vec::len))
+            .max()
+            .unwrap_or(1),
         index: 0,
         publisher_cpu: None,
         subscriber_cpus: Vec::new(),
@@ -165,13 +193,20 @@ fn common(shape: &Shape<'_>, system: &System, role: Role, directory: &Path) -> J
 }
 
 /// Starts what the systems need beside their ends, and refuses those that cannot carry this.
-fn keep(processes: &mut Processes<'_>, shape: &Shape<'_>, peers: &Selection, directory: &Path) -> Result<Vec<usize>> {
+fn keep(
+    processes: &mut Processes<'_>,
+    shape: &Shape<'_>,
+    peers: &Selection,
+    directory: &Path,
+) -> Result<Vec<usize>> {
     let mut systems: Vec<&System> = shape.job.edges.values().map(|e| &e.system).collect();
     systems.sort();
     systems.dedup();
     let mut keepers = Vec::new();
     for system in systems.into_iter().filter(|s| **s != System::Driveline) {
-        let variant = peers.variant(system).with_context(|| format!("there is no program that carries {system}: ask for it by name"))?;
+        let variant = peers.variant(system).with_context(|| {
+            format!("there is no program that carries {system}: ask for it by name")
+        })?;
         let job = common(shape, system, Role::Keeper, directory);
         // Fed as fast as can be, it is still no ping-pong.
         if let Some(reason) = variant.refuses(&Job { pace: Pace::RateHz(1.0), ..job.clone() }) {
@@ -196,29 +231,48 @@ struct Process<'a> {
 }
 
 /// In the order of their start.
-fn processes_of<'a>(shape: &Shape<'a>, peers: &'a Selection, directory: &Path) -> Result<Vec<Process<'a>>> {
+fn processes_of<'a>(
+    shape: &Shape<'a>,
+    peers: &'a Selection,
+    directory: &Path,
+) -> Result<Vec<Process<'a>>> {
     let order: Vec<usize> = shape.order.iter().rev().copied().collect();
-    let program_of =
-        |system: &System| peers.program(system).with_context(|| format!("there is no program that carries {system}: ask for it by name"));
+    let program_of = |system: &System| {
+        peers.program(system).with_context(|| {
+            format!("there is no program that carries {system}: ask for it by name")
+        })
+    };
     if shape.job.reach == Reach::Process {
         let system = shape.common_program()?;
         let program = program_of(&system)?;
-        let stages = order.iter().map(|i| stage_part(shape, peers, program, *i)).collect::<Result<_>>()?;
-        let line = Line { job: common(shape, &system, Role::Stages, directory), stage: None, stages };
+        let stages =
+            order.iter().map(|i| stage_part(shape, peers, program, *i)).collect::<Result<_>>()?;
+        let line =
+            Line { job: common(shape, &system, Role::Stages, directory), stage: None, stages };
         return Ok(vec![Process { name: "all stages".into(), program, line, stages: order }]);
     }
     let one = |index: usize| {
         let stage = shape.stage(index)?;
         let system = shape.program_of(stage)?;
         let program = program_of(&system)?;
-        let job = Job { publisher_cpu: stage.cpu, ..common(shape, &system, Role::Stage, directory) };
-        let line = Line { job, stage: Some(stage_part(shape, peers, program, index)?), stages: Vec::new() };
+        let job =
+            Job { publisher_cpu: stage.cpu, ..common(shape, &system, Role::Stage, directory) };
+        let line = Line {
+            job,
+            stage: Some(stage_part(shape, peers, program, index)?),
+            stages: Vec::new(),
+        };
         Ok(Process { name: stage.name.clone(), program, line, stages: vec![index] })
     };
     order.into_iter().map(one).collect()
 }
 
-fn stage_part<'a>(shape: &Shape<'a>, peers: &Selection, program: &Path, index: usize) -> Result<StagePart<'a>> {
+fn stage_part<'a>(
+    shape: &Shape<'a>,
+    peers: &Selection,
+    program: &Path,
+    index: usize,
+) -> Result<StagePart<'a>> {
     let stage = shape.stage(index)?;
     let has_driveline = peers.chosen.iter().any(|(_, d)| d.name == DRIVELINE_PEER);
     let edge = |topic: &'a String| -> Result<EdgePart<'a>> {
@@ -229,14 +283,28 @@ fn stage_part<'a>(shape: &Shape<'a>, peers: &Selection, program: &Path, index: u
         );
         let readers = shape.readers.get(topic.as_str()).map_or(&[][..], Vec::as_slice);
         let position = readers.iter().position(|r| *r == index).unwrap_or(0);
-        Ok(EdgePart { topic, system: spec.system.to_string(), size: spec.size, index: position, readers: readers.len() })
+        Ok(EdgePart {
+            topic,
+            system: spec.system.to_string(),
+            size: spec.size,
+            index: position,
+            readers: readers.len(),
+        })
     };
     let work = if stage.work.contains('/') {
         PathBuf::from(&stage.work)
     } else {
-        program.parent().context("the peer's program has no directory")?.join("works").join(format!("{}.so", stage.work))
+        program
+            .parent()
+            .context("the peer's program has no directory")?
+            .join("works")
+            .join(format!("{}.so", stage.work))
     };
-    ensure!(work.is_file(), "the work {} is not there: `make peers` builds it if its packages are installed", work.display());
+    ensure!(
+        work.is_file(),
+        "the work {} is not there: `make peers` builds it if its packages are installed",
+        work.display()
+    );
     Ok(StagePart {
         name: &stage.name,
         inputs: stage.inputs.iter().map(edge).collect::<Result<_>>()?,

@@ -28,31 +28,61 @@ impl<'a> Shape<'a> {
         let (mut writers, mut readers) = (BTreeMap::new(), BTreeMap::<&str, Vec<usize>>::new());
         for (index, stage) in job.stages.iter().enumerate() {
             let name = &stage.name;
-            let is_name = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-            ensure!(is_name(name), "the stage '{name}' needs a name of lower-case letters, digits and '_'");
-            ensure!(job.stages.iter().filter(|s| s.name == *name).count() == 1, "two stages are called '{name}'");
-            ensure!(stage.output.is_some() || !stage.inputs.is_empty(), "the stage '{name}' has neither inputs nor an output");
+            let is_name = |n: &str| {
+                !n.is_empty()
+                    && n.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+            };
+            ensure!(
+                is_name(name),
+                "the stage '{name}' needs a name of lower-case letters, digits and '_'"
+            );
+            ensure!(
+                job.stages.iter().filter(|s| s.name == *name).count() == 1,
+                "two stages are called '{name}'"
+            );
+            ensure!(
+                stage.output.is_some() || !stage.inputs.is_empty(),
+                "the stage '{name}' has neither inputs nor an output"
+            );
             for (i, topic) in stage.inputs.iter().enumerate() {
-                ensure!(!stage.inputs.iter().skip(i + 1).any(|t| t == topic), "the stage '{name}' has the input '{topic}' twice");
+                ensure!(
+                    !stage.inputs.iter().skip(i + 1).any(|t| t == topic),
+                    "the stage '{name}' has the input '{topic}' twice"
+                );
                 readers.entry(topic.as_str()).or_default().push(index);
             }
             if let Some(topic) = &stage.output
                 && writers.insert(topic.as_str(), index).is_some()
             {
-                bail!("the topic '{topic}' has two writers, '{name}' and another one: give each stage a topic of its own");
+                bail!(
+                    "the topic '{topic}' has two writers, '{name}' and another one: give each stage a topic of its own"
+                );
             }
         }
         for (topic, edge) in &job.edges {
             ensure!(writers.contains_key(topic.as_str()), "no stage writes the topic '{topic}'");
             ensure!(readers.contains_key(topic.as_str()), "no stage reads the topic '{topic}'");
-            ensure!(edge.size > HEAD, "the topic '{topic}' has room for {} bytes: the head of a message alone takes {HEAD}", edge.size);
+            ensure!(
+                edge.size > HEAD,
+                "the topic '{topic}' has room for {} bytes: the head of a message alone takes {HEAD}",
+                edge.size
+            );
         }
         for topic in writers.keys().chain(readers.keys()) {
-            ensure!(job.edges.contains_key(*topic), "nothing says what carries the topic '{topic}': add it to the edges");
+            ensure!(
+                job.edges.contains_key(*topic),
+                "nothing says what carries the topic '{topic}': add it to the edges"
+            );
         }
         let sources = job.stages.iter().filter(|s| s.inputs.is_empty()).count();
-        ensure!(sources == 1, "a chain has one source, a stage without inputs; this one has {sources}");
-        ensure!(job.rate_hz.is_none_or(|hz| hz > 0.0 && hz.is_finite()), "the rate must be above 0 Hz");
+        ensure!(
+            sources == 1,
+            "a chain has one source, a stage without inputs; this one has {sources}"
+        );
+        ensure!(
+            job.rate_hz.is_none_or(|hz| hz > 0.0 && hz.is_finite()),
+            "the rate must be above 0 Hz"
+        );
         ensure!(job.messages > 0, "no message counts: raise their number");
         let mut shape = Self { job, order: Vec::new(), writers, readers };
         shape.order = shape.sorted()?;
@@ -73,14 +103,21 @@ impl<'a> Shape<'a> {
         while order.len() < self.job.stages.len() {
             let before = order.len();
             for (index, stage) in self.job.stages.iter().enumerate() {
-                let comes_after = |t: &String| self.writers.get(t.as_str()).is_some_and(|w| order.contains(w));
+                let comes_after =
+                    |t: &String| self.writers.get(t.as_str()).is_some_and(|w| order.contains(w));
                 if !order.contains(&index) && stage.inputs.iter().all(comes_after) {
                     order.push(index);
                 }
             }
             if order.len() == before {
-                let left: Vec<_> =
-                    self.job.stages.iter().enumerate().filter(|(i, _)| !order.contains(i)).map(|(_, s)| s.name.as_str()).collect();
+                let left: Vec<_> = self
+                    .job
+                    .stages
+                    .iter()
+                    .enumerate()
+                    .filter(|(i, _)| !order.contains(i))
+                    .map(|(_, s)| s.name.as_str())
+                    .collect();
                 bail!("these stages wait for each other in a circle: {}", left.join(", "));
             }
         }
@@ -89,7 +126,12 @@ impl<'a> Shape<'a> {
 
     /// The systems of a stage's edges.
     fn systems_of(&self, stage: &'a StageSpec) -> impl Iterator<Item = &'a System> {
-        stage.inputs.iter().chain(&stage.output).filter_map(|t| self.job.edges.get(t)).map(|e| &e.system)
+        stage
+            .inputs
+            .iter()
+            .chain(&stage.output)
+            .filter_map(|t| self.job.edges.get(t))
+            .map(|e| &e.system)
     }
 
     /// The system whose program a stage runs in. One with nothing but Driveline's edges runs in the same program as the others,
@@ -98,21 +140,26 @@ impl<'a> Shape<'a> {
         let mut own = self.systems_of(stage).filter(|s| **s != System::Driveline);
         let first = own.next();
         if let (Some(a), Some(b)) = (first, own.find(|s| Some(*s) != first)) {
-            bail!("the stage '{}' has edges of {a} and of {b}: it can have those of one system, and of driveline", stage.name);
+            bail!(
+                "the stage '{}' has edges of {a} and of {b}: it can have those of one system, and of driveline",
+                stage.name
+            );
         }
         if let Some(system @ (System::Futex | System::Spin | System::Memcpy)) = first {
             bail!("the stage '{}' has an edge of {system}, which carries no payload", stage.name);
         }
-        let others = || self.job.edges.values().map(|e| &e.system).find(|s| **s != System::Driveline);
-        Ok(first
-            .or_else(others)
-            .cloned()
-            .unwrap_or_else(|| System::Peer { name: DRIVELINE_PEER.into(), variant: DRIVELINE_VARIANT.into() }))
+        let others =
+            || self.job.edges.values().map(|e| &e.system).find(|s| **s != System::Driveline);
+        Ok(first.or_else(others).cloned().unwrap_or_else(|| System::Peer {
+            name: DRIVELINE_PEER.into(),
+            variant: DRIVELINE_VARIANT.into(),
+        }))
     }
 
     /// The system whose program all stages run in, as threads of one process.
     pub(crate) fn common_program(&self) -> Result<System> {
-        let mut systems = self.job.stages.iter().map(|s| self.program_of(s)).collect::<Result<Vec<_>>>()?;
+        let mut systems =
+            self.job.stages.iter().map(|s| self.program_of(s)).collect::<Result<Vec<_>>>()?;
         systems.dedup();
         match systems.as_slice() {
             [system] => Ok(system.clone()),
@@ -141,7 +188,10 @@ mod tests {
         };
         ChainJob {
             stages: stages.iter().map(stage).collect(),
-            edges: systems.iter().map(|(t, s)| ((*t).into(), EdgeSpec { system: s.parse().unwrap(), size: 100 })).collect(),
+            edges: systems
+                .iter()
+                .map(|(t, s)| ((*t).into(), EdgeSpec { system: s.parse().unwrap(), size: 100 }))
+                .collect(),
             reach: Reach::Host,
             rate_hz: Some(10.0),
             warm_up: 0,
@@ -155,7 +205,10 @@ mod tests {
 
     #[test]
     fn writers_come_before_readers_whatever_the_order_of_the_stages() {
-        let j = job(&[("c", &["y", "x"], None), ("b", &["x"], Some("y")), ("a", &[], Some("x"))], &[("x", "p/v"), ("y", "driveline")]);
+        let j = job(
+            &[("c", &["y", "x"], None), ("b", &["x"], Some("y")), ("a", &[], Some("x"))],
+            &[("x", "p/v"), ("y", "driveline")],
+        );
         let shape = Shape::new(&j).unwrap();
         assert_eq!(shape.order, [2, 1, 0]);
         assert_eq!(shape.triggered_by(&j.stages[0]), Some(1));
@@ -168,14 +221,21 @@ mod tests {
 
     #[test]
     fn threads_of_one_process_run_in_one_program() {
-        let stages: [(&str, &[&str], Option<&str>); 4] =
-            [("a", &[], Some("x")), ("b", &["x"], Some("y")), ("c", &["y"], Some("z")), ("d", &["z"], None)];
+        let stages: [(&str, &[&str], Option<&str>); 4] = [
+            ("a", &[], Some("x")),
+            ("b", &["x"], Some("y")),
+            ("c", &["y"], Some("z")),
+            ("d", &["z"], None),
+        ];
         let of = |systems: &[(&str, &str)]| {
             let j = job(&stages, systems);
             Shape::new(&j).unwrap().common_program().map(|s| s.to_string())
         };
         assert_eq!(of(&[("x", "p/v"), ("y", "driveline"), ("z", "p/v")]).unwrap(), "p/v");
-        assert_eq!(of(&[("x", "driveline"), ("y", "driveline"), ("z", "driveline")]).unwrap(), "driveline_cpp/sdk");
+        assert_eq!(
+            of(&[("x", "driveline"), ("y", "driveline"), ("z", "driveline")]).unwrap(),
+            "driveline_cpp/sdk"
+        );
         let two = of(&[("x", "p/v"), ("y", "driveline"), ("z", "q/v")]).unwrap_err().to_string();
         assert!(two.contains("those of p/v, q/v"), "{two}");
     }
@@ -197,16 +257,29 @@ mod tests {
             (wrong(&[("a", &[], Some("x")), ("a", &["x"], None)], &x), "two stages"),
             (wrong(&[("a", &[], Some("x")), ("b", &["x"], Some("x"))], &x), "two writers"),
             (wrong(&[("A", &[], Some("x")), ("b", &["x"], None)], &x), "lower-case"),
-            (wrong(&[("b", &["y"], Some("x")), ("c", &["x"], Some("y"))], &[("x", "driveline"), ("y", "driveline")]), "one source"),
             (
                 wrong(
-                    &[("a", &[], Some("z")), ("b", &["y", "z"], Some("x")), ("c", &["x"], Some("y"))],
+                    &[("b", &["y"], Some("x")), ("c", &["x"], Some("y"))],
+                    &[("x", "driveline"), ("y", "driveline")],
+                ),
+                "one source",
+            ),
+            (
+                wrong(
+                    &[
+                        ("a", &[], Some("z")),
+                        ("b", &["y", "z"], Some("x")),
+                        ("c", &["x"], Some("y")),
+                    ],
                     &[("x", "p/v"), ("y", "p/v"), ("z", "p/v")],
                 ),
                 "in a circle: b, c",
             ),
             (
-                wrong(&[("b", &["x"], Some("y")), ("a", &[], Some("x")), ("c", &["y"], None)], &[("x", "p/v"), ("y", "q/v")]),
+                wrong(
+                    &[("b", &["x"], Some("y")), ("a", &[], Some("x")), ("c", &["y"], None)],
+                    &[("x", "p/v"), ("y", "q/v")],
+                ),
                 "those of one system",
             ),
             (wrong(&[("b", &["x"], None), ("a", &[], Some("x"))], &[("x", "futex")]), "no payload"),

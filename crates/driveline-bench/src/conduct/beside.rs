@@ -45,7 +45,9 @@ impl Beside {
             }
         } else if let Some(cpu) = favour.exclusive_cpu {
             job.subscriber_cpus.retain(|c| *c != cpu);
-            if let Some(elsewhere) = job.subscriber_cpus.first().copied().filter(|_| job.publisher_cpu == Some(cpu)) {
+            if let Some(elsewhere) =
+                job.subscriber_cpus.first().copied().filter(|_| job.publisher_cpu == Some(cpu))
+            {
                 job.publisher_cpu = Some(elsewhere);
             }
         }
@@ -66,7 +68,10 @@ mod tests {
         let favoured = beside.placed(&job, Some(7));
         assert_eq!((favoured.subscriber_cpus, favoured.priority), (vec![0], 80));
         let other = beside.placed(&job, Some(6));
-        assert_eq!((other.subscriber_cpus, other.publisher_cpu, other.priority), (vec![1], Some(1), 0));
+        assert_eq!(
+            (other.subscriber_cpus, other.publisher_cpu, other.priority),
+            (vec![1], Some(1), 0)
+        );
         assert_eq!(Beside::default().placed(&job, Some(7)), job);
     }
 }

@@ -18,9 +18,11 @@ const GATEWAY_PORT: u16 = 7450;
 /// What the gateways of both hosts are started with when Driveline is measured, as files.
 pub(super) fn configurations(job: &Job, cable: CableSpec, dir: &Path) -> Result<[PathBuf; 2]> {
     let write = |side: usize| -> Result<PathBuf> {
-        let config = serde_json::to_string(&gateway(job, cable, side)?).context("the configuration of a gateway")?;
+        let config = serde_json::to_string(&gateway(job, cable, side)?)
+            .context("the configuration of a gateway")?;
         let path = dir.join(format!("gateway-{side}.json"));
-        std::fs::write(&path, config).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(&path, config)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         Ok(path)
     };
     Ok([write(0)?, write(1)?])
@@ -29,8 +31,11 @@ pub(super) fn configurations(job: &Job, cable: CableSpec, dir: &Path) -> Result<
 fn gateway(job: &Job, cable: CableSpec, side: usize) -> Result<GatewayConfig> {
     let [listening, _] = HOSTS;
     let endpoints = vec![format!("tcp/{listening}:{GATEWAY_PORT}")];
-    let (role, listen, connect) =
-        if side == 0 { (Role::Publisher, endpoints, Vec::new()) } else { (Role::Subscriber, Vec::new(), endpoints) };
+    let (role, listen, connect) = if side == 0 {
+        (Role::Publisher, endpoints, Vec::new())
+    } else {
+        (Role::Subscriber, Vec::new(), endpoints)
+    };
     // Who sends each topic.
     let topics = match job.pace {
         Pace::PingPong => vec![(ping(job), 0), (pong(job), 1)],

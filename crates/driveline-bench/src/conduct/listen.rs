@@ -37,7 +37,9 @@ pub(super) fn events(out: impl Read, tell: impl Fn(Heard)) {
         match heard {
             Some(Event::Ready) if !ready => (ready, _) = (true, tell(Heard::Event(Event::Ready))),
             Some(Event::Idle) if !idle => (idle, _) = (true, tell(Heard::Event(Event::Idle))),
-            Some(event @ (Event::Done { .. } | Event::Failed { .. })) if !over => (over, _) = (true, tell(Heard::Event(event))),
+            Some(event @ (Event::Done { .. } | Event::Failed { .. })) if !over => {
+                (over, _) = (true, tell(Heard::Event(event)))
+            }
             _ => {}
         }
     }
@@ -54,12 +56,15 @@ fn event(line: &str) -> Option<Event> {
         // Other lines are theirs; this one was meant to be one, and has a NaN in it, for example, which is no JSON.
         let meant = line.trim_start().starts_with('{') && line.contains("\"event\"");
         return meant.then(|| Event::Failed {
-            error: format!("it printed an event that is no JSON ({error}): {}", readable(line.as_bytes(), SHOWN)),
+            error: format!(
+                "it printed an event that is no JSON ({error}): {}",
+                readable(line.as_bytes(), SHOWN)
+            ),
         });
     };
-    ["ready", "idle", "done", "failed"]
-        .contains(&event.as_str())
-        .then(|| Event::Failed { error: format!("its event '{event}' is not what docs/protocols/harness.md says: {error}") })
+    ["ready", "idle", "done", "failed"].contains(&event.as_str()).then(|| Event::Failed {
+        error: format!("its event '{event}' is not what docs/protocols/harness.md says: {error}"),
+    })
 }
 
 /// Keeps the last of what a process complains of.
@@ -93,7 +98,9 @@ mod tests {
     #[test]
     fn what_is_no_event_is_ignored_and_what_is_repeated_too() {
         let done = r#"{"event":"done","ends":[]}"#;
-        let said = format!("{{\"event\":\"ready\"}}\nhello\n{{\"event\":\"new\"}}\n{{\"event\":\"ready\"}}\n{done}\n{done}\n");
+        let said = format!(
+            "{{\"event\":\"ready\"}}\nhello\n{{\"event\":\"new\"}}\n{{\"event\":\"ready\"}}\n{done}\n{done}\n"
+        );
         let said = [b"\xff\xfe\n", said.as_bytes()].concat();
         assert_eq!(heard(said.as_slice()), ["Ready", "Done { ends: [] }", "gone"]);
     }
@@ -106,14 +113,24 @@ mod tests {
 
     #[test]
     fn a_known_event_that_cannot_be_read_is_named() {
-        let said = heard(&b"{\"event\":\"done\",\"ends\":[{\"role\":\"publisher\",\"published\":-1}]}\n"[..]);
-        assert!(said.len() == 2 && said[0].contains("its event 'done' is not what") && said[0].contains("-1"), "{said:?}");
+        let said = heard(
+            &b"{\"event\":\"done\",\"ends\":[{\"role\":\"publisher\",\"published\":-1}]}\n"[..],
+        );
+        assert!(
+            said.len() == 2
+                && said[0].contains("its event 'done' is not what")
+                && said[0].contains("-1"),
+            "{said:?}"
+        );
     }
 
     #[test]
     fn an_event_that_is_no_json_is_shown() {
         let said = heard(&b"{\"event\":\"done\",\"ends\":[{\"cpu_ns\":NaN}]}\n"[..]);
-        assert!(said.len() == 2 && said[0].contains("no JSON") && said[0].contains("NaN"), "{said:?}");
+        assert!(
+            said.len() == 2 && said[0].contains("no JSON") && said[0].contains("NaN"),
+            "{said:?}"
+        );
     }
 
     #[test]

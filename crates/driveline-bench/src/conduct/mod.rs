@@ -72,9 +72,16 @@ impl Conductor<'_> {
     /// If a process fails or hangs; what it said is part of the error.
     pub fn run(&self, trial: &Trial, dir: &Path) -> Result<Ensemble> {
         let answer_timeout_ms = trial.job.usual_answer_timeout_ms();
-        let job = Job { domain_dir: dir.join("domain"), raw_dir: dir.to_owned(), answer_timeout_ms, ..trial.job.clone() };
+        let job = Job {
+            domain_dir: dir.join("domain"),
+            raw_dir: dir.to_owned(),
+            answer_timeout_ms,
+            ..trial.job.clone()
+        };
         match trial.kind {
-            Kind::Link | Kind::Floor if job.reach == Reach::Process => self.alone(&Job { role: Role::Threads, ..job }),
+            Kind::Link | Kind::Floor if job.reach == Reach::Process => {
+                self.alone(&Job { role: Role::Threads, ..job })
+            }
             Kind::Link | Kind::Floor => return self.link(&job, trial.cable),
             Kind::SameThread | Kind::Memcpy(_) => self.alone(&job),
             Kind::Idle => self.idle(&job),
@@ -92,7 +99,8 @@ impl Conductor<'_> {
         let sizes = self.peers.variant(&job.system).map_or(&[][..], |v| &v.own_tool_sizes);
         let size = sizes.iter().copied().fold(job.size, usize::max);
         let keeper = self.keep(&mut processes, &Job { size, ..job.clone() })?;
-        let tool = processes.start("the own tool", &Job { role: Role::OwnTool, ..job.clone() }, None)?;
+        let tool =
+            processes.start("the own tool", &Job { role: Role::OwnTool, ..job.clone() }, None)?;
         processes.wait(tool, Until::Done, OWN_TOOL)?;
         Self::dismiss(&mut processes, keeper)?;
         let mut account = Account::default();
@@ -100,7 +108,11 @@ impl Conductor<'_> {
             account.unset.extend(end.unset);
             account.own_tool = account.own_tool.or(end.own_tool);
         }
-        ensure!(account.own_tool.as_ref().is_some_and(|t| t.n > 0 && t.p50_ns > 0), "the own tool of {} measured nothing", job.system);
+        ensure!(
+            account.own_tool.as_ref().is_some_and(|t| t.n > 0 && t.p50_ns > 0),
+            "the own tool of {} measured nothing",
+            job.system
+        );
         Ok(account)
     }
 
@@ -111,26 +123,38 @@ impl Conductor<'_> {
     /// What the system needs beside its ends, if it needs anything.
     fn keep(&self, processes: &mut Processes<'_>, job: &Job) -> Result<Option<usize>> {
         let Some(variant) = self.peers.variant(&job.system) else { return Ok(None) };
-        std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
+        std::fs::create_dir_all(&job.domain_dir)
+            .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
         if !variant.keeper {
             return Ok(None);
         }
-        let keeper = processes.start("the keeper", &Job { role: Role::Keeper, ..job.clone() }, None)?;
+        let keeper =
+            processes.start("the keeper", &Job { role: Role::Keeper, ..job.clone() }, None)?;
         processes.wait(keeper, Until::Ready, START)?;
         Ok(Some(keeper))
     }
 
     /// The hosts of a job that goes from one to the other, and what carries Driveline's samples between them.
-    fn connect(&self, processes: &mut Processes<'_>, job: &Job, cable: Option<CableSpec>) -> Result<()> {
+    fn connect(
+        &self,
+        processes: &mut Processes<'_>,
+        job: &Job,
+        cable: Option<CableSpec>,
+    ) -> Result<()> {
         if job.reach != Reach::Network {
             return Ok(());
         }
         let cable = cable.unwrap_or_default();
         processes.lay(Cable::new(cable)?);
         if job.system == System::Driveline {
-            let program = self.gateway.as_ref().context("the program that carries topics between hosts is not there: make gateways")?;
-            std::fs::create_dir_all(&job.domain_dir).with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
-            for (side, config) in gateways::configurations(job, cable, &job.domain_dir)?.into_iter().enumerate() {
+            let program = self.gateway.as_ref().context(
+                "the program that carries topics between hosts is not there: make gateways",
+            )?;
+            std::fs::create_dir_all(&job.domain_dir)
+                .with_context(|| format!("cannot make {}", job.domain_dir.display()))?;
+            for (side, config) in
+                gateways::configurations(job, cable, &job.domain_dir)?.into_iter().enumerate()
+            {
                 processes.start_gateway(side, program, &config)?;
             }
         }
@@ -165,9 +189,12 @@ impl Conductor<'_> {
         };
         let words = match job.system {
             System::Driveline | System::Memcpy | System::Peer { .. } => None,
-            System::Futex | System::Spin => Some(SharedWords::create().context("cannot make the floor's shared words")?),
+            System::Futex | System::Spin => {
+                Some(SharedWords::create().context("cannot make the floor's shared words")?)
+            }
         };
-        let (mut processes, publisher, ends) = self.run_ends(job, cable, sending, receiving, words.as_ref())?;
+        let (mut processes, publisher, ends) =
+            self.run_ends(job, cable, sending, receiving, words.as_ref())?;
         let mut account = account::account(job, &ends, processes.began_ns())?;
         if let (Role::Publisher, Some(first)) = (sending, first_sample(&ends, Role::Subscriber)) {
             account.start_up_ns = Some(first.saturating_sub(processes.spawned_ns(publisher)));
@@ -185,13 +212,17 @@ impl Conductor<'_> {
     /// If a process fails or hangs, or the machine refuses what is wanted beside the links.
     pub fn run_links(&self, jobs: &[Job], beside: &Beside, dir: &Path) -> Result<Ensemble> {
         let Some(first) = jobs.first() else { return Ok(Ensemble::default()) };
-        ensure!(jobs.iter().all(|j| j.system == first.system), "links of one run are all carried by the same system");
+        ensure!(
+            jobs.iter().all(|j| j.system == first.system),
+            "links of one run are all carried by the same system"
+        );
         let quota = beside.quota_percent.map(Quota::new).transpose()?;
         let mut processes = self.processes();
         processes.confine(quota.as_ref());
         let place = |(i, job): (usize, &Job)| -> Result<Job> {
             let raw_dir = dir.join(format!("link-{i}"));
-            std::fs::create_dir(&raw_dir).with_context(|| format!("cannot make {}", raw_dir.display()))?;
+            std::fs::create_dir(&raw_dir)
+                .with_context(|| format!("cannot make {}", raw_dir.display()))?;
             Ok(Job { domain_dir: dir.join("domain"), raw_dir, ..job.clone() })
         };
         let jobs = jobs.iter().enumerate().map(place).collect::<Result<Vec<_>>>()?;
@@ -204,7 +235,8 @@ impl Conductor<'_> {
         let for_all = jobs.first().map(|job| Job { subscribers, size, ..job.clone() });
         let keeper = for_all.map(|job| self.keep(&mut processes, &job)).transpose()?.flatten();
         for n in 0..beside.hogs {
-            let hog = Job { role: Role::Hog, system: System::Driveline, ..beside.placed(first, None) };
+            let hog =
+                Job { role: Role::Hog, system: System::Driveline, ..beside.placed(first, None) };
             let hog = processes.start(&format!("hog {n}"), &hog, None)?;
             processes.wait(hog, Until::Ready, START)?;
         }
@@ -273,12 +305,17 @@ impl Conductor<'_> {
         let keeper = self.keep(&mut processes, job)?;
         let mut receivers = Vec::new();
         for index in 0..job.subscribers {
-            receivers.push(processes.start(&format!("subscriber {index}"), &Job { role: receiving, index, ..job.clone() }, words)?);
+            receivers.push(processes.start(
+                &format!("subscriber {index}"),
+                &Job { role: receiving, index, ..job.clone() },
+                words,
+            )?);
         }
         for &receiver in &receivers {
             processes.wait(receiver, Until::Ready, START)?;
         }
-        let publisher = processes.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
+        let publisher =
+            processes.start("the publisher", &Job { role: sending, ..job.clone() }, words)?;
         processes.wait(publisher, Until::Done, longest(job))?;
         for receiver in receivers {
             processes.wait(receiver, Until::Done, backlog(job))?;
@@ -291,9 +328,17 @@ impl Conductor<'_> {
     /// A link at rest, watched from outside.
     fn idle(&self, job: &Job) -> Result<Account> {
         let mut processes = self.processes();
-        let subscriber = processes.start("the subscriber", &Job { role: Role::IdleSubscriber, ..job.clone() }, None)?;
+        let subscriber = processes.start(
+            "the subscriber",
+            &Job { role: Role::IdleSubscriber, ..job.clone() },
+            None,
+        )?;
         processes.wait(subscriber, Until::Ready, START)?;
-        let publisher = processes.start("the publisher", &Job { role: Role::IdlePublisher, ..job.clone() }, None)?;
+        let publisher = processes.start(
+            "the publisher",
+            &Job { role: Role::IdlePublisher, ..job.clone() },
+            None,
+        )?;
         processes.wait(publisher, Until::Idle, START)?;
         std::thread::sleep(SETTLE);
         let look = |processes: &Processes<'_>| -> Result<_> {
@@ -307,24 +352,41 @@ impl Conductor<'_> {
         self.rest(self.idle)?;
         let (publisher_after, subscriber_after, end) = look(&processes)?;
         let seconds = end.since(start).as_secs_f64();
-        let per_second = |after: u64, before: u64| (after.saturating_sub(before) as f64 / seconds).round() as u64;
+        let per_second = |after: u64, before: u64| {
+            (after.saturating_sub(before) as f64 / seconds).round() as u64
+        };
         processes.go_on(publisher);
         processes.wait(publisher, Until::Done, START)?;
         processes.wait(subscriber, Until::Done, START)?;
         processes.let_go()?;
         let ends = processes.ends();
-        let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
-        account.put(Metric::IdlePublisherCpu, vec![per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)]);
-        account.put(Metric::IdleSubscriberCpu, vec![per_second(subscriber_after.cpu_ns, subscriber_before.cpu_ns)]);
-        account.put(Metric::IdleReaderCpu, vec![per_second(subscriber_after.main_cpu_ns, subscriber_before.main_cpu_ns)]);
-        account.idle_wakeups_per_s = Some((subscriber_after.switches - subscriber_before.switches) as f64 / seconds);
+        let mut account = Account {
+            unset: ends.into_iter().flat_map(|e| e.unset).collect(),
+            ..Account::default()
+        };
+        account.put(
+            Metric::IdlePublisherCpu,
+            vec![per_second(publisher_after.cpu_ns, publisher_before.cpu_ns)],
+        );
+        account.put(
+            Metric::IdleSubscriberCpu,
+            vec![per_second(subscriber_after.cpu_ns, subscriber_before.cpu_ns)],
+        );
+        account.put(
+            Metric::IdleReaderCpu,
+            vec![per_second(subscriber_after.main_cpu_ns, subscriber_before.main_cpu_ns)],
+        );
+        account.idle_wakeups_per_s =
+            Some((subscriber_after.switches - subscriber_before.switches) as f64 / seconds);
         Ok(account)
     }
 
     /// Sleeps, but not through an interruption.
     fn rest(&self, time: Duration) -> Result<()> {
         let end = Instant::now() + time;
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        while let Some(left) =
+            end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        {
             ensure!(!self.interrupted.load(Relaxed), "interrupted");
             std::thread::sleep(left.min(LOOK));
         }
@@ -333,18 +395,31 @@ impl Conductor<'_> {
 
     /// A publisher that starts while a subscriber waits, and a subscriber that starts while a sample waits.
     fn start_up(&self, job: &Job) -> Result<Account> {
-        let (processes, publisher, ends) = self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
-        let first = first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
-        let mut account = Account { unset: ends.into_iter().flat_map(|e| e.unset).collect(), ..Account::default() };
-        account.put(Metric::StartPublisher, vec![first.saturating_sub(processes.spawned_ns(publisher))]);
+        let (processes, publisher, ends) =
+            self.run_ends(job, None, Role::Publisher, Role::Subscriber, None)?;
+        let first =
+            first_sample(&ends, Role::Subscriber).context("the subscriber got no sample")?;
+        let mut account = Account {
+            unset: ends.into_iter().flat_map(|e| e.unset).collect(),
+            ..Account::default()
+        };
+        account.put(
+            Metric::StartPublisher,
+            vec![first.saturating_sub(processes.spawned_ns(publisher))],
+        );
         drop(processes);
 
         // An own domain, so that nothing of the first link is found.
         let job = Job { domain_dir: job.domain_dir.with_extension("late"), ..job.clone() };
         let mut processes = self.processes();
-        let publisher = processes.start("the publisher", &Job { role: Role::KeepsLast, ..job.clone() }, None)?;
+        let publisher = processes.start(
+            "the publisher",
+            &Job { role: Role::KeepsLast, ..job.clone() },
+            None,
+        )?;
         processes.wait(publisher, Until::Ready, START)?;
-        let subscriber = processes.start("the subscriber", &Job { role: Role::LateSubscriber, ..job }, None)?;
+        let subscriber =
+            processes.start("the subscriber", &Job { role: Role::LateSubscriber, ..job }, None)?;
         processes.wait(subscriber, Until::Ready, START)?;
         let spawned = processes.spawned_ns(subscriber);
         processes.go_on(publisher);
@@ -352,7 +427,8 @@ impl Conductor<'_> {
         processes.wait(subscriber, Until::Done, START)?;
         processes.let_go()?;
         let ends = processes.ends();
-        let first = first_sample(&ends, Role::LateSubscriber).context("the late subscriber got no sample")?;
+        let first = first_sample(&ends, Role::LateSubscriber)
+            .context("the late subscriber got no sample")?;
         ensure!(first > spawned, "the late subscriber's first sample is older than its process");
         account.put(Metric::StartSubscriber, vec![first - spawned]);
         Ok(account)
@@ -366,13 +442,17 @@ fn first_sample(ends: &[End], role: Role) -> Option<u64> {
 
 /// How long a receiver may take when the publisher is done: where nothing is replaced, one that processes has most before it.
 fn backlog(job: &Job) -> Duration {
-    START.saturating_add(Duration::from_micros(job.processing_us.saturating_mul(job.warm_up + job.messages)))
+    START.saturating_add(Duration::from_micros(
+        job.processing_us.saturating_mul(job.warm_up + job.messages),
+    ))
 }
 
 /// A bound on a run's duration that only a hang exceeds: an hour-long schedule counts, slow memory too.
 fn longest(job: &Job) -> Duration {
     let samples = (job.warm_up + job.messages) as f64;
-    let handling = samples * (0.002 + job.size as f64 / 200e6 + job.processing_us as f64 / 1e6) * job.subscribers as f64;
+    let handling = samples
+        * (0.002 + job.size as f64 / 200e6 + job.processing_us as f64 / 1e6)
+        * job.subscribers as f64;
     let schedule = match job.pace {
         Pace::PingPong => 0.0,
         Pace::RateHz(hz) => 2.0 * samples / hz,
@@ -390,19 +470,49 @@ mod tests {
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn every_run_over_a_relay_tells_what_that_has_lost() {
         let dir = tempfile::tempdir().unwrap();
-        std::os::unix::fs::symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py"), dir.path().join("test")).unwrap();
-        let selection = peers::select(&peers::discover(Some(dir.path())).unwrap(), &["test/sound".into()]).unwrap();
-        let (program, interrupted) = (Program { path: "false".into(), args: Vec::new() }, AtomicBool::new(false));
-        let conductor = Conductor { program: &program, peers: &selection, interrupted: &interrupted, idle: Duration::ZERO, gateway: None };
+        std::os::unix::fs::symlink(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer.py"),
+            dir.path().join("test"),
+        )
+        .unwrap();
+        let selection =
+            peers::select(&peers::discover(Some(dir.path())).unwrap(), &["test/sound".into()])
+                .unwrap();
+        let (program, interrupted) =
+            (Program { path: "false".into(), args: Vec::new() }, AtomicBool::new(false));
+        let conductor = Conductor {
+            program: &program,
+            peers: &selection,
+            interrupted: &interrupted,
+            idle: Duration::ZERO,
+            gateway: None,
+        };
         // This peer's datagrams pass in files, not by the cable: it is the run that is tested.
-        let job = |pace| Job { system: "test/sound".parse().unwrap(), reach: Reach::Network, size: 64, pace, ..sample_job() };
+        let job = |pace| Job {
+            system: "test/sound".parse().unwrap(),
+            reach: Reach::Network,
+            size: 64,
+            pace,
+            ..sample_job()
+        };
         let cable = Some(CableSpec { delay_ms: 1.0, ..CableSpec::default() });
         let run = |n: &str| dir.path().join(n);
         [run("a"), run("b")].iter().for_each(|d| std::fs::create_dir(d).unwrap());
-        let closed = conductor.run(&Trial::new(Kind::Link, job(Pace::PingPong)).over(cable), &run("a")).unwrap();
-        let open = conductor.run_links(&[job(Pace::RateHz(500.0))], &Beside { cable, ..Beside::default() }, &run("b")).unwrap();
+        let closed = conductor
+            .run(&Trial::new(Kind::Link, job(Pace::PingPong)).over(cable), &run("a"))
+            .unwrap();
+        let open = conductor
+            .run_links(
+                &[job(Pace::RateHz(500.0))],
+                &Beside { cable, ..Beside::default() },
+                &run("b"),
+            )
+            .unwrap();
         for ensemble in [closed, open] {
-            assert_eq!(ensemble.observations.counters.get("cable: frames dropped, from host 1"), Some(&0));
+            assert_eq!(
+                ensemble.observations.counters.get("cable: frames dropped, from host 1"),
+                Some(&0)
+            );
             assert_eq!((ensemble.accounts.len(), ensemble.observations.invalid), (1, vec![]));
         }
     }

@@ -73,8 +73,13 @@ struct Member {
 impl Member {
     /// What it complained of.
     fn said(&self) -> String {
-        let complaint = readable(&self.complaint.lock().unwrap_or_else(PoisonError::into_inner), COMPLAINT);
-        if complaint.is_empty() { "and said nothing".to_owned() } else { format!("and said: {complaint}") }
+        let complaint =
+            readable(&self.complaint.lock().unwrap_or_else(PoisonError::into_inner), COMPLAINT);
+        if complaint.is_empty() {
+            "and said nothing".to_owned()
+        } else {
+            format!("and said: {complaint}")
+        }
     }
 
     /// Listens to the rest of what one says that has ended. What has left its group may hold the pipes open for as long as it
@@ -96,9 +101,22 @@ pub(crate) enum Until {
 }
 
 impl<'a> Processes<'a> {
-    pub(crate) fn new(program: &'a Program, peers: &'a Selection, interrupted: &'a AtomicBool) -> Self {
+    pub(crate) fn new(
+        program: &'a Program,
+        peers: &'a Selection,
+        interrupted: &'a AtomicBool,
+    ) -> Self {
         let (tell, heard) = channel();
-        Self { program, peers, interrupted, quota: None, members: Vec::new(), heard, tell, cable: None }
+        Self {
+            program,
+            peers,
+            interrupted,
+            quota: None,
+            members: Vec::new(),
+            heard,
+            tell,
+            cable: None,
+        }
     }
 
     /// All processes that are started from now on share this processor time.
@@ -120,16 +138,24 @@ impl<'a> Processes<'a> {
 
     /// A program on that host, or just here.
     fn command(&self, side: usize, program: &Path) -> Command {
-        self.cable.as_ref().map_or_else(|| Command::new(program), |cable| cable.command(side, program))
+        self.cable
+            .as_ref()
+            .map_or_else(|| Command::new(program), |cable| cable.command(side, program))
     }
 
     /// Starts what carries Driveline's topics on one of the hosts. It says nothing that is waited for, and ends with the run.
-    pub(super) fn start_gateway(&mut self, side: usize, program: &Path, config: &Path) -> Result<usize> {
+    pub(super) fn start_gateway(
+        &mut self,
+        side: usize,
+        program: &Path,
+        config: &Path,
+    ) -> Result<usize> {
         // It must not outlive the conductor, as ends see to themselves.
         let mut command = self.command(side, Path::new("setpriv"));
         command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg(config);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let index = self.spawn(&format!("the gateway of host {side}"), command, "", Role::Keeper)?;
+        let index =
+            self.spawn(&format!("the gateway of host {side}"), command, "", Role::Keeper)?;
         if let Some(gateway) = self.members.get_mut(index) {
             gateway.needs_signal = true;
         }
@@ -137,17 +163,28 @@ impl<'a> Processes<'a> {
     }
 
     /// Starts a process and returns its number.
-    pub(crate) fn start(&mut self, name: &str, job: &Job, words: Option<&SharedWords>) -> Result<usize> {
+    pub(crate) fn start(
+        &mut self,
+        name: &str,
+        job: &Job,
+        words: Option<&SharedWords>,
+    ) -> Result<usize> {
         let (path, args): (&Path, &[String]) = match &job.system {
-            System::Driveline | System::Futex | System::Spin | System::Memcpy => (&self.program.path, &self.program.args),
-            system @ System::Peer { .. } => {
-                (self.peers.program(system).with_context(|| format!("there is no program that carries {system}"))?, &[])
+            System::Driveline | System::Futex | System::Spin | System::Memcpy => {
+                (&self.program.path, &self.program.args)
             }
+            system @ System::Peer { .. } => (
+                self.peers
+                    .program(system)
+                    .with_context(|| format!("there is no program that carries {system}"))?,
+                &[],
+            ),
         };
         let mut command = self.command(job.side(), path);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(words) = words {
-            let parent_fd = words.fd().try_clone_to_owned().context("cannot hand over the floor's words")?;
+            let parent_fd =
+                words.fd().try_clone_to_owned().context("cannot hand over the floor's words")?;
             command.fd_mappings(vec![FdMapping { parent_fd, child_fd: WORDS_FD }])?;
         }
         self.spawn(name, command, &serde_json::to_string(job)?, job.role)
@@ -162,8 +199,9 @@ impl<'a> Processes<'a> {
 
     fn spawn(&mut self, name: &str, mut command: Command, line: &str, role: Role) -> Result<usize> {
         let spawned_ns = driveline::types::MonotonicNs::now().0;
-        let mut process =
-            Started::new(&mut command).with_context(|| format!("cannot start {} as {name}", command.get_program().display()))?;
+        let mut process = Started::new(&mut command).with_context(|| {
+            format!("cannot start {} as {name}", command.get_program().display())
+        })?;
         if let Some(quota) = self.quota.filter(|_| role != Role::Keeper && role != Role::Hog) {
             // It waits for its job, so it has no thread yet that would stay outside.
             quota.admit(process.id())?;
@@ -260,7 +298,11 @@ impl<'a> Processes<'a> {
                         )
                     })
                     .collect();
-                bail!("{} did not get to '{until:?}' within {timeout:?} ({})", self.name(index), states.join(", "));
+                bail!(
+                    "{} did not get to '{until:?}' within {timeout:?} ({})",
+                    self.name(index),
+                    states.join(", ")
+                );
             }
             match self.heard.recv_timeout(left.min(LOOK)) {
                 Ok((from, heard)) => self.note(from, heard)?,
@@ -277,11 +319,15 @@ impl<'a> Processes<'a> {
             Heard::Event(Event::Ready) => member.ready = true,
             Heard::Event(Event::Idle) => member.idle = true,
             Heard::Event(Event::Done { ends }) => {
-                let lived = Duration::from_nanos(driveline::types::MonotonicNs::now().0.saturating_sub(member.spawned_ns));
+                let lived = Duration::from_nanos(
+                    driveline::types::MonotonicNs::now().0.saturating_sub(member.spawned_ns),
+                );
                 check_times(&ends, lived, usable_cpus()?.len()).with_context(|| name.clone())?;
                 (member.ends, member.done) = (Some(ends), true);
             }
-            Heard::Event(Event::Failed { error }) => bail!("{name} failed: {}", readable(error.as_bytes(), COMPLAINT)),
+            Heard::Event(Event::Failed { error }) => {
+                bail!("{name} failed: {}", readable(error.as_bytes(), COMPLAINT))
+            }
             Heard::Gone if member.done => {}
             Heard::Gone => {
                 let status = member.process.end().map_or_else(|e| e.to_string(), |s| s.to_string());
@@ -299,7 +345,9 @@ impl<'a> Processes<'a> {
             let error = |kind, text: &str| Some(std::io::Error::new(kind, text));
             match () {
                 () if interrupted.load(Relaxed) => error(ErrorKind::Interrupted, "interrupted"),
-                () if Instant::now() >= deadline => error(ErrorKind::TimedOut, "it went on for 15 s, and was killed"),
+                () if Instant::now() >= deadline => {
+                    error(ErrorKind::TimedOut, "it went on for 15 s, and was killed")
+                }
                 () => None,
             }
         };
@@ -311,7 +359,9 @@ impl<'a> Processes<'a> {
             match status {
                 Ok(status) if status.success() => {}
                 Err(e) if e.kind() == ErrorKind::Interrupted => bail!("interrupted"),
-                Ok(status) => bail!("{} was done, and then failed ({status}) {}", member.name, member.said()),
+                Ok(status) => {
+                    bail!("{} was done, and then failed ({status}) {}", member.name, member.said())
+                }
                 Err(e) => bail!("{} was done, and did not end: {e} {}", member.name, member.said()),
             }
         }
@@ -343,7 +393,10 @@ fn check_times(ends: &[End], lived: Duration, cpus: usize) -> Result<()> {
     let told = Duration::from_nanos(ends.iter().fold(0, |sum, e| sum.saturating_add(e.cpu_ns)));
     // Accounting in ticks may be a little ahead.
     let most = lived * u32::try_from(cpus)? + Duration::from_millis(100);
-    ensure!(told <= most, "it tells {told:?} of processor time, and it lived for {lived:?} on {cpus} CPUs: `cpu_ns` is in nanoseconds");
+    ensure!(
+        told <= most,
+        "it tells {told:?} of processor time, and it lived for {lived:?} on {cpus} CPUs: `cpu_ns` is in nanoseconds"
+    );
     Ok(())
 }
 
@@ -375,8 +428,11 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         let script = "cd ${0%/*}; trap 'sleep 0.05; touch ended; exit' TERM; touch ready; while :; do sleep 0.01; done";
         std::fs::write(at("gateway"), script).unwrap();
-        let (program, peers, interrupted) =
-            (Program { path: "true".into(), args: Vec::new() }, Selection::default(), AtomicBool::new(false));
+        let (program, peers, interrupted) = (
+            Program { path: "true".into(), args: Vec::new() },
+            Selection::default(),
+            AtomicBool::new(false),
+        );
         let mut processes = Processes::new(&program, &peers, &interrupted);
         processes.start_gateway(0, Path::new("/bin/sh"), &at("gateway")).unwrap();
         while !at("ready").exists() {
@@ -396,8 +452,11 @@ mod tests {
         let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
         let text = "echo '{\"event\":\"done\",\"ends\":[]}'\nexec sleep 1000";
         assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());
-        let (program, peers, interrupted) =
-            (Program { path: "true".into(), args: Vec::new() }, Selection::default(), AtomicBool::new(false));
+        let (program, peers, interrupted) = (
+            Program { path: "true".into(), args: Vec::new() },
+            Selection::default(),
+            AtomicBool::new(false),
+        );
         let mut processes = Processes::new(&program, &peers, &interrupted);
         for name in ["one end", "another"] {
             let end = processes.start_with(name, &path, "").unwrap();
@@ -410,21 +469,34 @@ mod tests {
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn nobody_is_waited_for_over_a_cable_that_has_ended() {
-        let (program, peers, interrupted) =
-            (Program { path: "sleep".into(), args: vec!["1000".into()] }, Selection::default(), AtomicBool::new(false));
+        let (program, peers, interrupted) = (
+            Program { path: "sleep".into(), args: vec!["1000".into()] },
+            Selection::default(),
+            AtomicBool::new(false),
+        );
         let mut processes = Processes::new(&program, &peers, &interrupted);
         processes.lay(Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap());
-        let end = processes.start("the end", &Job { system: System::Driveline, ..sample_job() }, None).unwrap();
-        let remove = processes.command(0, Path::new("ip")).args(["link", "delete", "dl0"]).status().unwrap();
+        let end = processes
+            .start("the end", &Job { system: System::Driveline, ..sample_job() }, None)
+            .unwrap();
+        let remove =
+            processes.command(0, Path::new("ip")).args(["link", "delete", "dl0"]).status().unwrap();
         assert!(remove.success());
-        let why = processes.wait(end, Until::Done, Duration::from_secs(60)).unwrap_err().to_string();
+        let why =
+            processes.wait(end, Until::Done, Duration::from_secs(60)).unwrap_err().to_string();
         assert!(why.contains("the cable carries nothing any more"), "{why}");
     }
 
     #[test]
     fn nobody_has_had_more_processor_time_than_there_was() {
         let end = |cpu_ns| End { cpu_ns, ..End::new(Role::Subscriber, 0) };
-        let check = |told: &[u64]| check_times(&told.iter().map(|ns| end(*ns)).collect::<Vec<_>>(), Duration::from_secs(1), 2);
+        let check = |told: &[u64]| {
+            check_times(
+                &told.iter().map(|ns| end(*ns)).collect::<Vec<_>>(),
+                Duration::from_secs(1),
+                2,
+            )
+        };
         assert!(check(&[]).is_ok() && check(&[2_000_000_000]).is_ok());
         for told in [&[2_200_000_000][..], &[1_500_000_000, 1_500_000_000], &[u64::MAX, 1]] {
             assert!(check(told).unwrap_err().to_string().contains("on 2 CPUs"));

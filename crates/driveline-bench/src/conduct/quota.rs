@@ -34,8 +34,13 @@ pub(crate) struct Throttling {
 impl Throttling {
     /// From the text of `cpu.stat`, of either version of control groups; nothing if it does not say.
     fn read(text: &str) -> Option<Self> {
-        let of = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok());
-        let waited_ns = of("throttled_usec").map(|us| us.saturating_mul(1000)).or_else(|| of("throttled_time"))?;
+        let of = |name: &str| {
+            text.lines()
+                .find_map(|l| l.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
+        };
+        let waited_ns = of("throttled_usec")
+            .map(|us| us.saturating_mul(1000))
+            .or_else(|| of("throttled_time"))?;
         Some(Self { periods: of("nr_periods")?, throttled: of("nr_throttled")?, waited_ns })
     }
 }
@@ -49,16 +54,23 @@ impl Quota {
         let parent = Self::parent()?;
         sweep(&parent);
         static MADE: AtomicU64 = AtomicU64::new(0);
-        let group = parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
+        let group =
+            parent.join(format!("{PREFIX}{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed)));
         match fs::create_dir(&group) {
             // Left behind by a process of the same number; nobody is in it, or removing it fails.
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             made => made.with_context(|| {
-                format!("cannot make the control group {}: limiting processor time needs the right to", group.display())
+                format!(
+                    "cannot make the control group {}: limiting processor time needs the right to",
+                    group.display()
+                )
             })?,
         }
-        let claim = File::open(&group).with_context(|| format!("cannot open the control group {}", group.display()))?;
-        claim.lock().with_context(|| format!("cannot lock the control group {}", group.display()))?;
+        let claim = File::open(&group)
+            .with_context(|| format!("cannot open the control group {}", group.display()))?;
+        claim
+            .lock()
+            .with_context(|| format!("cannot lock the control group {}", group.display()))?;
         let quota = Self { group, _claim: claim };
         let limit_us = u64::from(percent) * PERIOD_US / 100;
         let (file, text) = if quota.group.join("cpu.max").exists() {
@@ -74,27 +86,37 @@ impl Quota {
 
     /// The group that this process is in, if groups below it can limit processor time.
     fn parent() -> Result<PathBuf> {
-        let own = fs::read_to_string("/proc/self/cgroup").context("this kernel has no control groups")?;
+        let own =
+            fs::read_to_string("/proc/self/cgroup").context("this kernel has no control groups")?;
         for line in own.lines() {
             let mut parts = line.splitn(3, ':').skip(1);
             let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
             let below = |mount: &str| Path::new(mount).join(path.trim_start_matches('/'));
             if controllers.split(',').any(|c| c == "cpu") {
                 // What a container is shown as its root is often mounted there.
-                for candidate in [below("/sys/fs/cgroup/cpu"), below("/sys/fs/cgroup/cpu,cpuacct"), "/sys/fs/cgroup/cpu".into()] {
-                    if candidate.join("cpu.cfs_quota_us").exists() || candidate.join("cgroup.procs").exists() {
+                for candidate in [
+                    below("/sys/fs/cgroup/cpu"),
+                    below("/sys/fs/cgroup/cpu,cpuacct"),
+                    "/sys/fs/cgroup/cpu".into(),
+                ] {
+                    if candidate.join("cpu.cfs_quota_us").exists()
+                        || candidate.join("cgroup.procs").exists()
+                    {
                         return Ok(candidate);
                     }
                 }
             } else if controllers.is_empty() {
                 let group = below("/sys/fs/cgroup");
-                let enabled = fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
+                let enabled =
+                    fs::read_to_string(group.join("cgroup.subtree_control")).unwrap_or_default();
                 if enabled.split_whitespace().any(|c| c == "cpu") {
                     return Ok(group);
                 }
             }
         }
-        bail!("no control group here can limit processor time: it needs the cpu controller (version 1, or version 2 with it enabled below)")
+        bail!(
+            "no control group here can limit processor time: it needs the cpu controller (version 1, or version 2 with it enabled below)"
+        )
     }
 
     /// What the limit did so far; nothing if this kernel does not count it.
@@ -141,7 +163,12 @@ mod tests {
     fn both_versions_of_control_groups_tell_of_their_limit() {
         let told = Some(Throttling { periods: 12, throttled: 5, waited_ns: 7000 });
         assert_eq!(Throttling::read("nr_periods 12\nnr_throttled 5\nthrottled_time 7000\n"), told);
-        assert_eq!(Throttling::read("usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec 7\nnr_bursts 0\n"), told);
+        assert_eq!(
+            Throttling::read(
+                "usage_usec 9\nuser_usec 9\nnr_periods 12\nnr_throttled 5\nthrottled_usec 7\nnr_bursts 0\n"
+            ),
+            told
+        );
         // Without a limit, version 2 says nothing of it.
         assert_eq!(Throttling::read("usage_usec 9\nuser_usec 9\nsystem_usec 0\n"), None);
     }
@@ -156,7 +183,8 @@ mod tests {
         let claim = File::open(parent.path().join(&held)).unwrap();
         claim.lock().unwrap();
         sweep(parent.path());
-        let there = [held.as_str(), &gone, &used, "7"].map(|name| parent.path().join(name).exists());
+        let there =
+            [held.as_str(), &gone, &used, "7"].map(|name| parent.path().join(name).exists());
         assert_eq!(there, [true, false, true, true]);
     }
 }

@@ -19,10 +19,13 @@ impl Watch {
         let (stop, stopped) = channel();
         let looking = std::thread::spawn(move || {
             let mut observations = Observations::default();
-            let mut before: Vec<Option<ProcessUse>> = processes.iter().map(|(_, pid)| ProcessUse::of(*pid).ok()).collect();
+            let mut before: Vec<Option<ProcessUse>> =
+                processes.iter().map(|(_, pid)| ProcessUse::of(*pid).ok()).collect();
             let mut due = Instant::now() + every;
             // Absolute times, so that looking does not stretch the period.
-            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(due.saturating_duration_since(Instant::now())) {
+            while let Err(RecvTimeoutError::Timeout) =
+                stopped.recv_timeout(due.saturating_duration_since(Instant::now()))
+            {
                 due += every;
                 for ((name, pid), before) in processes.iter().zip(&mut before) {
                     let Ok(now) = ProcessUse::of(*pid) else { continue };
@@ -31,10 +34,18 @@ impl Watch {
                         let cpu = now.cpu_ns.saturating_sub(before.cpu_ns);
                         let switches = now.switches.saturating_sub(before.switches);
                         observations.put(name, Quantity::Cpu, [Point { time_ns, value: cpu }]);
-                        observations.put(name, Quantity::Switches, [Point { time_ns, value: switches }]);
+                        observations.put(
+                            name,
+                            Quantity::Switches,
+                            [Point { time_ns, value: switches }],
+                        );
                     }
                     if let Some(bytes) = resident_bytes(*pid) {
-                        observations.put(name, Quantity::ResidentMemory, [Point { time_ns, value: bytes }]);
+                        observations.put(
+                            name,
+                            Quantity::ResidentMemory,
+                            [Point { time_ns, value: bytes }],
+                        );
                     }
                     *before = Some(now);
                 }
@@ -58,7 +69,10 @@ mod tests {
     fn a_process_is_watched_until_it_stops() {
         // Until its thread has had a processor in time.
         let mut observations = (0..10).map(|attempt| {
-            let watch = Watch::start(vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)], Duration::from_millis(2));
+            let watch = Watch::start(
+                vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)],
+                Duration::from_millis(2),
+            );
             std::thread::sleep(Duration::from_millis(50) * (1 << attempt));
             watch.stop()
         });

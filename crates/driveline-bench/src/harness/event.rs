@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn an_end_may_leave_out_what_it_does_not_know() {
-        let end: End = serde_json::from_str(r#"{"role":"subscriber","received":3,"someday":1}"#).unwrap();
+        let end: End =
+            serde_json::from_str(r#"{"role":"subscriber","received":3,"someday":1}"#).unwrap();
         assert_eq!(end, End { received: 3, ..End::new(Role::Subscriber, 0) });
     }
 }

@@ -12,7 +12,19 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// Where the two ends are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
     /// Threads of one process.
@@ -116,23 +128,41 @@ impl FromStr for Wait {
 
 /// How to write what somebody meant with a way to wait that there is not.
 fn remedy(given: &str) -> String {
-    let duration = given.strip_prefix("spin:").and_then(|d| Some(d.split_at(d.find(|c: char| !c.is_ascii_digit())?)));
+    let duration = given
+        .strip_prefix("spin:")
+        .and_then(|d| Some(d.split_at(d.find(|c: char| !c.is_ascii_digit())?)));
     let factor = duration.and_then(|(_, unit)| match unit.trim() {
         "us" | "µs" => Some(1),
         "ms" => Some(1_000),
         "s" => Some(1_000_000),
         _ => None,
     });
-    let us = duration.zip(factor).and_then(|((number, _), factor)| number.parse::<u64>().ok()?.checked_mul(factor)).filter(|us| *us > 0);
+    let us = duration
+        .zip(factor)
+        .and_then(|((number, _), factor)| number.parse::<u64>().ok()?.checked_mul(factor))
+        .filter(|us| *us > 0);
     if let Some(us) = us {
         return format!("it is microseconds, without a unit: spin:{us}");
     }
-    let near = closest(given, ["block", "spin"]).map_or_else(String::new, |near| format!("did you mean {near}? "));
+    let near = closest(given, ["block", "spin"])
+        .map_or_else(String::new, |near| format!("did you mean {near}? "));
     format!("{near}use block, spin, or spin:US with a number of microseconds, e.g. spin:50")
 }
 
 /// How a reader gets at the payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Take {
     /// Looks at it in place.
@@ -142,7 +172,19 @@ pub enum Take {
 }
 
 /// What is done with the payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// Neither written nor read: what the transport itself costs.
@@ -162,7 +204,9 @@ pub enum Pace {
 }
 
 /// Whether a sample may be lost on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
     /// The sender never waits for a reader.
@@ -272,7 +316,8 @@ impl Job {
     #[must_use]
     pub fn may_have_own_tool(&self) -> bool {
         let shape = (self.reach, self.pace, self.take, self.payload);
-        shape == (Reach::Host, Pace::PingPong, Take::Borrow, Payload::Untouched) && matches!(self.system, System::Peer { .. })
+        shape == (Reach::Host, Pace::PingPong, Take::Borrow, Payload::Untouched)
+            && matches!(self.system, System::Peer { .. })
     }
 
     /// The floor of such a link: a bare futex where readers sleep, a bare word where they spin long enough for every sample.
@@ -290,7 +335,11 @@ impl Job {
     /// would copy. One copy for each sample, however many subscribers there are.
     #[must_use]
     pub fn memcpy(&self, kind: MemcpyKind) -> Self {
-        let cpu = if kind == MemcpyKind::FromSharedSlots { self.subscriber_cpus.first().copied() } else { self.publisher_cpu };
+        let cpu = if kind == MemcpyKind::FromSharedSlots {
+            self.subscriber_cpus.first().copied()
+        } else {
+            self.publisher_cpu
+        };
         let messages = MEMCPY_COPIES.min(self.messages);
         Self {
             role: Role::Memcpy,
@@ -315,7 +364,10 @@ impl Job {
         };
         // Each reader's own copy and each writer's own data.
         let private = 2 + self.subscribers as u64;
-        let rows = (self.warm_up + self.messages) * 40 * (2 + self.subscribers as u64) * if self.reach == Reach::Process { 1 } else { 2 };
+        let rows = (self.warm_up + self.messages)
+            * 40
+            * (2 + self.subscribers as u64)
+            * if self.reach == Reach::Process { 1 } else { 2 };
         self.size as u64 * (slots * segments + private) + rows
     }
 }
@@ -368,9 +420,16 @@ mod tests {
 
     #[test]
     fn a_copy_runs_where_the_end_is_that_would_copy() {
-        let link =
-            Job { publisher_cpu: Some(0), subscriber_cpus: vec![1, 0], subscribers: 10, messages: 1000, warm_up: 500, ..sample_job() };
-        let [into, from] = [MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots].map(|kind| link.memcpy(kind));
+        let link = Job {
+            publisher_cpu: Some(0),
+            subscriber_cpus: vec![1, 0],
+            subscribers: 10,
+            messages: 1000,
+            warm_up: 500,
+            ..sample_job()
+        };
+        let [into, from] = [MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots]
+            .map(|kind| link.memcpy(kind));
         assert_eq!((into.publisher_cpu, from.publisher_cpu), (Some(0), Some(1)));
         assert_eq!(
             (into.role, &into.system, into.subscribers, into.size, into.pace),
@@ -393,7 +452,8 @@ mod tests {
         let longer = line.replacen('{', r#"{"added_later":[1],"#, 1);
         assert_eq!(serde_json::from_str::<Job>(&longer).unwrap(), job);
         // Whoever knows less says less.
-        let shorter = line.replace(r#""processing_us":7,"answer_timeout_ms":9,"lose_every":3,"#, "");
+        let shorter =
+            line.replace(r#""processing_us":7,"answer_timeout_ms":9,"lose_every":3,"#, "");
         let plain = Job { processing_us: 0, answer_timeout_ms: 10_000, lose_every: 0, ..job };
         assert_eq!(serde_json::from_str::<Job>(&shorter).unwrap(), plain);
     }

@@ -41,4 +41,5 @@ impl MemcpyKind {
 }
 
 /// All of them, in the order of [`index`](super::Job::index).
-pub(crate) const MEMCPY_KINDS: [MemcpyKind; 3] = [MemcpyKind::IntoShared, MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots];
+pub(crate) const MEMCPY_KINDS: [MemcpyKind; 3] =
+    [MemcpyKind::IntoShared, MemcpyKind::IntoSharedSlots, MemcpyKind::FromSharedSlots];

@@ -111,7 +111,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rows");
         let rows: Vec<_> = (1..9)
-            .map(|i| SentRow { sequence: i, scheduled: i * 2, before_fill: u64::MAX, before_publish: i * 4, returned: i * 5 })
+            .map(|i| SentRow {
+                sequence: i,
+                scheduled: i * 2,
+                before_fill: u64::MAX,
+                before_publish: i * 4,
+                returned: i * 5,
+            })
             .collect();
         write_rows(&path, &rows).unwrap();
         assert_eq!(read_rows::<SentRow>(&path, 8).unwrap(), rows);
@@ -119,7 +125,12 @@ mod tests {
         std::fs::write(&path, [0; 41]).unwrap();
         assert!(read_rows::<SentRow>(&path, 8).unwrap_err().to_string().contains("41 bytes"));
         for endless in ["/dev/zero", "/"] {
-            assert!(read_rows::<SentRow>(endless.as_ref(), 8).unwrap_err().to_string().contains("no plain file"));
+            assert!(
+                read_rows::<SentRow>(endless.as_ref(), 8)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("no plain file")
+            );
         }
     }
 }

@@ -32,7 +32,8 @@ impl System {
     pub fn varies(&self, usual: &Self) -> bool {
         match (self, usual) {
             (Self::Peer { name, variant }, Self::Peer { name: same, variant: of }) => {
-                name == same && variant.strip_prefix(of.as_str()).is_some_and(|rest| rest.starts_with('_'))
+                name == same
+                    && variant.strip_prefix(of.as_str()).is_some_and(|rest| rest.starts_with('_'))
             }
             _ => false,
         }
@@ -76,7 +77,9 @@ impl FromStr for System {
                 Some((name, variant)) if !name.is_empty() && !variant.is_empty() => {
                     Ok(Self::Peer { name: name.to_owned(), variant: variant.to_owned() })
                 }
-                _ => Err(format!("'{s}' is no system: use driveline, futex, spin, memcpy, or a peer and its variant, e.g. fastdds/shm")),
+                _ => Err(format!(
+                    "'{s}' is no system: use driveline, futex, spin, memcpy, or a peer and its variant, e.g. fastdds/shm"
+                )),
             },
         }
     }
@@ -100,9 +103,12 @@ mod tests {
     fn a_variation_has_the_name_of_what_it_varies_and_more() {
         let varies = |a: &str, b: &str| a.parse::<System>().unwrap().varies(&b.parse().unwrap());
         assert!(varies("fastdds/udp_500", "fastdds/udp"));
-        for (a, b) in
-            [("fastdds/udp", "fastdds/udp"), ("ros1/udp_500", "fastdds/udp"), ("fastdds/udpx", "fastdds/udp"), ("driveline", "futex")]
-        {
+        for (a, b) in [
+            ("fastdds/udp", "fastdds/udp"),
+            ("ros1/udp_500", "fastdds/udp"),
+            ("fastdds/udpx", "fastdds/udp"),
+            ("driveline", "futex"),
+        ] {
             assert!(!varies(a, b), "{a} {b}");
         }
     }

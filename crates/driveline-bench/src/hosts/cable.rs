@@ -34,7 +34,8 @@ impl CableSpec {
     /// What each direction of a delayed link keeps: what is on its way, and as much again as an ordinary switch does.
     fn direction(self) -> Direction {
         let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
-        let bytes_per_s = f64::from(self.mbit.unwrap_or(RELAYED_MBIT).min(RELAYED_MBIT)) * 125_000.0;
+        let bytes_per_s =
+            f64::from(self.mbit.unwrap_or(RELAYED_MBIT).min(RELAYED_MBIT)) * 125_000.0;
         Direction { delay, queue_bytes: (bytes_per_s * (delay + SWITCH).as_secs_f64()) as usize }
     }
 }
@@ -69,14 +70,18 @@ impl Cable {
     /// Tells what a relay has lost that no middleware is to blame for, and that a run does not count if its relay has ended.
     pub(crate) fn tell(&self, observations: &mut Observations) {
         for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
-            for (what, n) in
-                [("frames dropped", direction.dropped), ("frames refused", direction.refused), ("ended", direction.ended.is_some().into())]
-            {
+            for (what, n) in [
+                ("frames dropped", direction.dropped),
+                ("frames refused", direction.refused),
+                ("ended", direction.ended.is_some().into()),
+            ] {
                 observations.counters.insert(format!("cable: {what}, from host {host}"), n);
             }
             // A device that is gone has ended its direction.
             if let Ok(n) = self.hosts[host].dropped_at(DEVICE) {
-                observations.counters.insert(format!("cable: frames lost before the relay, from host {host}"), n);
+                observations
+                    .counters
+                    .insert(format!("cable: frames lost before the relay, from host {host}"), n);
             }
         }
         observations.invalid.extend(self.ended());
@@ -86,14 +91,21 @@ impl Cable {
     pub(crate) fn ended(&self) -> Option<String> {
         let directions = self.relay.as_ref()?.figures().into_iter().enumerate();
         directions
-            .filter_map(|(host, direction)| Some(format!("the cable carries nothing any more from host {host}: {}", direction.ended?)))
+            .filter_map(|(host, direction)| {
+                Some(format!(
+                    "the cable carries nothing any more from host {host}: {}",
+                    direction.ended?
+                ))
+            })
             .next()
     }
 }
 
 fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
     let is_delayed = spec.delay_ms > 0.0;
-    let relay = is_delayed.then(|| TapRelay::new([(a, DEVICE), (b, DEVICE)], [spec.direction(); 2])).transpose()?;
+    let relay = is_delayed
+        .then(|| TapRelay::new([(a, DEVICE), (b, DEVICE)], [spec.direction(); 2]))
+        .transpose()?;
     if relay.is_none() {
         a.add_veth(DEVICE, (b, DEVICE))?;
     }
@@ -123,7 +135,11 @@ pub fn cable_refused(spec: CableSpec) -> Option<String> {
 
 /// What such a cable needs of a machine.
 fn needs(spec: CableSpec) -> String {
-    let tap = if spec.delay_ms > 0.0 { "; for delay_ms also the device /dev/net/tun, which a container must be given" } else { "" };
+    let tap = if spec.delay_ms > 0.0 {
+        "; for delay_ms also the device /dev/net/tun, which a container must be given"
+    } else {
+        ""
+    };
     format!("it needs root, and the packages iproute2, nftables and ethtool{tap}")
 }
 
@@ -136,22 +152,32 @@ mod tests {
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
-        [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)].into_iter().for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
+        [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)]
+            .into_iter()
+            .for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
     }
 
     #[test]
     fn a_relay_keeps_what_is_on_its_way_and_never_more_than_256_mib() {
-        let keeps = |mbit, delay_ms| CableSpec { mbit, delay_ms, ..CableSpec::default() }.direction().queue_bytes;
+        let keeps = |mbit, delay_ms| {
+            CableSpec { mbit, delay_ms, ..CableSpec::default() }.direction().queue_bytes
+        };
         // 125 kB/ms, on their way for 5 ms, and 20 ms more.
         assert_eq!(keeps(Some(1000), 5.0), 25 * 125_000);
         for mbit in [None, Some(4000), Some(100_000)] {
-            assert!((250_000_000..=256 << 20).contains(&keeps(mbit, 500.0)), "{mbit:?}: {}", keeps(mbit, 500.0));
+            assert!(
+                (250_000_000..=256 << 20).contains(&keeps(mbit, 500.0)),
+                "{mbit:?}: {}",
+                keeps(mbit, 500.0)
+            );
         }
     }
 
     #[test]
     fn only_a_delayed_link_needs_tap_devices() {
-        let names_tap = |delay_ms| needs(CableSpec { delay_ms, ..CableSpec::default() }).contains("/dev/net/tun");
+        let names_tap = |delay_ms| {
+            needs(CableSpec { delay_ms, ..CableSpec::default() }).contains("/dev/net/tun")
+        };
         assert_eq!((names_tap(0.0), names_tap(5.0)), (false, true));
     }
 
@@ -179,15 +205,28 @@ mod tests {
                 "cable: frames refused, from host 1",
             ]
         );
-        assert_eq!((sound.counters["cable: ended, from host 1"], cable.ended(), sound.invalid), (0, None, vec![]));
+        assert_eq!(
+            (sound.counters["cable: ended, from host 1"], cable.ended(), sound.invalid),
+            (0, None, vec![])
+        );
         cable.hosts[1].run(&format!("ip link delete {DEVICE}")).unwrap();
         let began = Instant::now();
         while cable.ended().is_none() && began.elapsed() < Duration::from_secs(60) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let ended = told();
-        assert_eq!((ended.counters["cable: ended, from host 0"], ended.counters["cable: ended, from host 1"]), (0, 1));
-        assert!(matches!(&ended.invalid[..], [why] if why.contains("nothing any more from host 1: the TAP device")), "{:?}", ended.invalid);
+        assert_eq!(
+            (
+                ended.counters["cable: ended, from host 0"],
+                ended.counters["cable: ended, from host 1"]
+            ),
+            (0, 1)
+        );
+        assert!(
+            matches!(&ended.invalid[..], [why] if why.contains("nothing any more from host 1: the TAP device")),
+            "{:?}",
+            ended.invalid
+        );
     }
 
     fn hosts_with(loss_percent: f64, delay_ms: f64) {
@@ -195,16 +234,26 @@ mod tests {
         let paths = cable.hosts.each_ref().map(Namespace::path);
         let devices = cable.command(0, Path::new("cat")).arg("/proc/net/dev").output().unwrap();
         let devices = String::from_utf8(devices.stdout).unwrap();
-        let names: Vec<&str> = devices.lines().filter_map(|l| l.split_once(':')).map(|(name, _)| name.trim()).collect();
+        let names: Vec<&str> = devices
+            .lines()
+            .filter_map(|l| l.split_once(':'))
+            .map(|(name, _)| name.trim())
+            .collect();
         assert!(names.contains(&"lo") && names.contains(&DEVICE) && names.len() == 2, "{names:?}");
         for side in [0, 1] {
-            let features = cable.command(side, Path::new("ethtool")).args(["-k", DEVICE]).output().unwrap();
+            let features =
+                cable.command(side, Path::new("ethtool")).args(["-k", DEVICE]).output().unwrap();
             let features = String::from_utf8(features.stdout).unwrap();
-            for joined in ["tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload"] {
+            for joined in [
+                "tcp-segmentation-offload",
+                "generic-segmentation-offload",
+                "generic-receive-offload",
+            ] {
                 assert!(features.contains(&format!("{joined}: off")), "{features}");
             }
         }
-        let there = cable.command(1, Path::new("ip")).args(["route", "get", "10.98.0.1"]).output().unwrap();
+        let there =
+            cable.command(1, Path::new("ip")).args(["route", "get", "10.98.0.1"]).output().unwrap();
         assert!(String::from_utf8_lossy(&there.stdout).contains(DEVICE), "{there:?}");
         let refused_after = std::thread::scope(|scope| {
             let connect = || {

@@ -39,11 +39,16 @@ impl Namespace {
     /// If this process may make none.
     pub fn new() -> Result<Self> {
         let mut command = Command::new("unshare");
-        command.args(["--net", "sh", "-c", "echo made; exec cat"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["--net", "sh", "-c", "echo made; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut holder = command.spawn().context("cannot start unshare")?;
         let mut word = [0; 5];
         if let Some(out) = &mut holder.stdout
-            && poll(&mut [PollFd::new(&*out, PollFlags::IN)], Some(&START)).is_ok_and(|ready| ready > 0)
+            && poll(&mut [PollFd::new(&*out, PollFlags::IN)], Some(&START))
+                .is_ok_and(|ready| ready > 0)
             && out.read_exact(&mut word).is_ok()
             && word == *b"made\n"
         {
@@ -53,7 +58,10 @@ impl Namespace {
         }
         let _ = holder.kill();
         let output = holder.wait_with_output().context("cannot wait for unshare")?;
-        bail!("no network namespace can be made here: {}", String::from_utf8_lossy(&output.stderr).trim())
+        bail!(
+            "no network namespace can be made here: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        )
     }
 
     /// The file that stands for it, as long as this is there.
@@ -73,7 +81,9 @@ impl Namespace {
     /// If this process may not enter it.
     pub fn enter(&self) -> Result<()> {
         let path = self.path();
-        let entered = File::open(&path).and_then(|file| Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?));
+        let entered = File::open(&path).and_then(|file| {
+            Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
+        });
         entered.with_context(|| format!("cannot enter the network namespace {}", path.display()))
     }
 
@@ -88,10 +98,20 @@ impl Namespace {
     fn run_within(&self, command: &str, limit: Duration) -> Result<String> {
         let limit_s = limit.as_secs_f64().to_string();
         let mut run = Command::new("timeout");
-        run.args(["--kill-after=1", &limit_s]).args(self.command_prefix()).args(command.split_whitespace()).stdin(Stdio::null());
+        run.args(["--kill-after=1", &limit_s])
+            .args(self.command_prefix())
+            .args(command.split_whitespace())
+            .stdin(Stdio::null());
         let output = run.output().with_context(|| format!("cannot start `{command}`"))?;
-        ensure!(![TIMED_OUT, KILLED].contains(&output.status.code()), "`{command}` did not end within {limit:?}");
-        ensure!(output.status.success(), "`{command}` failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        ensure!(
+            ![TIMED_OUT, KILLED].contains(&output.status.code()),
+            "`{command}` did not end within {limit:?}"
+        );
+        ensure!(
+            output.status.success(),
+            "`{command}` failed: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -110,7 +130,8 @@ impl Namespace {
     /// # Errors
     /// As [`run`](Self::run); if `ip` does not tell.
     pub fn dropped_at(&self, device: &str) -> Result<u64> {
-        let told: serde_json::Value = serde_json::from_str(&self.run(&format!("ip -j -s link show dev {device}"))?)?;
+        let told: serde_json::Value =
+            serde_json::from_str(&self.run(&format!("ip -j -s link show dev {device}"))?)?;
         told.pointer("/0/stats64/tx/dropped")
             .and_then(serde_json::Value::as_u64)
             .with_context(|| format!("`ip` does not tell what {device} has lost"))
@@ -122,7 +143,11 @@ impl Namespace {
     /// As [`run`](Self::run).
     pub fn add_veth(&self, device: &str, other: (&Self, &str)) -> Result<()> {
         let (other, there) = other;
-        self.run(&format!("ip link add {device} type veth peer name {there} netns {}", other.holder.id())).map(drop)
+        self.run(&format!(
+            "ip link add {device} type veth peer name {there} netns {}",
+            other.holder.id()
+        ))
+        .map(drop)
     }
 
     /// Gives a device its address, in a network of 256, and switches it on.
@@ -141,7 +166,10 @@ impl Namespace {
     /// As [`run`](Self::run).
     pub fn limit_rate(&self, device: &str, mbit: u32) -> Result<()> {
         let (burst, queue) = ((u64::from(mbit) * 250).max(32_000), SWITCH.as_millis());
-        self.run(&format!("tc qdisc add dev {device} root tbf rate {mbit}mbit burst {burst}b latency {queue}ms")).map(drop)
+        self.run(&format!(
+            "tc qdisc add dev {device} root tbf rate {mbit}mbit burst {burst}b latency {queue}ms"
+        ))
+        .map(drop)
     }
 
     /// Disables segmentation and receive offloads of a device: its packets are as on a wire, not what the kernel has joined to spare itself work.
@@ -161,7 +189,10 @@ impl Namespace {
         let lost = (percent * 1000.0).round();
         self.run("nft add table ip cable")?;
         self.run("nft add chain ip cable arriving { type filter hook prerouting priority raw; }")?;
-        self.run(&format!("nft add rule ip cable arriving iifname {device} numgen random mod 100000 < {lost} drop")).map(drop)
+        self.run(&format!(
+            "nft add rule ip cable arriving iifname {device} numgen random mod 100000 < {lost} drop"
+        ))
+        .map(drop)
     }
 }
 
@@ -186,6 +217,8 @@ mod tests {
         assert_eq!(why, "`sleep 60` did not end within 100ms");
         assert_eq!(host.run("echo here").unwrap(), "here\n");
         assert!(host.run("false").unwrap_err().to_string().contains("`false` failed"));
-        assert!(host.hardware_address("lo").unwrap_err().to_string().contains("no Ethernet address"));
+        assert!(
+            host.hardware_address("lo").unwrap_err().to_string().contains("no Ethernet address")
+        );
     }
 }

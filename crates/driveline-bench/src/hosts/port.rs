@@ -20,9 +20,12 @@ impl Port {
     /// # Errors
     /// No port is free, or no file descriptor.
     pub fn new() -> anyhow::Result<Self> {
-        let kept = socket(AddressFamily::INET, SocketType::STREAM, None).context("cannot open a socket for a port")?;
-        sockopt::set_socket_reuseaddr(&kept, true).context("cannot let others listen on a port that is kept")?;
-        bind(&kept, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).context("no port of 127.0.0.1 is free")?;
+        let kept = socket(AddressFamily::INET, SocketType::STREAM, None)
+            .context("cannot open a socket for a port")?;
+        sockopt::set_socket_reuseaddr(&kept, true)
+            .context("cannot let others listen on a port that is kept")?;
+        bind(&kept, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            .context("no port of 127.0.0.1 is free")?;
         let number = SocketAddr::try_from(getsockname(&kept)?)?.port();
         Ok(Self { _kept: kept, number })
     }

@@ -86,18 +86,27 @@ impl TapRelay {
         });
         let (a, b) = (a?, b?);
         let (ends, lives) = pipe().context("cannot make a pipe")?;
-        let mut relay = Self { shared: Default::default(), threads: Vec::new(), lives: Some(lives) };
+        let mut relay =
+            Self { shared: Default::default(), threads: Vec::new(), lives: Some(lives) };
         relay.set_delays(directions.map(|direction| direction.delay));
         for (n, (from, to)) in [(a.clone(), b.clone()), (b, a)].into_iter().enumerate() {
-            let (most, shared, ends) =
-                (directions[n].queue_bytes, relay.shared[n].clone(), ends.try_clone().context("cannot copy a pipe")?);
+            let (most, shared, ends) = (
+                directions[n].queue_bytes,
+                relay.shared[n].clone(),
+                ends.try_clone().context("cannot copy a pipe")?,
+            );
             let work = move || {
                 if let Err(e) = pass(&from, &to, &ends, Queue::new(most), &shared) {
                     // It is the only one who sets it.
                     let _ = shared.ended.set(format!("{e:#}"));
                 }
             };
-            relay.threads.push(thread::Builder::new().name(format!("direction-{n}")).spawn(work).context("cannot start a thread")?);
+            relay.threads.push(
+                thread::Builder::new()
+                    .name(format!("direction-{n}"))
+                    .spawn(work)
+                    .context("cannot start a thread")?,
+            );
         }
         Ok(relay)
     }
@@ -114,7 +123,12 @@ impl TapRelay {
     pub fn figures(&self) -> [DirectionFigures; 2] {
         [0, 1].map(|n| {
             let of = &self.shared[n];
-            let panicked = || self.threads.get(n).filter(|thread| thread.is_finished()).map(|_| "its thread has panicked".to_owned());
+            let panicked = || {
+                self.threads
+                    .get(n)
+                    .filter(|thread| thread.is_finished())
+                    .map(|_| "its thread has panicked".to_owned())
+            };
             DirectionFigures {
                 passed: of.passed.load(Relaxed),
                 dropped: of.dropped.load(Relaxed),
@@ -138,7 +152,12 @@ impl Drop for TapRelay {
 /// A TAP device in a namespace, which the calling thread enters.
 fn device(namespace: &Namespace, name: &str) -> Result<SyncDevice> {
     namespace.enter()?;
-    let made = DeviceBuilder::new().name(name).layer(Layer::L2).tx_queue_len(DEVICE_QUEUE).inherit_enable_state().build_sync();
+    let made = DeviceBuilder::new()
+        .name(name)
+        .layer(Layer::L2)
+        .tx_queue_len(DEVICE_QUEUE)
+        .inherit_enable_state()
+        .build_sync();
     let device = made.context("/dev/net/tun")?;
     device.set_nonblocking(true)?;
     Ok(device)
@@ -182,7 +201,13 @@ impl Queue {
 }
 
 /// Passes frames on until `ends` does; an error says why it cannot go on until then.
-fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue, shared: &Shared) -> Result<()> {
+fn pass(
+    from: &SyncDevice,
+    to: &SyncDevice,
+    ends: &PipeReader,
+    mut queue: Queue,
+    shared: &Shared,
+) -> Result<()> {
     let mut buffer = vec![0; LONGEST_FRAME];
     loop {
         let now = Instant::now();
@@ -212,7 +237,11 @@ fn pass(from: &SyncDevice, to: &SyncDevice, ends: &PipeReader, mut queue: Queue,
                 }
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return Err(e).context("the TAP device gives no frames any more, as one that has been removed"),
+                Err(e) => {
+                    return Err(e).context(
+                        "the TAP device gives no frames any more, as one that has been removed",
+                    );
+                }
             }
         }
     }
@@ -236,7 +265,11 @@ mod tests {
         let mut queue = Queue::new(10_000);
         assert_eq!((queue.due(), queue.leave(start)), (None, None));
         // The third one's way is shorter.
-        assert!(queue.enter(at(10), b"first") && queue.enter(at(12), b"second") && queue.enter(at(3), b"third"));
+        assert!(
+            queue.enter(at(10), b"first")
+                && queue.enter(at(12), b"second")
+                && queue.enter(at(3), b"third")
+        );
         assert_eq!((queue.due(), queue.leave(at(9))), (Some(at(10)), None));
         let mut leave = |ms| queue.leave(at(ms)).map(|frame| frame.to_vec());
         assert_eq!(leave(10), Some(b"first".to_vec()));
@@ -291,7 +324,8 @@ mod tests {
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
     fn each_direction_takes_its_time_and_keeps_the_order() {
-        let directions = [4, 11].map(|ms| Direction { delay: Duration::from_millis(ms), queue_bytes: 1 << 20 });
+        let directions =
+            [4, 11].map(|ms| Direction { delay: Duration::from_millis(ms), queue_bytes: 1 << 20 });
         let (relay, sockets, hosts) = ends(directions);
         // With the first one goes address resolution.
         for round in 0..4 {
@@ -304,12 +338,19 @@ mod tests {
                 }
                 for (number, began) in numbers.zip(began) {
                     assert_eq!(next(&sockets[1 - from]), number);
-                    assert!(began.elapsed() >= direction.delay, "{number} took {:?} of {direction:?}", began.elapsed());
+                    assert!(
+                        began.elapsed() >= direction.delay,
+                        "{number} took {:?} of {direction:?}",
+                        began.elapsed()
+                    );
                 }
             }
         }
         let [there, back] = relay.figures();
-        assert!(there.passed >= 400 && back.passed >= 400 && there.dropped + back.dropped == 0, "{there:?} {back:?}");
+        assert!(
+            there.passed >= 400 && back.passed >= 400 && there.dropped + back.dropped == 0,
+            "{there:?} {back:?}"
+        );
         let paths = hosts.each_ref().map(Namespace::path);
         drop((sockets, relay));
         for (host, device) in hosts.iter().zip(["dl0", "there"]) {
@@ -322,11 +363,17 @@ mod tests {
 
     #[test]
     #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
-    fn a_direction_whose_device_has_been_removed_says_so_and_the_other_one_counts_what_is_refused() {
+    fn a_direction_whose_device_has_been_removed_says_so_and_the_other_one_counts_what_is_refused()
+    {
         let directions = [Direction { delay: Duration::from_millis(1), queue_bytes: 1 << 20 }; 2];
         let (relay, [_, b], [host, other]) = ends(directions);
         assert_eq!(relay.figures().map(|direction| direction.ended), [None, None]);
-        other.run(&format!("ip neigh replace {} lladdr 02:00:00:00:00:01 nud permanent dev there", ADDRESSES[0])).unwrap();
+        other
+            .run(&format!(
+                "ip neigh replace {} lladdr 02:00:00:00:00:01 nud permanent dev there",
+                ADDRESSES[0]
+            ))
+            .unwrap();
         host.run("ip link delete dl0").unwrap();
         let began = Instant::now();
         let both = || relay.figures()[0].ended.is_some() && relay.figures()[1].refused > 0;
@@ -335,7 +382,12 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         let [there, back] = relay.figures();
-        assert!(there.ended.is_some_and(|why| why.contains("has been removed")) && back.refused > 0 && back.ended.is_none(), "{back:?}");
+        assert!(
+            there.ended.is_some_and(|why| why.contains("has been removed"))
+                && back.refused > 0
+                && back.ended.is_none(),
+            "{back:?}"
+        );
     }
 
     #[test]
@@ -346,7 +398,8 @@ mod tests {
         let quick = Direction { delay: Duration::ZERO, queue_bytes: 1 << 20 };
         let (relay, [a, b], [host, other]) = ends([slow, quick]);
         let card = other.hardware_address("there").unwrap();
-        host.run(&format!("ip neigh replace {} lladdr {card} nud permanent dev dl0", ADDRESSES[1])).unwrap();
+        host.run(&format!("ip neigh replace {} lladdr {card} nud permanent dev dl0", ADDRESSES[1]))
+            .unwrap();
         let began = Instant::now();
         for number in 0..50 {
             a.send(&u32::to_be_bytes(number)).unwrap();

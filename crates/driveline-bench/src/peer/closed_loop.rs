@@ -38,7 +38,12 @@ struct Arrived {
 }
 
 impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
-    fn new(job: &'a Job, sender: &'a mut S, receiver: &'a mut R, first_sequence: u64) -> Result<Self> {
+    fn new(
+        job: &'a Job,
+        sender: &'a mut S,
+        receiver: &'a mut R,
+        first_sequence: u64,
+    ) -> Result<Self> {
         let source = (job.payload == Payload::Filled).then(|| Source::new(job.size)).transpose()?;
         let buffer = vec![1u8; if job.take == Take::Copy { job.size } else { 0 }];
         Ok(Self {
@@ -75,11 +80,13 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
     /// Sends the next question; returns its number. `Err` is a reason to count.
     #[inline]
     fn ask(&mut self) -> Result<Result<(u64, u64), String>> {
-        let (sequence, before_publish) =
-            match self.fill(self.next).and_then(|(loan, before_publish)| Ok((self.sender.publish(loan)?, before_publish))) {
-                Ok(sent) => sent,
-                Err(reason) => return Ok(Err(reason)),
-            };
+        let (sequence, before_publish) = match self
+            .fill(self.next)
+            .and_then(|(loan, before_publish)| Ok((self.sender.publish(loan)?, before_publish)))
+        {
+            Ok(sent) => sent,
+            Err(reason) => return Ok(Err(reason)),
+        };
         ensure!(sequence == self.next, "sequence {sequence} instead of {}", self.next);
         self.next += 1;
         self.end.published += 1;
@@ -119,18 +126,29 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
 
     /// The answer to the question that was begun at `asked`; nothing if it does not come in time.
     #[inline]
-    fn await_answer(&mut self, question: u64, asked: u64, limit: Duration) -> Result<Option<R::Sample>> {
+    fn await_answer(
+        &mut self,
+        question: u64,
+        asked: u64,
+        limit: Duration,
+    ) -> Result<Option<R::Sample>> {
         let deadline = after(asked, limit);
         let mut left = limit;
         loop {
             let Some(sample) = self.next_sample(deadline, left)? else { return Ok(None) };
             let answered = sample.answers();
             if answered == question && !self.loses() {
-                ensure!(is_marked(sample.payload(), question + 1), "the payload of answer {question} is torn or not ours");
+                ensure!(
+                    is_marked(sample.payload(), question + 1),
+                    "the payload of answer {question} is torn or not ours"
+                );
                 self.end.received += 1;
                 return Ok(Some(sample));
             }
-            ensure!(answered <= question, "an answer came to question {answered}, and only {question} were asked: it is torn or not ours");
+            ensure!(
+                answered <= question,
+                "an answer came to question {answered}, and only {question} were asked: it is torn or not ours"
+            );
             // The greeting may come once more; it counts at neither end.
             if answered > 0 && answered < question {
                 self.end.received += 1;
@@ -154,7 +172,10 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
                 continue;
             }
             let number = sample.sequence();
-            ensure!(sample.is_end() || is_marked(sample.payload(), number), "the payload of question {number} is torn or not ours");
+            ensure!(
+                sample.is_end() || is_marked(sample.payload(), number),
+                "the payload of question {number} is torn or not ours"
+            );
             self.end.received += 1;
             return Ok(Some(sample));
         }
@@ -177,7 +198,11 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
     /// `number`: the one that the payload was filled with.
     fn verify(&mut self, sample: &R::Sample, number: u64, copied: bool) {
         if self.source.is_some() {
-            let bytes = if copied { self.buffer.get(..sample.size()).unwrap_or_default() } else { sample.payload() };
+            let bytes = if copied {
+                self.buffer.get(..sample.size()).unwrap_or_default()
+            } else {
+                sample.payload()
+            };
             self.verdict.check(bytes, number);
         }
     }
@@ -190,7 +215,12 @@ impl<'a, S: Sender, R: Receiver> Side<'a, S, R> {
         }
     }
 
-    fn finish(mut self, sent: &Recorder<SentRow>, received: &Recorder<ReceivedRow>, name: &str) -> Result<End> {
+    fn finish(
+        mut self,
+        sent: &Recorder<SentRow>,
+        received: &Recorder<ReceivedRow>,
+        name: &str,
+    ) -> Result<End> {
         self.end.verified = self.verdict.verified;
         self.end.mismatched = self.verdict.mismatched;
         self.end.mismatches = self.verdict.into_mismatches();
@@ -209,11 +239,22 @@ fn until(deadline: u64) -> Duration {
 }
 
 /// The end that asks and measures.
-pub(crate) fn ping<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, first_sequence: u64) -> Result<End> {
+pub(crate) fn ping<S: Sender, R: Receiver>(
+    job: &Job,
+    sender: &mut S,
+    receiver: &mut R,
+    first_sequence: u64,
+) -> Result<End> {
     ask_all(job, sender, receiver, first_sequence, PATIENCE)
 }
 
-fn ask_all<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, first_sequence: u64, patience: Duration) -> Result<End> {
+fn ask_all<S: Sender, R: Receiver>(
+    job: &Job,
+    sender: &mut S,
+    receiver: &mut R,
+    first_sequence: u64,
+    patience: Duration,
+) -> Result<End> {
     let mut sent = Recorder::<SentRow>::for_job(job);
     let mut received = Recorder::<ReceivedRow>::for_job(job);
     let mut side = Side::new(job, sender, receiver, first_sequence)?;
@@ -252,7 +293,8 @@ fn ask_all<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, 
             *side.end.unanswered.get_or_insert_default() += 1;
             in_vain = in_vain.saturating_add(timeout);
             if in_vain > patience && i + 1 < rounds {
-                *side.end.not_sent.entry("too many answers did not come".into()).or_default() += rounds - i - 1;
+                *side.end.not_sent.entry("too many answers did not come".into()).or_default() +=
+                    rounds - i - 1;
                 break;
             }
             continue;
@@ -279,7 +321,13 @@ fn ask_all<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, 
             }
         }
         sent.push(question);
-        received.push(ReceivedRow { sequence: sequence_back, woken: 0, in_hand, copied: arrived.copied, read });
+        received.push(ReceivedRow {
+            sequence: sequence_back,
+            woken: 0,
+            in_hand,
+            copied: arrived.copied,
+            read,
+        });
     }
     side.count_cpu(cpu, job.messages);
     side.end.wake_calls = side.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
@@ -289,7 +337,12 @@ fn ask_all<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, 
 }
 
 /// The end that answers.
-pub(crate) fn echo<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: &mut R, first_sequence: u64) -> Result<End> {
+pub(crate) fn echo<S: Sender, R: Receiver>(
+    job: &Job,
+    sender: &mut S,
+    receiver: &mut R,
+    first_sequence: u64,
+) -> Result<End> {
     let mut sent = Recorder::<SentRow>::for_job(job);
     let mut received = Recorder::<ReceivedRow>::for_job(job);
     let mut side = Side::new(job, sender, receiver, first_sequence)?;
@@ -331,7 +384,13 @@ pub(crate) fn echo<S: Sender, R: Receiver>(job: &Job, sender: &mut S, receiver: 
         side.verify(&sample, question, arrived.copied > 0);
         drop(sample);
         sent.push(SentRow { sequence, scheduled: 0, before_fill, before_publish, returned: 0 });
-        received.push(ReceivedRow { sequence: question, woken: 0, in_hand: arrived.in_hand, copied: arrived.copied, read: 0 });
+        received.push(ReceivedRow {
+            sequence: question,
+            woken: 0,
+            in_hand: arrived.in_hand,
+            copied: arrived.copied,
+            read: 0,
+        });
         answered += 1;
     }
     side.count_cpu(cpu, answered.saturating_sub(job.warm_up));

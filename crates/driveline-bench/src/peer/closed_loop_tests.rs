@@ -99,7 +99,11 @@ impl Receiver for In {
         Ok(())
     }
     fn take(&mut self) -> Result<Option<Got>> {
-        Ok(self.0.borrow_mut().on_its_way.pop_front().map(|(number, end)| Got { number, missed: 0, end }))
+        Ok(self.0.borrow_mut().on_its_way.pop_front().map(|(number, end)| Got {
+            number,
+            missed: 0,
+            end,
+        }))
     }
 }
 
@@ -139,20 +143,31 @@ fn asked(fates: &[Fate], lose_every: u64) -> (End, Vec<u64>, Vec<u64>) {
     let dir = tempfile::tempdir().unwrap();
     let job = Job { lose_every, ..job(Role::Ping, fates.len() as u64, dir.path()) };
     // The greeting, twice.
-    let wire = Wire { on_its_way: [(1, false), (1, false)].into(), fates: fates.iter().copied().collect(), ..Wire::default() };
+    let wire = Wire {
+        on_its_way: [(1, false), (1, false)].into(),
+        fates: fates.iter().copied().collect(),
+        ..Wire::default()
+    };
     let wire = Rc::new(RefCell::new(wire));
     let end = ping(&job, &mut Out(wire.clone()), &mut In(wire.clone()), 1).unwrap();
     assert!(wire.borrow().ended);
     let sent = read_rows::<SentRow>(end.sent_file.as_ref().unwrap(), 1000).unwrap();
     let received = read_rows::<ReceivedRow>(end.received_file.as_ref().unwrap(), 1000).unwrap();
-    (end, sent.iter().map(|r| r.sequence).collect(), received.iter().map(|r| r.sequence - 1).collect())
+    (
+        end,
+        sent.iter().map(|r| r.sequence).collect(),
+        received.iter().map(|r| r.sequence - 1).collect(),
+    )
 }
 
 #[test]
 fn a_lost_answer_is_counted_and_the_next_round_begins() {
     let (end, asked, answered) = asked(&[Comes, Lost, Comes, Lost, Lost, Comes], 0);
     assert_eq!((asked, answered), (vec![1, 2, 3, 4, 5, 6], vec![1, 3, 6]));
-    assert_eq!((end.unanswered, end.late, end.published, end.received, end.missed), (Some(3), 0, 7, 4, 0));
+    assert_eq!(
+        (end.unanswered, end.late, end.published, end.received, end.missed),
+        (Some(3), 0, 7, 4, 0)
+    );
 }
 
 #[test]
@@ -179,10 +194,18 @@ fn what_is_lost_on_purpose_looks_like_any_loss() {
 #[test]
 fn who_waits_in_vain_for_too_long_asks_no_more() {
     let dir = tempfile::tempdir().unwrap();
-    let wire = Wire { on_its_way: [(1, false)].into(), fates: [Lost; 50].into(), ..Wire::default() };
+    let wire =
+        Wire { on_its_way: [(1, false)].into(), fates: [Lost; 50].into(), ..Wire::default() };
     let wire = Rc::new(RefCell::new(wire));
     let patience = Duration::from_millis(5);
-    let end = ask_all(&job(Role::Ping, 50, dir.path()), &mut Out(wire.clone()), &mut In(wire), 1, patience).unwrap();
+    let end = ask_all(
+        &job(Role::Ping, 50, dir.path()),
+        &mut Out(wire.clone()),
+        &mut In(wire),
+        1,
+        patience,
+    )
+    .unwrap();
     // Three times 2 ms.
     assert_eq!((end.unanswered, end.not_sent["too many answers did not come"]), (Some(3), 47));
 }
@@ -190,8 +213,15 @@ fn who_waits_in_vain_for_too_long_asks_no_more() {
 #[test]
 fn an_answer_to_what_was_never_asked_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
-    let wire = Rc::new(RefCell::new(Wire { on_its_way: [(1, false), (9, false)].into(), ..Wire::default() }));
-    let text = format!("{:#}", ping(&job(Role::Ping, 3, dir.path()), &mut Out(wire.clone()), &mut In(wire), 1).unwrap_err());
+    let wire = Rc::new(RefCell::new(Wire {
+        on_its_way: [(1, false), (9, false)].into(),
+        ..Wire::default()
+    }));
+    let text = format!(
+        "{:#}",
+        ping(&job(Role::Ping, 3, dir.path()), &mut Out(wire.clone()), &mut In(wire), 1)
+            .unwrap_err()
+    );
     assert!(text.contains("question 8, and only 1 were asked"), "{text}");
 }
 
@@ -203,8 +233,10 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
     let mut on_its_way: VecDeque<_> = questions.iter().map(|n| (*n, false)).collect();
     on_its_way.push_back((end_number, true));
     // The greeting comes first.
-    let fates_of_answers = std::iter::once(Comes).chain(questions.iter().map(|q| if unsent.contains(q) { Unsent } else { Comes }));
-    let back = Rc::new(RefCell::new(Wire { on_its_way, fates: VecDeque::new(), ..Wire::default() }));
+    let fates_of_answers = std::iter::once(Comes)
+        .chain(questions.iter().map(|q| if unsent.contains(q) { Unsent } else { Comes }));
+    let back =
+        Rc::new(RefCell::new(Wire { on_its_way, fates: VecDeque::new(), ..Wire::default() }));
     struct Answers(Shared, VecDeque<Fate>);
     impl Sender for Answers {
         type Loan = Vec<u8>;
@@ -212,7 +244,11 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
             Ok(())
         }
         fn loan(&mut self, len: usize) -> Result<Vec<u8>, String> {
-            if self.1.pop_front() == Some(Unsent) { Err("no memory".into()) } else { Ok(vec![0; len]) }
+            if self.1.pop_front() == Some(Unsent) {
+                Err("no memory".into())
+            } else {
+                Ok(vec![0; len])
+            }
         }
         fn payload(loan: &mut Vec<u8>) -> &mut [u8] {
             loan
@@ -250,8 +286,18 @@ fn accounted(fates: &[Fate], questions: &[u64], unsent: &[u64]) -> Account {
     }
     let job = job(Role::Ping, rounds, dir.path());
     let answering = Job { role: Role::Echo, ..job.clone() };
-    let echo = echo(&answering, &mut Answers(back.clone(), fates_of_answers.collect()), &mut Gaps(In(back), 0), 1).unwrap();
-    let wire = Wire { on_its_way: [(1, false)].into(), fates: fates.iter().copied().collect(), ..Wire::default() };
+    let echo = echo(
+        &answering,
+        &mut Answers(back.clone(), fates_of_answers.collect()),
+        &mut Gaps(In(back), 0),
+        1,
+    )
+    .unwrap();
+    let wire = Wire {
+        on_its_way: [(1, false)].into(),
+        fates: fates.iter().copied().collect(),
+        ..Wire::default()
+    };
     let wire = Rc::new(RefCell::new(wire));
     let ping = ping(&job, &mut Out(wire.clone()), &mut In(wire), 1).unwrap();
     account(&job, &[echo, ping], 0).unwrap()
@@ -262,9 +308,15 @@ fn a_run_that_lost_samples_is_valid_if_its_account_closes_and_shows_them() {
     // The second question is lost, the answers to the third and the fifth are lost and late, the seventh has none.
     let a = accounted(&[Comes, Lost, Lost, Comes, Late, Comes, Lost], &[1, 3, 4, 5, 6, 7], &[7]);
     assert_eq!(a.invalid, Vec::<String>::new());
-    assert_eq!((a.scheduled, a.sent, a.received.clone(), a.missed.clone()), (7, 7, vec![3], vec![4]));
+    assert_eq!(
+        (a.scheduled, a.sent, a.received.clone(), a.missed.clone()),
+        (7, 7, vec![3], vec![4])
+    );
     let unsent_answers = [("no memory".to_owned(), 1)].into();
-    assert_eq!(a.lost_rounds, Some(LostRounds { questions: 1, answers: 1, unsent_answers, late: 1 }));
+    assert_eq!(
+        a.lost_rounds,
+        Some(LostRounds { questions: 1, answers: 1, unsent_answers, late: 1 })
+    );
     assert_eq!(a.samples[&crate::metric::Metric::Transport].len(), 3);
     assert_eq!(a.stamps.iter().filter(|s| s.received.is_none()).count(), 4);
     assert_eq!(accounted(&[Comes; 4], &[1, 2, 3, 4], &[]).lost_rounds, None);
@@ -272,7 +324,8 @@ fn a_run_that_lost_samples_is_valid_if_its_account_closes_and_shows_them() {
 
 #[test]
 fn an_account_that_does_not_close_is_invalid() {
-    let invalid = |fates: &[Fate], questions: &[u64]| accounted(fates, questions, &[]).invalid.join("; ");
+    let invalid =
+        |fates: &[Fate], questions: &[u64]| accounted(fates, questions, &[]).invalid.join("; ");
     // Answered without having been heard, and one answer twice.
     assert!(invalid(&[Comes, Comes, Comes], &[1, 3]).contains("do not belong together"));
     assert!(invalid(&[Twice, Comes, Comes], &[1, 2, 3]).contains("some came twice"));

@@ -7,7 +7,8 @@ use crate::harness::{Job, Reach, Reliability};
 use anyhow::{Context as _, Result, anyhow, bail};
 use driveline::types::{MonotonicNs, Qos};
 use driveline::{
-    Context, ContextOptions, Node, PublisherOptions, RawLoan, RawPublisher, RawSample, RawSubscription, SubscriptionOptions, WaitMode,
+    Context, ContextOptions, Node, PublisherOptions, RawLoan, RawPublisher, RawSample,
+    RawSubscription, SubscriptionOptions, WaitMode,
 };
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -38,18 +39,29 @@ impl Ends {
     pub(crate) fn sender_with(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineSender> {
         let options = PublisherOptions {
             reach: reach(job),
-            qos: Qos { depth: job.depth, reliability: reliability(job), max_blocking_ms: MAX_BLOCKING_MS, ..qos },
+            qos: Qos {
+                depth: job.depth,
+                reliability: reliability(job),
+                max_blocking_ms: MAX_BLOCKING_MS,
+                ..qos
+            },
             max_payload: job.size,
             loans: 1,
             // One held sample for each reader is what a graph would declare for them, and some more for a gateway.
-            pins: job.subscribers.max(1) as u32 + if job.reach == Reach::Network { GATEWAY_PINS } else { 0 },
+            pins: job.subscribers.max(1) as u32
+                + if job.reach == Reach::Network { GATEWAY_PINS } else { 0 },
             ..PublisherOptions::default()
         };
         let publisher = self.node.bytes_publisher(topic, "driveline-bench", options)?;
         Ok(DrivelineSender { publisher, carriers: usize::from(job.reach == Reach::Network) })
     }
 
-    pub(crate) fn receiver_with(&self, job: &Job, topic: &str, qos: Qos) -> Result<DrivelineReceiver> {
+    pub(crate) fn receiver_with(
+        &self,
+        job: &Job,
+        topic: &str,
+        qos: Qos,
+    ) -> Result<DrivelineReceiver> {
         let options = SubscriptionOptions {
             reach: reach(job),
             qos: Qos { depth: job.depth, reliability: reliability(job), ..qos },
@@ -84,7 +96,11 @@ impl Middleware for Ends {
 
 /// The domain directory of an end: two hosts have none in common.
 pub(crate) fn domain_dir(job: &Job) -> PathBuf {
-    if job.reach == Reach::Network { job.domain_dir.join(format!("host-{}", job.side())) } else { job.domain_dir.clone() }
+    if job.reach == Reach::Network {
+        job.domain_dir.join(format!("host-{}", job.side()))
+    } else {
+        job.domain_dir.clone()
+    }
 }
 
 pub(crate) fn reliability(job: &Job) -> driveline::types::Reliability {
@@ -114,12 +130,17 @@ impl Sender for DrivelineSender {
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
         let start = Instant::now();
         // All receivers are on the one other host.
-        let receivers = if self.carriers > 0 { self.carriers + receivers.min(1) } else { receivers };
+        let receivers =
+            if self.carriers > 0 { self.carriers + receivers.min(1) } else { receivers };
         while self.publisher.matched() < receivers {
             if start.elapsed() > timeout {
-                let event =
-                    std::iter::from_fn(|| self.publisher.poll_event()).last().map_or_else(String::new, |e| format!("; last event: {e:?}"));
-                bail!("only {} of {receivers} subscriptions were matched within {timeout:?}{event}", self.publisher.matched());
+                let event = std::iter::from_fn(|| self.publisher.poll_event())
+                    .last()
+                    .map_or_else(String::new, |e| format!("; last event: {e:?}"));
+                bail!(
+                    "only {} of {receivers} subscriptions were matched within {timeout:?}{event}",
+                    self.publisher.matched()
+                );
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -182,7 +203,10 @@ impl Receiver for DrivelineReceiver {
 
     #[inline]
     fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
-        self.subscription.wait(limit, self.wait).map(|_| ()).map_err(|e| anyhow!("waiting failed: {e}"))
+        self.subscription
+            .wait(limit, self.wait)
+            .map(|_| ())
+            .map_err(|e| anyhow!("waiting failed: {e}"))
     }
 
     #[inline]
@@ -201,7 +225,8 @@ impl Received for RawSample {
     fn answers(&self) -> u64 {
         if self.header().remote.is_some() {
             // Between hosts a source time is a time: it has been moved to this host's clock.
-            return number(RawSample::payload(self).unwrap_or_default()).map_or(0, |n| n.saturating_sub(1));
+            return number(RawSample::payload(self).unwrap_or_default())
+                .map_or(0, |n| n.saturating_sub(1));
         }
         self.header().origins.as_slice().first().map_or(0, |o| o.source_newest.0)
     }

@@ -58,7 +58,11 @@ impl Middleware for FloorEnds {
 
     fn join(job: &Job, _name: &str) -> Result<Self> {
         let alone = job.role == Role::Threads;
-        let words = if alone { SharedWords::create().context("cannot make the floor's words") } else { inherited_words() }?;
+        let words = if alone {
+            SharedWords::create().context("cannot make the floor's words")
+        } else {
+            inherited_words()
+        }?;
         Ok(Self { words: Arc::new(words), spins: job.system == System::Spin, shared: !alone })
     }
 
@@ -68,7 +72,13 @@ impl Middleware for FloorEnds {
 
     fn sender(&self, job: &Job, topic: &str) -> Result<FloorSender> {
         let receivers = if job.role == Role::Publisher { job.subscribers } else { 1 };
-        Ok(FloorSender { ends: self.clone(), direction: direction(topic), receivers: receivers as u32, sequence: 0, wakes: 0 })
+        Ok(FloorSender {
+            ends: self.clone(),
+            direction: direction(topic),
+            receivers: receivers as u32,
+            sequence: 0,
+            wakes: 0,
+        })
     }
 
     fn receiver(&self, _job: &Job, topic: &str) -> Result<FloorReceiver> {
@@ -105,7 +115,10 @@ impl Sender for FloorSender {
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
         let start = Instant::now();
         while self.ends.words.word(self.direction + ARRIVED).load(Acquire) < receivers as u32 {
-            anyhow::ensure!(start.elapsed() < timeout, "the receivers of the floor did not come within {timeout:?}");
+            anyhow::ensure!(
+                start.elapsed() < timeout,
+                "the receivers of the floor did not come within {timeout:?}"
+            );
             std::thread::sleep(Duration::from_micros(200));
         }
         Ok(())
@@ -190,7 +203,11 @@ impl Receiver for FloorReceiver {
         let sequence = value & !END_BIT;
         let missed = u64::from((sequence - 1).saturating_sub(self.seen));
         self.seen = value;
-        Ok(Some(FloorSample { sequence: u64::from(sequence), missed, is_end: value & END_BIT != 0 }))
+        Ok(Some(FloorSample {
+            sequence: u64::from(sequence),
+            missed,
+            is_end: value & END_BIT != 0,
+        }))
     }
 }
 

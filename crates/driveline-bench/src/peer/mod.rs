@@ -71,11 +71,17 @@ pub fn peer_program<M: Middleware + 'static>(describe: impl FnOnce() -> Descript
 
 /// Like [`peer_program`], of a program that also has the role `stage` of chains.
 #[must_use]
-pub fn peer_program_with_stages<M: Middleware + 'static>(describe: impl FnOnce() -> Description, stage: RunStage) -> ExitCode {
+pub fn peer_program_with_stages<M: Middleware + 'static>(
+    describe: impl FnOnce() -> Description,
+    stage: RunStage,
+) -> ExitCode {
     program::<M>(describe, Some(stage))
 }
 
-fn program<M: Middleware + 'static>(describe: impl FnOnce() -> Description, stage: Option<RunStage>) -> ExitCode {
+fn program<M: Middleware + 'static>(
+    describe: impl FnOnce() -> Description,
+    stage: Option<RunStage>,
+) -> ExitCode {
     if std::env::args_os().nth(1).as_deref() == Some("--describe".as_ref()) {
         return match serde_json::to_string(&describe()) {
             Ok(text) => {
@@ -96,7 +102,11 @@ fn program<M: Middleware + 'static>(describe: impl FnOnce() -> Description, stag
             }
             Role::OwnTool => {
                 let unset = settle(&job);
-                return Ok(vec![End { own_tool: Some(M::own_tool(&job)?), unset, ..End::new(job.role, 0) }]);
+                return Ok(vec![End {
+                    own_tool: Some(M::own_tool(&job)?),
+                    unset,
+                    ..End::new(job.role, 0)
+                }]);
             }
             _ => return ends::<M>(&job),
         }
@@ -116,7 +126,9 @@ fn serve() -> Result<Vec<End>> {
             emit(&Event::Ready);
             special::hog()
         }
-        Role::IdleSubscriber | Role::LateSubscriber => |job: &Job| special::quiet_subscriber(job, &emit),
+        Role::IdleSubscriber | Role::LateSubscriber => {
+            |job: &Job| special::quiet_subscriber(job, &emit)
+        }
         Role::IdlePublisher | Role::KeepsLast => {
             let unset = settle(&job);
             let mut end = if job.role == Role::KeepsLast {
@@ -131,7 +143,9 @@ fn serve() -> Result<Vec<End>> {
             return match job.system {
                 System::Driveline => ends::<Ends>(&job),
                 System::Futex | System::Spin => ends::<FloorEnds>(&job),
-                System::Memcpy | System::Peer { .. } => Err(anyhow!("this program does not carry samples with {}", job.system)),
+                System::Memcpy | System::Peer { .. } => {
+                    Err(anyhow!("this program does not carry samples with {}", job.system))
+                }
             };
         }
     };
@@ -148,16 +162,23 @@ fn job() -> Result<(Job, String, std::io::StdinLock<'static>)> {
     let mut commands = std::io::stdin().lock();
     let mut line = String::new();
     commands.read_line(&mut line).context("no job came on standard input")?;
-    let job: Job =
-        serde_json::from_str(&line).context("this command is only for the benchmark itself, which gives it a job on standard input")?;
-    ensure!(job.protocol == PROTOCOL, "the job speaks version {} of the harness protocol, this program version {PROTOCOL}", job.protocol);
+    let job: Job = serde_json::from_str(&line).context(
+        "this command is only for the benchmark itself, which gives it a job on standard input",
+    )?;
+    ensure!(
+        job.protocol == PROTOCOL,
+        "the job speaks version {} of the harness protocol, this program version {PROTOCOL}",
+        job.protocol
+    );
     Ok((job, line, commands))
 }
 
 /// Sets this process up as the job says; returns what the machine refused.
 fn settle(job: &Job) -> Vec<String> {
     let cpu = match job.role {
-        Role::Subscriber | Role::Echo | Role::IdleSubscriber | Role::LateSubscriber => subscriber_cpu(job),
+        Role::Subscriber | Role::Echo | Role::IdleSubscriber | Role::LateSubscriber => {
+            subscriber_cpu(job)
+        }
         _ => job.publisher_cpu,
     };
     recorder::settle(job, cpu)
@@ -174,7 +195,9 @@ fn ends<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
             Ok(vec![end])
         }
         Role::Stage | Role::Stages => {
-            bail!("this program has no role for stages of this kind, so it cannot carry such chains (docs/protocols/chain.md)")
+            bail!(
+                "this program has no role for stages of this kind, so it cannot carry such chains (docs/protocols/chain.md)"
+            )
         }
         role => bail!("{role:?} is no part of this program's"),
     }
@@ -247,7 +270,9 @@ fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
         if job.role == sending {
             // Receivers first, as between processes.
             for _ in 0..job.subscribers {
-                all_started.recv().map_err(|_| anyhow!("a receiving thread ended before it began"))?;
+                all_started
+                    .recv()
+                    .map_err(|_| anyhow!("a receiving thread ended before it began"))?;
             }
         }
         let here = common.for_thread(&name(&job))?;
@@ -268,7 +293,15 @@ fn threads<M: Middleware + 'static>(job: &Job) -> Result<Vec<End>> {
             }
             end
         };
-        handles.push(std::thread::Builder::new().name("bench-end".into()).spawn(body).context("cannot start a thread")?);
+        handles.push(
+            std::thread::Builder::new()
+                .name("bench-end".into())
+                .spawn(body)
+                .context("cannot start a thread")?,
+        );
     }
-    handles.into_iter().map(|h| h.join().map_err(|_| anyhow!("a thread of the link panicked"))?).collect()
+    handles
+        .into_iter()
+        .map(|h| h.join().map_err(|_| anyhow!("a thread of the link panicked"))?)
+        .collect()
 }

@@ -82,7 +82,9 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
             end.counted_from = out.expected.unwrap_or(0);
         }
         if now() > give_up {
-            *end.not_sent.entry("the sender fell behind its schedule for too long".into()).or_default() += total - i;
+            *end.not_sent
+                .entry("the sender fell behind its schedule for too long".into())
+                .or_default() += total - i;
             break;
         }
         match out.send(due(i)) {
@@ -97,7 +99,8 @@ pub(crate) fn publish<S: Sender>(job: &Job, sender: &mut S, first_sequence: u64)
     end.cpu_ns = if end.cpu_samples > 0 { cpu_ns(job) - cpu } else { 0 };
     end.wake_calls = out.sender.wake_calls().zip(wakes).map(|(after, before)| after - before);
     // Readers that process must have come to the end of what they keep.
-    let processing = Duration::from_micros(job.processing_us).saturating_mul(job.depth.saturating_add(1));
+    let processing =
+        Duration::from_micros(job.processing_us).saturating_mul(job.depth.saturating_add(1));
     std::thread::sleep(BEFORE_END.saturating_add(processing));
     out.sender.publish_end().map_err(|e| anyhow!("the end mark could not be published: {e}"))?;
     end.published += 1;
@@ -120,7 +123,12 @@ fn end_is_due(job: &Job) -> u64 {
     now().saturating_add(within).saturating_add(PATIENCE_NS + END_MARK_NS)
 }
 
-fn hear_all<R: Receiver>(job: &Job, receiver: &mut R, first: Duration, end_is_due: fn(&Job) -> u64) -> Result<End> {
+fn hear_all<R: Receiver>(
+    job: &Job,
+    receiver: &mut R,
+    first: Duration,
+    end_is_due: fn(&Job) -> u64,
+) -> Result<End> {
     let mut give_up = now().saturating_add(first.as_nanos() as u64);
     let mut end = End::new(job.role, job.index);
     let mut rows = Recorder::<ReceivedRow>::for_job(job);
@@ -154,7 +162,14 @@ fn hear_all<R: Receiver>(job: &Job, receiver: &mut R, first: Duration, end_is_du
             row.copied = now();
         }
         if job.payload == Payload::Filled && size > 0 {
-            verdict.check(if row.copied > 0 { buffer.get(..size).unwrap_or_default() } else { sample.payload() }, sequence);
+            verdict.check(
+                if row.copied > 0 {
+                    buffer.get(..size).unwrap_or_default()
+                } else {
+                    sample.payload()
+                },
+                sequence,
+            );
             row.read = now();
         }
         if end.first_sample_ns.is_none() {
@@ -251,7 +266,14 @@ mod tests {
 
     #[test]
     fn it_waits_longer_than_the_sending_end_can_take() {
-        let job = Job { pace: Pace::RateHz(10.0), warm_up: 9, messages: 90, depth: 1, processing_us: 1_000_000, ..job() };
+        let job = Job {
+            pace: Pace::RateHz(10.0),
+            warm_up: 9,
+            messages: 90,
+            depth: 1,
+            processing_us: 1_000_000,
+            ..job()
+        };
         let seconds = (end_is_due(&job) - now()) as f64 / 1e9;
         // Twice the schedule, all processing, and what the sender may be late: a moment later it is a moment less.
         assert!((135.0 - 1.0..=20.0 + 101.0 + 15.0).contains(&seconds), "{seconds}");

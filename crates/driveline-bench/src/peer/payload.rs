@@ -45,7 +45,9 @@ impl Source {
     pub(crate) fn prepare(&mut self, sequence: u64) {
         self.start = (sequence % STRETCHES) as usize * STEP;
         let sum = XxHash3_64::oneshot_with_seed(sequence, self.body());
-        for (place, word) in self.head.chunks_exact_mut(8).zip([MAGIC, sequence, (HEAD + self.body_len) as u64, sum]) {
+        for (place, word) in
+            self.head.chunks_exact_mut(8).zip([MAGIC, sequence, (HEAD + self.body_len) as u64, sum])
+        {
             place.copy_from_slice(&word.to_le_bytes());
         }
     }
@@ -87,7 +89,10 @@ pub(crate) fn is_marked(payload: &[u8], number: u64) -> bool {
 
 /// The number with which a payload, filled or not, begins.
 pub(crate) fn number(payload: &[u8]) -> Option<u64> {
-    payload.first_chunk::<MARK>().and_then(|head| head.last_chunk()).map(|word| u64::from_le_bytes(*word))
+    payload
+        .first_chunk::<MARK>()
+        .and_then(|head| head.last_chunk())
+        .map(|word| u64::from_le_bytes(*word))
 }
 
 /// Reads a whole payload and says what is wrong with it.
@@ -106,7 +111,9 @@ pub(crate) fn verify(payload: &[u8], sequence: u64) -> Result<(), String> {
         return Err(format!("sample {sequence}: {} bytes came of {}", payload.len(), word(2)));
     }
     if word(3) != XxHash3_64::oneshot_with_seed(sequence, body) {
-        return Err(format!("sample {sequence}: the checksum does not fit, so the payload is torn or damaged"));
+        return Err(format!(
+            "sample {sequence}: the checksum does not fit, so the payload is torn or damaged"
+        ));
     }
     Ok(())
 }
@@ -152,7 +159,10 @@ mod tests {
     #[test]
     fn a_size_without_room_for_the_checksum_is_explained() {
         let text = Source::new(31).err().unwrap().to_string();
-        assert!(text.contains("at least 32 bytes") && text.contains("--payload untouched"), "{text}");
+        assert!(
+            text.contains("at least 32 bytes") && text.contains("--payload untouched"),
+            "{text}"
+        );
         assert!(verify(&[0; 31], 1).unwrap_err().contains("too few"));
     }
 }

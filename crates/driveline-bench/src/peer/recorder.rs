@@ -43,7 +43,8 @@ impl<R: Row + Copy + Default> Recorder<R> {
 
     pub(crate) fn write(&self, job: &Job, name: &str, index: usize) -> Result<PathBuf> {
         let path = job.raw_dir.join(format!("{name}-{index}.rows"));
-        write_rows(&path, &self.rows).with_context(|| format!("cannot write the stamps to {}", path.display()))?;
+        write_rows(&path, &self.rows)
+            .with_context(|| format!("cannot write the stamps to {}", path.display()))?;
         Ok(path)
     }
 }
@@ -107,7 +108,8 @@ pub(crate) fn burn(microseconds: u64) {
 /// kernel can.
 pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
     let class = if job.priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
-    let schedule = Schedule { class, priority: job.priority, nice: 0, cpus: cpu.into_iter().collect() };
+    let schedule =
+        Schedule { class, priority: job.priority, nice: 0, cpus: cpu.into_iter().collect() };
     let mut unset = schedule.apply_to_this_thread("bench").refused;
     // The default of 50 µs would end up in every schedule-relative latency.
     if let Err(e) = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)) {
@@ -118,6 +120,9 @@ pub(crate) fn settle(job: &Job, cpu: Option<usize>) -> Unset {
 
 /// Sleeps until a time on `CLOCK_MONOTONIC`, in nanoseconds; at once if that is past. As exact as the calling thread's timer slack.
 pub fn sleep_until(at_ns: u64) {
-    let request = Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
-    while now() < at_ns && rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request).is_err() {}
+    let request =
+        Timespec { tv_sec: (at_ns / 1_000_000_000) as i64, tv_nsec: (at_ns % 1_000_000_000) as _ };
+    while now() < at_ns
+        && rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request).is_err()
+    {}
 }

@@ -5,7 +5,9 @@ use super::driveline_link::Ends;
 use super::link::{Receiver, Sender};
 use super::open_loop::MATCH_TIMEOUT;
 use super::recorder::{Recorder, cpu_ns, now, sleep_until};
-use crate::harness::{End, Event, Job, MEMCPY_KINDS, MemcpyKind, Pace, ReceivedRow, Role, SentRow, Wait};
+use crate::harness::{
+    End, Event, Job, MEMCPY_KINDS, MemcpyKind, Pace, ReceivedRow, Role, SentRow, Wait,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use driveline::types::{Durability, Qos};
 use driveline::{CallbackOptions, Executor, ExecutorOptions, GroupKind, Trigger};
@@ -31,7 +33,8 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
     let ends = Ends::new(job, "same-thread")?;
     let mut sender = ends.sender_with(job, &job.topic, Qos::default())?;
     let receiver = ends.receiver_with(job, &job.topic, Qos::default())?;
-    let executor = Executor::new(ExecutorOptions { name: "bench".into(), ..ExecutorOptions::default() })?;
+    let executor =
+        Executor::new(ExecutorOptions { name: "bench".into(), ..ExecutorOptions::default() })?;
     let entered = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
     let noted = entered.clone();
     let options = CallbackOptions {
@@ -82,7 +85,11 @@ pub(crate) fn same_thread(job: &Job) -> Result<End> {
 }
 
 /// Brings a link up and leaves it alone until told to end, so that its rest can be watched from outside.
-pub(crate) fn idle_publisher(job: &Job, emit: &dyn Fn(&Event), commands: &mut dyn BufRead) -> Result<End> {
+pub(crate) fn idle_publisher(
+    job: &Job,
+    emit: &dyn Fn(&Event),
+    commands: &mut dyn BufRead,
+) -> Result<End> {
     let mut sender = Ends::new(job, "publisher")?.sender_with(job, &job.topic, Qos::default())?;
     sender.wait_matched(job.subscribers, MATCH_TIMEOUT)?;
     emit(&Event::Idle);
@@ -94,7 +101,11 @@ pub(crate) fn idle_publisher(job: &Job, emit: &dyn Fn(&Event), commands: &mut dy
 }
 
 /// Publishes one sample that latecomers get, and stays until told to end.
-pub(crate) fn keeps_last(job: &Job, emit: &dyn Fn(&Event), commands: &mut dyn BufRead) -> Result<End> {
+pub(crate) fn keeps_last(
+    job: &Job,
+    emit: &dyn Fn(&Event),
+    commands: &mut dyn BufRead,
+) -> Result<End> {
     let mut sender = Ends::new(job, "publisher")?.sender_with(job, &job.topic, lasting())?;
     let loan = sender.loan(job.size).map_err(|e| anyhow!(e))?;
     let mut end = End::new(job.role, 0);
@@ -127,8 +138,9 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
     // Slots begin on pages, as a segment's do.
     let stride = job.size.next_multiple_of(4096);
     let len = stride * slots;
-    let mut shared =
-        SharedBytes::create(len).with_context(|| format!("cannot reserve {len} bytes of shared memory for the memcpy floor"))?;
+    let mut shared = SharedBytes::create(len).with_context(|| {
+        format!("cannot reserve {len} bytes of shared memory for the memcpy floor")
+    })?;
     let mut private = vec![1u8; job.size];
     let mut end = End::new(job.role, job.index);
     let mut rows = Recorder::<SentRow>::for_job(job);
@@ -147,7 +159,13 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
             shared.bytes_mut()[at..at + job.size].copy_from_slice(&private);
             std::hint::black_box(&mut shared);
         }
-        rows.push(SentRow { sequence: i + 1, scheduled: 0, before_fill, before_publish: now(), returned: 0 });
+        rows.push(SentRow {
+            sequence: i + 1,
+            scheduled: 0,
+            before_fill,
+            before_publish: now(),
+            returned: 0,
+        });
     }
     end.published = rows.len();
     end.first_sequence = 1;
@@ -160,7 +178,8 @@ pub(crate) fn memcpy(job: &Job) -> Result<End> {
 pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> {
     let late = job.role == Role::LateSubscriber;
     let qos = if late { lasting() } else { Qos::default() };
-    let mut receiver = Ends::new(&Job { wait: Wait::Block, ..job.clone() }, "subscriber")?.receiver_with(job, &job.topic, qos)?;
+    let mut receiver = Ends::new(&Job { wait: Wait::Block, ..job.clone() }, "subscriber")?
+        .receiver_with(job, &job.topic, qos)?;
     if !late {
         emit(&Event::Ready);
     }
@@ -168,7 +187,10 @@ pub(crate) fn quiet_subscriber(job: &Job, emit: &dyn Fn(&Event)) -> Result<End> 
     let give_up = now().saturating_add(LONGEST_REST.as_nanos() as u64);
     loop {
         let left = give_up.saturating_sub(now());
-        ensure!(left > 0, "no end mark came within {LONGEST_REST:?}; the sending end is gone, or what it says is lost");
+        ensure!(
+            left > 0,
+            "no end mark came within {LONGEST_REST:?}; the sending end is gone, or what it says is lost"
+        );
         receiver.wait(Some(Duration::from_nanos(left)))?;
         let Some(sample) = receiver.take()? else { continue };
         end.received += 1;

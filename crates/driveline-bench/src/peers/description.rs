@@ -107,8 +107,13 @@ impl Variant {
     #[must_use]
     pub fn has_own_tool_for(&self, job: &Job) -> bool {
         let fits = self.own_tool_sizes.is_empty() || self.own_tool_sizes.contains(&job.size);
-        let fits = fits && (self.own_tool_reliability.is_empty() || self.own_tool_reliability.contains(&job.reliability));
-        !self.own_tool.is_empty() && job.may_have_own_tool() && fits && self.own_tool_wait == WaitKind::from(job.wait)
+        let fits = fits
+            && (self.own_tool_reliability.is_empty()
+                || self.own_tool_reliability.contains(&job.reliability));
+        !self.own_tool.is_empty()
+            && job.may_have_own_tool()
+            && fits
+            && self.own_tool_wait == WaitKind::from(job.wait)
     }
 
     /// Why it cannot do a job; nothing if it can.
@@ -127,14 +132,21 @@ impl Variant {
             return Some(format!("readers cannot wait as '{}'", job.wait));
         }
         if !self.reliability.contains(&job.reliability) {
-            let what = if job.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
+            let what =
+                if job.reliability == Reliability::Reliable { "reliable" } else { "best effort" };
             return Some(format!("is not {what}"));
         }
         if job.size < self.min_size || job.size > self.max_size {
-            return Some(format!("carries {} to {} bytes, not {}", self.min_size, self.max_size, job.size));
+            return Some(format!(
+                "carries {} to {} bytes, not {}",
+                self.min_size, self.max_size, job.size
+            ));
         }
         if job.subscribers > self.max_subscribers {
-            return Some(format!("has at most {} subscribers, not {}", self.max_subscribers, job.subscribers));
+            return Some(format!(
+                "has at most {} subscribers, not {}",
+                self.max_subscribers, job.subscribers
+            ));
         }
         if job.pace == Pace::PingPong && job.subscribers != 1 {
             return Some("a ping-pong has one subscriber".into());
@@ -152,22 +164,32 @@ fn is_name(name: &str) -> bool {
 impl Description {
     /// What no peer can say of itself.
     pub(super) fn mistake(&self) -> Option<String> {
-        let own = [System::Driveline, System::Futex, System::Spin, System::Memcpy].map(|s| s.to_string());
+        let own =
+            [System::Driveline, System::Futex, System::Spin, System::Memcpy].map(|s| s.to_string());
         if !is_name(&self.name) || own.contains(&self.name) {
             return Some(format!(
                 "a peer cannot be called '{}': use lower-case letters, digits, `_` and `-`, and no name of this program's own",
                 self.name
             ));
         }
-        let twice = |v: &&Variant| self.variants.iter().filter(|other| other.name == v.name).count() > 1;
+        let twice =
+            |v: &&Variant| self.variants.iter().filter(|other| other.name == v.name).count() > 1;
         if let Some(v) = self.variants.iter().find(|v| !is_name(&v.name)) {
-            return Some(format!("a variant cannot be called '{}': use lower-case letters, digits, `_` and `-`", v.name));
+            return Some(format!(
+                "a variant cannot be called '{}': use lower-case letters, digits, `_` and `-`",
+                v.name
+            ));
         }
         if let Some(v) = self.variants.iter().find(twice) {
             return Some(format!("there are two variants '{}'", v.name));
         }
-        if let Some(v) = self.variants.iter().find(|v| v.min_size > v.max_size || v.reach.is_empty()) {
-            return Some(format!("the variant '{}' carries nothing: `reach` names none, or `min_size` is above `max_size`", v.name));
+        if let Some(v) =
+            self.variants.iter().find(|v| v.min_size > v.max_size || v.reach.is_empty())
+        {
+            return Some(format!(
+                "the variant '{}' carries nothing: `reach` names none, or `min_size` is above `max_size`",
+                v.name
+            ));
         }
         None
     }

@@ -27,8 +27,7 @@ use std::time::Duration;
 pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
 
 /// Where peers are looked for, for those who miss one.
-pub const PLACE: &str =
-    "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
+pub const PLACE: &str = "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
 
 /// How the reason begins for which a peer is left out that is not there; how to add it follows.
 pub const NOT_INSTALLED: &str = "not installed";
@@ -108,7 +107,8 @@ pub fn directory() -> Option<PathBuf> {
 /// # Errors
 /// If a directory is named that cannot be read. A peer that does not work is part of the result instead.
 pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
-    let known: Vec<Known> = serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
+    let known: Vec<Known> =
+        serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
     let mut found = Vec::new();
     if let Some(directory) = directory {
         let place = directory.display();
@@ -117,7 +117,8 @@ pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
             ErrorKind::NotFound => anyhow!("{PEERS_VARIABLE} names {place}, which is not there: name another directory, or unset it"),
             _ => anyhow!("cannot read the directory of peers {place}: {e}: name another one with {PEERS_VARIABLE}"),
         })?;
-        let mut programs: Vec<PathBuf> = entries.flatten().map(|e| e.path()).filter(|p| is_program(p)).collect();
+        let mut programs: Vec<PathBuf> =
+            entries.flatten().map(|e| e.path()).filter(|p| is_program(p)).collect();
         programs.sort();
         found = programs.into_iter().map(examine).collect();
     }
@@ -141,14 +142,21 @@ fn is_program(path: &Path) -> bool {
 fn examine(program: PathBuf) -> Peer {
     let file = program.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     match describe(&program, DESCRIBE_TIMEOUT) {
-        Ok(description) if description.name == file => {
-            Peer { name: file, title: description.title.clone(), state: State::Installed { program, description } }
-        }
+        Ok(description) if description.name == file => Peer {
+            name: file,
+            title: description.title.clone(),
+            state: State::Installed { program, description },
+        },
         Ok(description) => {
-            let reason = format!("it calls itself '{}': the file must have the same name", description.name);
+            let reason =
+                format!("it calls itself '{}': the file must have the same name", description.name);
             Peer { name: file.clone(), title: file, state: State::Broken { program, reason } }
         }
-        Err(e) => Peer { name: file.clone(), title: file, state: State::Broken { program, reason: format!("{e:#}") } },
+        Err(e) => Peer {
+            name: file.clone(),
+            title: file,
+            state: State::Broken { program, reason: format!("{e:#}") },
+        },
     }
 }
 
@@ -168,14 +176,19 @@ fn describe(program: &Path, timeout: Duration) -> Result<Description> {
     let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
     let said = said.context("its description cannot be read")?;
     // Before how it ended: nobody listened to the rest.
-    ensure!(said.len() as u64 <= DESCRIPTION_MAX, "its description is longer than {} MiB", DESCRIPTION_MAX >> 20);
+    ensure!(
+        said.len() as u64 <= DESCRIPTION_MAX,
+        "its description is longer than {} MiB",
+        DESCRIPTION_MAX >> 20
+    );
     let text = String::from_utf8(said).context("its description cannot be read")?;
     let status = status.context("`--describe` failed")?;
     ensure!(status.success(), "`--describe` failed ({status})");
     if let Some(text) = serde_json::from_str(&text).ok().as_ref().and_then(unreadable) {
         bail!("'{text}' in its description has control characters, or such as are not seen");
     }
-    let description: Description = serde_json::from_str(&text).context("its description is not what docs/protocols/harness.md says")?;
+    let description: Description = serde_json::from_str(&text)
+        .context("its description is not what docs/protocols/harness.md says")?;
     ensure!(
         description.protocol == PROTOCOL,
         "it speaks version {} of the harness protocol, this program version {PROTOCOL}: build both from the same source",
@@ -198,19 +211,23 @@ pub fn table(peers: &[Peer], width: usize) -> String {
     let row = |p: &Peer| {
         let (status, what) = match &p.state {
             State::Installed { description: d, .. } => {
-                let mut carries: Vec<String> = d.variants.iter().filter(|v| !v.tuning).map(|v| v.name.clone()).collect();
+                let mut carries: Vec<String> =
+                    d.variants.iter().filter(|v| !v.tuning).map(|v| v.name.clone()).collect();
                 let tuning = d.variants.len() - carries.len();
                 carries.extend((tuning > 0).then(|| format!("{tuning} for tuning")));
                 ("installed", format!("{} · {} · {}", p.title, d.version, carries.join(", ")))
             }
             State::Broken { reason, .. } => ("does not work", reason.clone()),
-            State::NotInstalled { how_to_add } if how_to_add.starts_with(BUILT) => ("not installed", format!("{} · {BUILT}", p.title)),
+            State::NotInstalled { how_to_add } if how_to_add.starts_with(BUILT) => {
+                ("not installed", format!("{} · {BUILT}", p.title))
+            }
             State::NotInstalled { .. } => ("not installed", p.title.clone()),
         };
         vec![p.name.clone(), status.to_owned(), what]
     };
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(peers.iter().map(row)).collect();
-    let mut text: String = aligned(&[Align::Left; 3], &rows).into_iter().map(|line| line + "\n").collect();
+    let mut text: String =
+        aligned(&[Align::Left; 3], &rows).into_iter().map(|line| line + "\n").collect();
     let how = "`driveline bench peers NAME` tells how one is configured, or how to add it; `--settings` tells it of all.";
     text = text + "\n" + &wrapped(how, width);
     text + &place(peers, width)
@@ -222,9 +239,13 @@ pub fn details(peers: &[Peer], width: usize) -> String {
     let mut text = String::new();
     for peer in peers {
         let line = match &peer.state {
-            State::Installed { description, .. } => format!("{}: {} {}", peer.name, peer.title, description.version),
+            State::Installed { description, .. } => {
+                format!("{}: {} {}", peer.name, peer.title, description.version)
+            }
             State::Broken { reason, .. } => format!("{}: does not work: {reason}", peer.name),
-            State::NotInstalled { how_to_add } => format!("{}: {}, not installed: {how_to_add}", peer.name, peer.title),
+            State::NotInstalled { how_to_add } => {
+                format!("{}: {}, not installed: {how_to_add}", peer.name, peer.title)
+            }
         };
         text.push_str(&wrapped(&line, width));
         if let State::Installed { description, .. } = &peer.state {

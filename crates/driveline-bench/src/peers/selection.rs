@@ -40,7 +40,8 @@ pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, 
     }
     let (peer_name, variant) = name.split_once('/').map_or((name, None), |(p, v)| (p, Some(v)));
     let Some(peer) = peers.iter().find(|p| p.name == peer_name) else {
-        let known: Vec<&str> = others.iter().copied().chain(peers.iter().map(|p| p.name.as_str())).collect();
+        let known: Vec<&str> =
+            others.iter().copied().chain(peers.iter().map(|p| p.name.as_str())).collect();
         let what = if others.is_empty() { "peer" } else { "system" };
         let help = match closest(peer_name, known.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -49,9 +50,13 @@ pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, 
         return Some((format!("there is no {what} '{peer_name}'"), help));
     };
     let State::Installed { description, .. } = &peer.state else { return None };
-    let variant = variant.filter(|wanted| description.variants.iter().all(|v| v.name != *wanted))?;
+    let variant =
+        variant.filter(|wanted| description.variants.iter().all(|v| v.name != *wanted))?;
     let names = description.variants.iter().map(|v| v.name.as_str());
-    Some((format!("the peer {peer_name} has no variant '{variant}'"), suggest(variant, "it has", names)))
+    Some((
+        format!("the peer {peer_name} has no variant '{variant}'"),
+        suggest(variant, "it has", names),
+    ))
 }
 
 /// Resolves names of peers (`fastdds`), of their variants (`fastdds/shm`), or `all`. Variants for tuning must be named
@@ -62,7 +67,8 @@ pub fn misnamed(peers: &[Peer], name: &str, others: &[&str]) -> Option<(String, 
 pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
     let mut selection = Selection::default();
     for name in names {
-        let (peer_name, variant) = name.split_once('/').map_or((name.as_str(), None), |(p, v)| (p, Some(v)));
+        let (peer_name, variant) =
+            name.split_once('/').map_or((name.as_str(), None), |(p, v)| (p, Some(v)));
         let all = name == "all";
         let matching: Vec<&Peer> = peers.iter().filter(|p| all || p.name == peer_name).collect();
         if let Some((message, help)) = misnamed(peers, name, &[]) {
@@ -71,8 +77,12 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
         for peer in matching {
             match &peer.state {
                 State::Installed { program, description } => {
-                    let wanted: Vec<Variant> =
-                        description.variants.iter().filter(|v| variant.map_or(!v.tuning, |w| v.name == w)).cloned().collect();
+                    let wanted: Vec<Variant> = description
+                        .variants
+                        .iter()
+                        .filter(|v| variant.map_or(!v.tuning, |w| v.name == w))
+                        .cloned()
+                        .collect();
                     if wanted.is_empty() && variant.is_none() {
                         let reason = "has only variants that must be named themselves, e.g. PEER/VARIANT: see `bench peers`";
                         selection.unavailable.push((peer.name.clone(), reason.to_owned()));
@@ -80,12 +90,19 @@ pub fn select(peers: &[Peer], names: &[String]) -> Result<Selection> {
                     }
                     match selection.chosen.iter_mut().find(|(p, _)| p == program) {
                         Some((_, d)) => d.variants.extend(wanted),
-                        None => selection.chosen.push((program.clone(), Description { variants: wanted, ..description.clone() })),
+                        None => selection.chosen.push((
+                            program.clone(),
+                            Description { variants: wanted, ..description.clone() },
+                        )),
                     }
                 }
-                State::Broken { reason, .. } => selection.unavailable.push((peer.name.clone(), format!("does not work: {reason}"))),
+                State::Broken { reason, .. } => selection
+                    .unavailable
+                    .push((peer.name.clone(), format!("does not work: {reason}"))),
                 State::NotInstalled { .. } => {
-                    selection.unavailable.extend(peer.missing().map(|reason| (peer.name.clone(), reason)));
+                    selection
+                        .unavailable
+                        .extend(peer.missing().map(|reason| (peer.name.clone(), reason)));
                 }
             }
         }
@@ -114,7 +131,13 @@ impl Selection {
     #[must_use]
     pub fn variant(&self, system: &System) -> Option<&Variant> {
         let System::Peer { name, variant } = system else { return None };
-        self.chosen.iter().find(|(_, d)| d.name == *name)?.1.variants.iter().find(|v| v.name == *variant)
+        self.chosen
+            .iter()
+            .find(|(_, d)| d.name == *name)?
+            .1
+            .variants
+            .iter()
+            .find(|v| v.name == *variant)
     }
 
     /// The name of a system for people: of the peer and of its variant.
@@ -131,6 +154,10 @@ impl Selection {
 
     /// All systems that were chosen.
     pub fn systems(&self) -> impl Iterator<Item = (System, &Variant)> {
-        self.chosen.iter().flat_map(|(_, d)| d.variants.iter().map(|v| (System::Peer { name: d.name.clone(), variant: v.name.clone() }, v)))
+        self.chosen.iter().flat_map(|(_, d)| {
+            d.variants
+                .iter()
+                .map(|v| (System::Peer { name: d.name.clone(), variant: v.name.clone() }, v))
+        })
     }
 }

@@ -7,8 +7,12 @@ use crate::harness::{Job, Pace, Payload, Reach, Reliability, Role, System, Take,
 /// Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
 fn program(dir: &Path, name: &str, script: &str) {
     use std::io::Write;
-    let mut child =
-        Command::new("sh").args(["-c", r#"cat > "$0" && chmod 755 "$0""#]).arg(dir.join(name)).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("sh")
+        .args(["-c", r#"cat > "$0" && chmod 755 "$0""#])
+        .arg(dir.join(name))
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
     write!(child.stdin.take().unwrap(), "#!/bin/sh\n{script}\n").unwrap();
     assert!(child.wait().unwrap().success());
 }
@@ -47,7 +51,10 @@ fn description(name: &str) -> Description {
 }
 
 fn echo(d: &Description) -> String {
-    format!("[ \"$1\" = --describe ] || exit 9\ncat <<'END'\n{}\nEND", serde_json::to_string(d).unwrap())
+    format!(
+        "[ \"$1\" = --describe ] || exit 9\ncat <<'END'\n{}\nEND",
+        serde_json::to_string(d).unwrap()
+    )
 }
 
 fn state<'a>(peers: &'a [Peer], name: &str) -> &'a State {
@@ -67,10 +74,18 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     program(dir.path(), "fastdds", &echo(&description("fastdds")));
     program(dir.path(), "own", &echo(&description("own")));
     program(dir.path(), "other", &echo(&description("another")));
-    program(dir.path(), "loud", &echo(&Description { title: "\u{1b}[2Jgone".into(), ..description("loud") }));
+    program(
+        dir.path(),
+        "loud",
+        &echo(&Description { title: "\u{1b}[2Jgone".into(), ..description("loud") }),
+    );
     program(dir.path(), "garbage", "echo hello");
     program(dir.path(), "fails", "exit 3");
-    program(dir.path(), "endless", "while :; do echo '                                                                '; done");
+    program(
+        dir.path(),
+        "endless",
+        "while :; do echo '                                                                '; done",
+    );
     program(dir.path(), "latin", "printf '\\344'");
     program(dir.path(), "future", &echo(&Description { protocol: 99, ..description("future") }));
     let with = |change: fn(&mut Variant)| {
@@ -80,28 +95,55 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
     };
     let odd: [(&str, Description, &str); 5] = [
         ("driveline", description("driveline"), "no name of this program's own"),
-        ("up", Description { name: "up".into(), ..with(|v| v.name = "../x".into()) }, "a variant cannot be called"),
-        ("twice", Description { name: "twice".into(), ..with(|v| v.name = "udp".into()) }, "two variants 'udp'"),
-        ("small", Description { name: "small".into(), ..with(|v| v.min_size = v.max_size + 1) }, "carries nothing"),
-        ("nowhere", Description { name: "nowhere".into(), ..with(|v| v.reach.clear()) }, "carries nothing"),
+        (
+            "up",
+            Description { name: "up".into(), ..with(|v| v.name = "../x".into()) },
+            "a variant cannot be called",
+        ),
+        (
+            "twice",
+            Description { name: "twice".into(), ..with(|v| v.name = "udp".into()) },
+            "two variants 'udp'",
+        ),
+        (
+            "small",
+            Description { name: "small".into(), ..with(|v| v.min_size = v.max_size + 1) },
+            "carries nothing",
+        ),
+        (
+            "nowhere",
+            Description { name: "nowhere".into(), ..with(|v| v.reach.clear()) },
+            "carries nothing",
+        ),
     ];
     odd.iter().for_each(|(file, d, _)| program(dir.path(), file, &echo(d)));
     std::fs::write(dir.path().join("README"), "no program").unwrap();
     let peers = discover(Some(dir.path())).unwrap();
-    assert!(matches!(state(&peers, "fastdds"), State::Installed { description, .. } if description.version == "1.2"));
+    assert!(
+        matches!(state(&peers, "fastdds"), State::Installed { description, .. } if description.version == "1.2")
+    );
     assert!(matches!(state(&peers, "own"), State::Installed { .. }));
     assert!(reason(&peers, "other").contains("calls itself 'another'"));
-    assert!(reason(&peers, "loud").contains("control characters") && !reason(&peers, "loud").contains('\u{1b}'));
+    assert!(
+        reason(&peers, "loud").contains("control characters")
+            && !reason(&peers, "loud").contains('\u{1b}')
+    );
     assert!(reason(&peers, "garbage").contains("docs/protocols/harness.md"));
     assert_eq!(reason(&peers, "endless"), "its description is longer than 1 MiB");
     assert!(reason(&peers, "latin").contains("cannot be read"));
     assert!(reason(&peers, "fails").contains("exit status: 3"));
     assert!(reason(&peers, "future").contains("version 99"));
-    odd.iter().for_each(|(file, _, why)| assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file)));
+    odd.iter().for_each(|(file, _, why)| {
+        assert!(reason(&peers, file).contains(why), "{file}: {}", reason(&peers, file))
+    });
     // Two rows of the papers, and two of what is missing here.
     for (name, how) in [("ros2_inter", "between processes"), ("ros2_intra", "within a process")] {
-        let told = |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
-        assert!(matches!(state(&peers, name), State::NotInstalled { how_to_add } if told(how_to_add)), "{name}");
+        let told =
+            |text: &str| text.contains("build/peers") && text.contains(how) && text.contains(name);
+        assert!(
+            matches!(state(&peers, name), State::NotInstalled { how_to_add } if told(how_to_add)),
+            "{name}"
+        );
     }
     assert!(!peers.iter().any(|p| p.name == "README"));
     let text = details(&peers, usize::MAX);
@@ -119,7 +161,10 @@ fn what_is_there_is_found_and_what_is_no_good_says_why() {
 fn a_peer_that_hangs_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     program(dir.path(), "hangs", "exec sleep 1000");
-    let text = format!("{:#}", describe(&dir.path().join("hangs"), Duration::from_millis(50)).unwrap_err());
+    let text = format!(
+        "{:#}",
+        describe(&dir.path().join("hangs"), Duration::from_millis(50)).unwrap_err()
+    );
     assert!(text.contains("did not describe itself"), "{text}");
 }
 
@@ -127,7 +172,10 @@ fn a_peer_that_hangs_is_not_waited_for() {
 fn a_directory_that_is_not_there_is_an_error_with_a_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("{:#}", discover(Some(&dir.path().join("none"))).unwrap_err());
-    let named = format!("DRIVELINE_PEERS names {}/none, which is not there: name another directory, or unset it", dir.path().display());
+    let named = format!(
+        "DRIVELINE_PEERS names {}/none, which is not there: name another directory, or unset it",
+        dir.path().display()
+    );
     assert_eq!(text, named);
     // Without any, everything of the catalogue is listed as not installed.
     assert!(discover(None).unwrap().iter().all(|p| matches!(p.state, State::NotInstalled { .. })));
@@ -140,7 +188,11 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
         title: name.into(),
         state: State::Installed { program: name.into(), description: description(name) },
     };
-    let absent = Peer { name: "ros2".into(), title: "ROS 2".into(), state: State::NotInstalled { how_to_add: "build it".into() } };
+    let absent = Peer {
+        name: "ros2".into(),
+        title: "ROS 2".into(),
+        state: State::NotInstalled { how_to_add: "build it".into() },
+    };
     let peers = [installed("a"), installed("b"), absent];
     let systems = |names: &[&str]| {
         let s = select(&peers, &names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>()).unwrap();
@@ -150,14 +202,32 @@ fn peers_are_chosen_by_name_by_variant_or_all() {
     assert_eq!(systems(&["all"]).0.len(), 4);
     assert_eq!(systems(&["all"]).1, [("ros2".to_owned(), "not installed: build it".to_owned())]);
     let error = |name: &str| format!("{:#}", select(&peers, &[name.to_owned()]).unwrap_err());
-    assert!(error("other").contains("there is no peer 'other': known are a, b, ros2. Peers are looked for"), "{}", error("other"));
-    assert!(error("a/tcp").contains("the peer a has no variant 'tcp': it has: `shm`, `udp`"), "{}", error("a/tcp"));
+    assert!(
+        error("other")
+            .contains("there is no peer 'other': known are a, b, ros2. Peers are looked for"),
+        "{}",
+        error("other")
+    );
+    assert!(
+        error("a/tcp").contains("the peer a has no variant 'tcp': it has: `shm`, `udp`"),
+        "{}",
+        error("a/tcp")
+    );
     // Who is a letter or two away is meant.
     assert_eq!(error("rso2"), "there is no peer 'rso2': did you mean `ros2`?");
     assert_eq!(error("a/smh"), "the peer a has no variant 'smh': did you mean `shm`?");
-    let system = |name| misnamed(&peers, name, &["driveline"]).map(|(message, help)| format!("{message}: {help}"));
-    assert_eq!(system("drivline").as_deref(), Some("there is no system 'drivline': did you mean `driveline`?"));
-    assert!(["all", "driveline", "a", "a/udp", "ros2", "ros2/any"].into_iter().all(|name| system(name).is_none()));
+    let system = |name| {
+        misnamed(&peers, name, &["driveline"]).map(|(message, help)| format!("{message}: {help}"))
+    };
+    assert_eq!(
+        system("drivline").as_deref(),
+        Some("there is no system 'drivline': did you mean `driveline`?")
+    );
+    assert!(
+        ["all", "driveline", "a", "a/udp", "ros2", "ros2/any"]
+            .into_iter()
+            .all(|name| system(name).is_none())
+    );
 }
 
 #[test]
@@ -165,7 +235,10 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     let peer = |name: &str, variants: Vec<Variant>| Peer {
         name: name.into(),
         title: name.into(),
-        state: State::Installed { program: name.into(), description: Description { variants, ..description(name) } },
+        state: State::Installed {
+            program: name.into(),
+            description: Description { variants, ..description(name) },
+        },
     };
     let small = Variant { tuning: true, own_tool: "perf".into(), ..variant("udp_500") };
     let peers = [peer("a", vec![variant("udp"), small.clone()]), peer("b", vec![small])];
@@ -176,7 +249,10 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     // One that has nothing else is not silently left out.
     assert_eq!(chosen(&["all"]), (vec!["a/udp".to_owned()], 1));
     assert_eq!(chosen(&["a"]), (vec!["a/udp".to_owned()], 0));
-    assert_eq!(chosen(&["a/udp_500", "all"]), (vec!["a/udp_500".to_owned(), "a/udp".to_owned()], 1));
+    assert_eq!(
+        chosen(&["a/udp_500", "all"]),
+        (vec!["a/udp_500".to_owned(), "a/udp".to_owned()], 1)
+    );
     assert!(table(&peers, usize::MAX).contains("1.2 · udp, 1 for tuning\n"));
     assert!(
         details(&peers, usize::MAX)
@@ -184,7 +260,9 @@ fn variants_for_tuning_are_measured_only_when_they_are_named() {
     );
     // Those who know nothing of it mean what they meant.
     let mut old = serde_json::to_value(variant("udp")).unwrap();
-    old.as_object_mut().unwrap().retain(|k, _| k != "tuning" && k != "usual_at_a_rate" && !k.starts_with("own_tool"));
+    old.as_object_mut()
+        .unwrap()
+        .retain(|k, _| k != "tuning" && k != "usual_at_a_rate" && !k.starts_with("own_tool"));
     assert_eq!(serde_json::from_value::<Variant>(old).unwrap(), variant("udp"));
 }
 
@@ -219,8 +297,20 @@ fn job() -> Job {
 
 #[test]
 fn an_own_tool_stands_beside_what_it_measures() {
-    let tool = Variant { own_tool: "perf".into(), own_tool_wait: WaitKind::Spin, own_tool_sizes: vec![1024, 4096], ..variant("shm") };
-    let link = Job { pace: Pace::PingPong, wait: Wait::Spin, size: 4096, take: Take::Borrow, payload: Payload::Untouched, ..job() };
+    let tool = Variant {
+        own_tool: "perf".into(),
+        own_tool_wait: WaitKind::Spin,
+        own_tool_sizes: vec![1024, 4096],
+        ..variant("shm")
+    };
+    let link = Job {
+        pace: Pace::PingPong,
+        wait: Wait::Spin,
+        size: 4096,
+        take: Take::Borrow,
+        payload: Payload::Untouched,
+        ..job()
+    };
     assert!(tool.has_own_tool_for(&link));
     for other in [
         Job { size: 64, ..link.clone() },

@@ -27,8 +27,8 @@ pub const ENOUGH_ROUNDS: usize = 5;
 /// Share of resampled values beyond each end of a 95 % interval, for 5 to 20 rounds: Φ(−t √(n ÷ (n − 1))), with the 97.5 %
 /// quantile t of Student's distribution with n − 1 degrees of freedom.
 const TAILS: [f64; 16] = [
-    0.00095, 0.00243, 0.00411, 0.00574, 0.00722, 0.00855, 0.00972, 0.01076, 0.01167, 0.01248, 0.01321, 0.01386, 0.01444, 0.01497, 0.01544,
-    0.01588,
+    0.00095, 0.00243, 0.00411, 0.00574, 0.00722, 0.00855, 0.00972, 0.01076, 0.01167, 0.01248,
+    0.01321, 0.01386, 0.01444, 0.01497, 0.01544, 0.01588,
 ];
 /// Rounds of the first of [`TAILS`].
 const FIRST_TAIL: usize = ENOUGH_ROUNDS;
@@ -99,25 +99,46 @@ fn paired(rounds: Vec<usize>, of: impl Fn(&[usize]) -> Option<f64>, seed: u64) -
 /// Likewise, of two measurements that were not made side by side: the rounds of each are drawn on their own. Those without
 /// samples take no part.
 #[must_use]
-pub fn ratio_interval_unpaired(one: &Runs, other: &Runs, rank: Rank, seed: u64) -> Option<Interval> {
+pub fn ratio_interval_unpaired(
+    one: &Runs,
+    other: &Runs,
+    rank: Rank,
+    seed: u64,
+) -> Option<Interval> {
     if one.samples() < rank.needs || other.samples() < rank.needs {
         return None;
     }
-    unpaired((both(one, one), both(other, other)), |ones, others| ratio(at(one, rank, ones), at(other, rank, others)), seed)
+    unpaired(
+        (both(one, one), both(other, other)),
+        |ones, others| ratio(at(one, rank, ones), at(other, rank, others)),
+        seed,
+    )
 }
 
 /// Likewise the ratio of two goodputs. More than 1: more gets through of `one`.
 #[must_use]
-pub fn goodput_interval_unpaired(one: Goodput<'_>, other: Goodput<'_>, seed: u64) -> Option<Interval> {
+pub fn goodput_interval_unpaired(
+    one: Goodput<'_>,
+    other: Goodput<'_>,
+    seed: u64,
+) -> Option<Interval> {
     if [one, other].iter().any(|of| of.between_arrivals.samples() < NEEDS) {
         return None;
     }
     let rounds = |of: Goodput<'_>| both(of.between_arrivals, of.between_arrivals);
-    unpaired((rounds(one), rounds(other)), |ones, others| ratio(one.of(ones), other.of(others)), seed)
+    unpaired(
+        (rounds(one), rounds(other)),
+        |ones, others| ratio(one.of(ones), other.of(others)),
+        seed,
+    )
 }
 
 /// Draws the rounds of each on their own.
-fn unpaired((of_one, of_other): (Vec<usize>, Vec<usize>), of: impl Fn(&[usize], &[usize]) -> Option<f64>, seed: u64) -> Option<Interval> {
+fn unpaired(
+    (of_one, of_other): (Vec<usize>, Vec<usize>),
+    of: impl Fn(&[usize], &[usize]) -> Option<f64>,
+    seed: u64,
+) -> Option<Interval> {
     let estimate = of(&of_one, &of_other)?;
     let mut random = Random::new(seed);
     let (mut ones, mut others) = (of_one.clone(), of_other.clone());
@@ -132,7 +153,12 @@ fn unpaired((of_one, of_other): (Vec<usize>, Vec<usize>), of: impl Fn(&[usize], 
 /// How two measurements that were not made side by side differ by the means of what each of their rounds has: a ratio, a difference. `None` if one has no
 /// rounds, or `of` says nothing of their means.
 #[must_use]
-pub fn mean_interval_unpaired(one: &[f64], other: &[f64], of: fn(f64, f64) -> Option<f64>, seed: u64) -> Option<Interval> {
+pub fn mean_interval_unpaired(
+    one: &[f64],
+    other: &[f64],
+    of: fn(f64, f64) -> Option<f64>,
+    seed: u64,
+) -> Option<Interval> {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     if one.is_empty() || other.is_empty() {
         return None;
@@ -140,7 +166,8 @@ pub fn mean_interval_unpaired(one: &[f64], other: &[f64], of: fn(f64, f64) -> Op
     let estimate = of(mean(one), mean(other))?;
     let mut random = Random::new(seed);
     let mut drawn_mean = |values: &[f64]| {
-        let drawn: Vec<f64> = values.iter().filter_map(|_| values.get(random.below(values.len())).copied()).collect();
+        let drawn: Vec<f64> =
+            values.iter().filter_map(|_| values.get(random.below(values.len())).copied()).collect();
         mean(&drawn)
     };
     let values: Vec<f64> = (0..RESAMPLES)
@@ -154,7 +181,9 @@ pub fn mean_interval_unpaired(one: &[f64], other: &[f64], of: fn(f64, f64) -> Op
 
 /// Rounds in which both have samples.
 fn both(one: &Runs, other: &Runs) -> Vec<usize> {
-    (0..one.count().min(other.count())).filter(|i| one.samples_of(&[*i]) > 0 && other.samples_of(&[*i]) > 0).collect()
+    (0..one.count().min(other.count()))
+        .filter(|i| one.samples_of(&[*i]) > 0 && other.samples_of(&[*i]) > 0)
+        .collect()
 }
 
 fn at(runs: &Runs, rank: Rank, chosen: &[usize]) -> Option<f64> {
@@ -186,7 +215,9 @@ fn interval(estimate: f64, mut values: Vec<f64>, rounds: usize) -> Option<Interv
 
 /// See [`TAILS`]. Of fewer rounds, all resampled values lie within, and cover too little still; of more, it nears 2.5 %.
 fn tail(rounds: usize) -> f64 {
-    rounds.checked_sub(FIRST_TAIL).map_or(0.0, |i| TAILS.get(i).copied().unwrap_or(0.025 - 0.1824 / rounds as f64))
+    rounds
+        .checked_sub(FIRST_TAIL)
+        .map_or(0.0, |i| TAILS.get(i).copied().unwrap_or(0.025 - 0.1824 / rounds as f64))
 }
 
 #[cfg(test)]
@@ -235,7 +266,8 @@ mod tests {
     #[test]
     fn rounds_are_drawn_in_pairs_so_that_drift_cancels() {
         // The machine is ten times slower in every other round; the system always takes twice the floor.
-        let floor: Vec<Vec<u64>> = (0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 9]).collect();
+        let floor: Vec<Vec<u64>> =
+            (0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 9]).collect();
         let system = floor.iter().map(|r| r.iter().map(|x| x * 2).collect()).collect();
         let i = ratio_interval(&Runs::new(system), &Runs::new(floor), Rank::P50, 1).unwrap();
         assert_eq!((i.estimate, i.low, i.high), (2.0, 2.0, 2.0));
@@ -253,18 +285,27 @@ mod tests {
         }
         // Samples of other rounds do not make them enough.
         let few = Runs::new(vec![vec![1; 299], vec![], vec![1; 300]]);
-        assert_eq!(ratio_interval(&few, &Runs::new(vec![round(1), round(1), vec![]]), Rank::P99, 1), None);
-        assert_eq!(ratio_interval(&few, &Runs::new(vec![vec![], round(1), vec![]]), Rank::P50, 1), None);
+        assert_eq!(
+            ratio_interval(&few, &Runs::new(vec![round(1), round(1), vec![]]), Rank::P99, 1),
+            None
+        );
+        assert_eq!(
+            ratio_interval(&few, &Runs::new(vec![vec![], round(1), vec![]]), Rank::P50, 1),
+            None
+        );
         assert_eq!(ratio_interval_unpaired(&few, &floor, Rank::P99, 1).unwrap().rounds, 2);
     }
 
     #[test]
     fn goodput_is_drawn_in_rounds_and_more_of_it_is_more_than_1() {
         // In every other round everything takes ten times as long; the system's samples are four times as large, and take twice as long.
-        let floor = Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 10]).collect());
-        let system = Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 200 } else { 2000 }; 10]).collect());
+        let floor =
+            Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 100 } else { 1000 }; 10]).collect());
+        let system =
+            Runs::new((0..6).map(|i| vec![if i % 2 == 0 { 200 } else { 2000 }; 10]).collect());
         let few = Runs::new(vec![vec![100; 9]; 6]);
-        let (of, nothing) = (|runs, size| Goodput { between_arrivals: runs, size }, Runs::new(vec![vec![]; 6]));
+        let (of, nothing) =
+            (|runs, size| Goodput { between_arrivals: runs, size }, Runs::new(vec![vec![]; 6]));
         let i = goodput_interval(of(&system, 40), of(&floor, 10), 1).unwrap();
         assert_eq!(i, Interval { estimate: 2.0, low: 2.0, high: 2.0, rounds: 6 });
         // Not side by side, what drifts does not cancel out.
@@ -282,7 +323,11 @@ mod tests {
             let n = rounds as f64;
             let t = StudentsT::new(0.0, 1.0, n - 1.0).unwrap().inverse_cdf(0.975);
             let exact = Normal::standard().cdf(-t * (n / (n - 1.0)).sqrt());
-            assert!((tail(rounds) / exact - 1.0).abs() < 0.015, "{rounds}: {} instead of {exact}", tail(rounds));
+            assert!(
+                (tail(rounds) / exact - 1.0).abs() < 0.015,
+                "{rounds}: {} instead of {exact}",
+                tail(rounds)
+            );
         }
     }
 
@@ -300,8 +345,10 @@ mod tests {
                     })
                     .collect()
             };
-            let (system, floor): (Vec<Vec<u64>>, Vec<Vec<u64>>) = (make(2000 - 150), make(1000 - 150));
-            let i = ratio_interval(&Runs::new(system), &Runs::new(floor), Rank::P50, trial).unwrap();
+            let (system, floor): (Vec<Vec<u64>>, Vec<Vec<u64>>) =
+                (make(2000 - 150), make(1000 - 150));
+            let i =
+                ratio_interval(&Runs::new(system), &Runs::new(floor), Rank::P50, trial).unwrap();
             covered += u32::from(i.low <= 2.0 && 2.0 <= i.high);
         }
         assert!((180..=200).contains(&covered), "covered {covered} of 200");
@@ -312,10 +359,14 @@ mod tests {
         let difference: fn(f64, f64) -> Option<f64> = |a, b| Some(a - b);
         let i = mean_interval_unpaired(&[3.0; 5], &[1.0; 5], difference, 1).unwrap();
         assert_eq!((i.estimate, i.low, i.high, i.rounds), (2.0, 2.0, 2.0, 5));
-        let i = mean_interval_unpaired(&[3.0, 1.0, 2.0, 2.0, 2.0, 2.0], &[1.0; 5], difference, 1).unwrap();
+        let i = mean_interval_unpaired(&[3.0, 1.0, 2.0, 2.0, 2.0, 2.0], &[1.0; 5], difference, 1)
+            .unwrap();
         assert!(i.estimate == 1.0 && i.low < 1.0 && i.high > 1.0 && i.rounds == 5, "{i:?}");
         assert_eq!(mean_interval_unpaired(&[], &[1.0], difference, 1), None);
-        assert_eq!(mean_interval_unpaired(&[1.0], &[0.0], |a, b| (b > 0.0).then(|| a / b), 1), None);
+        assert_eq!(
+            mean_interval_unpaired(&[1.0], &[0.0], |a, b| (b > 0.0).then(|| a / b), 1),
+            None
+        );
     }
 
     #[test]

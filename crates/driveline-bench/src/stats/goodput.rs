@@ -19,7 +19,8 @@ impl Goodput<'_> {
     /// Of all runs together, in bytes per second; `None` with fewer than 60 times between arrivals, or if they took no time.
     #[must_use]
     pub fn bytes_per_s(&self) -> Option<f64> {
-        self.of(&(0..self.between_arrivals.count()).collect::<Vec<_>>()).filter(|_| self.between_arrivals.samples() >= NEEDS)
+        self.of(&(0..self.between_arrivals.count()).collect::<Vec<_>>())
+            .filter(|_| self.between_arrivals.samples() >= NEEDS)
     }
 
     /// Of each run on its own, in bytes per second; nothing of those without samples.
@@ -42,14 +43,22 @@ mod tests {
     #[test]
     fn a_stall_counts_by_how_long_it_is() {
         // 1 kB each microsecond, and of the second run as much after a stall of a millisecond.
-        let runs = Runs::new(vec![vec![1_000; 10], vec![], [vec![1_000; 9], vec![991_000]].concat()]);
+        let runs =
+            Runs::new(vec![vec![1_000; 10], vec![], [vec![1_000; 9], vec![991_000]].concat()]);
         let goodput = Goodput { between_arrivals: &runs, size: 1_000 };
         assert_eq!(goodput.each(), [1e9, 1e7]);
         assert_eq!(goodput.bytes_per_s(), None, "too few to say so of all");
-        let runs = Runs::new((0..3).flat_map(|_| [vec![1_000; 10], vec![], [vec![1_000; 9], vec![991_000]].concat()]).collect());
+        let runs = Runs::new(
+            (0..3)
+                .flat_map(|_| [vec![1_000; 10], vec![], [vec![1_000; 9], vec![991_000]].concat()])
+                .collect(),
+        );
         let goodput = Goodput { between_arrivals: &runs, size: 1_000 };
         // 20 kB in 1.01 ms.
         assert!((goodput.bytes_per_s().unwrap() - 20_000.0 / 1.01e-3).abs() < 1e-3);
-        assert_eq!(Goodput { between_arrivals: &Runs::new(vec![vec![]]), size: 1 }.bytes_per_s(), None);
+        assert_eq!(
+            Goodput { between_arrivals: &Runs::new(vec![vec![]]), size: 1 }.bytes_per_s(),
+            None
+        );
     }
 }

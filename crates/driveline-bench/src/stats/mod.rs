@@ -7,7 +7,8 @@ mod percentile;
 mod random;
 
 pub use bootstrap::{
-    ENOUGH_ROUNDS, Interval, goodput_interval, goodput_interval_unpaired, mean_interval_unpaired, ratio_interval, ratio_interval_unpaired,
+    ENOUGH_ROUNDS, Interval, goodput_interval, goodput_interval_unpaired, mean_interval_unpaired,
+    ratio_interval, ratio_interval_unpaired,
 };
 pub use driveline_analyze::Rank;
 pub use goodput::Goodput;

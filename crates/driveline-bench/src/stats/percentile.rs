@@ -51,7 +51,8 @@ impl Runs {
     /// The percentile over a choice of runs, where a run may be chosen several times.
     #[must_use]
     pub fn at_of(&self, rank: Rank, chosen: &[usize]) -> Option<u64> {
-        let some: Vec<&[u64]> = chosen.iter().filter_map(|&i| self.runs.get(i)).map(Vec::as_slice).collect();
+        let some: Vec<&[u64]> =
+            chosen.iter().filter_map(|&i| self.runs.get(i)).map(Vec::as_slice).collect();
         select(&some, rank)
     }
 
@@ -81,7 +82,9 @@ impl Runs {
         let n = self.samples() as f64;
         let (quarter, three_quarters) = (self.at(Rank::P25)?, self.at(Rank::P75)?);
         let mean = self.sums.iter().sum::<u128>() as f64 / n;
-        let moment = |k: i32| self.runs.iter().flatten().map(|&x| (x as f64 - mean).powi(k)).sum::<f64>() / n;
+        let moment = |k: i32| {
+            self.runs.iter().flatten().map(|&x| (x as f64 - mean).powi(k)).sum::<f64>() / n
+        };
         let variance = moment(2);
         // Of equal samples there is no form; rounding of the mean must not make one up.
         let spread = variance > 0.0 && variance.sqrt() > 1e-12 * mean.abs();
@@ -99,7 +102,8 @@ impl Runs {
         let n = self.samples();
         let at = |rank: Rank| if n >= rank.needs { self.at(rank) } else { None };
         let mean = (n > 0).then(|| self.sums.iter().sum::<u128>() as f64 / n as f64);
-        let squares = |m: f64| self.runs.iter().flatten().map(|&x| (x as f64 - m).powi(2)).sum::<f64>();
+        let squares =
+            |m: f64| self.runs.iter().flatten().map(|&x| (x as f64 - m).powi(2)).sum::<f64>();
         Percentiles {
             n,
             min: self.runs.iter().filter_map(|r| r.first()).min().copied(),
@@ -110,7 +114,9 @@ impl Runs {
             p9999: at(Rank::P9999),
             max: self.runs.iter().filter_map(|r| r.last()).max().copied(),
             mean,
-            standard_deviation: mean.filter(|_| n > 1).map(|m| (squares(m) / (n - 1) as f64).sqrt()),
+            standard_deviation: mean
+                .filter(|_| n > 1)
+                .map(|m| (squares(m) / (n - 1) as f64).sqrt()),
         }
     }
 }

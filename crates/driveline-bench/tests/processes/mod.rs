@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Processes of a measurement: found, looked at, and stopped for a while.
-#![allow(dead_code, clippy::unwrap_used, reason = "each test uses some of it, and may stop at a surprise")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test uses some of it, and may stop at a surprise"
+)]
 
 use driveline::types::MonotonicNs;
 use rustix::process::{Pid, Signal, kill_process};
@@ -35,7 +39,9 @@ pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
 /// Whether each of its threads stands still: a middleware's own stop a moment later than the first.
 fn all_stopped(pid: i32) -> Option<bool> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
-    let mut states = threads.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok()?.rsplit_once(") ")?.1.chars().next());
+    let mut states = threads.filter_map(|t| {
+        std::fs::read_to_string(t.path().join("stat")).ok()?.rsplit_once(") ")?.1.chars().next()
+    });
     Some(states.all(|state| state == 'T'))
 }
 

@@ -22,12 +22,20 @@ pub(crate) const MARK: &str = "DRIVELINE_PEERS_TEST";
 /// Files of this user in shared memory that a peer, or the benchmark, may have made.
 pub(crate) fn files(name: &str) -> BTreeSet<PathBuf> {
     let ours = |file: &str| {
-        let own = TRACES.iter().filter(|(peer, _)| [name, "driveline"].contains(peer)).flat_map(|(_, parts)| *parts);
+        let own = TRACES
+            .iter()
+            .filter(|(peer, _)| [name, "driveline"].contains(peer))
+            .flat_map(|(_, parts)| *parts);
         own.into_iter().any(|part| file.starts_with(part) || file.ends_with(part))
     };
     let uid = rustix::process::geteuid().as_raw();
     let entries = std::fs::read_dir("/dev/shm").unwrap().flatten();
-    entries.filter(|e| ours(&e.file_name().to_string_lossy()) && e.metadata().is_ok_and(|m| m.uid() == uid)).map(|e| e.path()).collect()
+    entries
+        .filter(|e| {
+            ours(&e.file_name().to_string_lossy()) && e.metadata().is_ok_and(|m| m.uid() == uid)
+        })
+        .map(|e| e.path())
+        .collect()
 }
 
 /// Whether somebody who lives uses it, who is then not of this run: nobody of it lives any more.
@@ -38,7 +46,8 @@ fn is_used(path: &Path) -> bool {
     }
     let name = path.to_string_lossy().into_owned();
     let uses = |process: PathBuf| {
-        let mapped = std::fs::read_to_string(process.join("maps")).is_ok_and(|maps| maps.contains(&name));
+        let mapped =
+            std::fs::read_to_string(process.join("maps")).is_ok_and(|maps| maps.contains(&name));
         let mut open = std::fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
         mapped || open.any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
     };
@@ -55,10 +64,18 @@ pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String>
             .filter(|path| path.exists() && !is_used(path))
             .map(|p| p.display().to_string())
             .collect::<Vec<_>>();
-        let marked =
-            |process: &Path| std::fs::read(process.join("environ")).is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()));
-        let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|e| e.path()).filter(|p| marked(p));
-        let running = processes.map(|p| format!("process {}", std::fs::read_to_string(p.join("comm")).unwrap_or_default().trim()));
+        let marked = |process: &Path| {
+            std::fs::read(process.join("environ"))
+                .is_ok_and(|e| e.split(|b| *b == 0).any(|v| v == mark.as_bytes()))
+        };
+        let processes =
+            std::fs::read_dir("/proc").unwrap().flatten().map(|e| e.path()).filter(|p| marked(p));
+        let running = processes.map(|p| {
+            format!(
+                "process {}",
+                std::fs::read_to_string(p.join("comm")).unwrap_or_default().trim()
+            )
+        });
         let all: Vec<String> = new.into_iter().chain(running).collect();
         // What is just ending may take a moment.
         if all.is_empty() || Instant::now() > deadline {

@@ -22,7 +22,12 @@ const UNUSABLE: u8 = 69;
 const SONAME: &str = "libdriveline.so.0";
 
 /// From the directory of the program.
-const PLACES: [&str; 4] = ["libdriveline.so", "../lib/libdriveline.so.0", "../../lib/libdriveline.so.0", "../lib64/libdriveline.so.0"];
+const PLACES: [&str; 4] = [
+    "libdriveline.so",
+    "../lib/libdriveline.so.0",
+    "../../lib/libdriveline.so.0",
+    "../lib64/libdriveline.so.0",
+];
 
 fn main() -> ExitCode {
     match run() {
@@ -36,16 +41,20 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<c_int, String> {
-    let program = std::env::current_exe().map_err(|e| format!("cannot find out where this program is: {e}"))?;
+    let program = std::env::current_exe()
+        .map_err(|e| format!("cannot find out where this program is: {e}"))?;
     let path = library_beside(&program);
     // SAFETY: the library is the one that this program was built or installed with; its initialisers are Rust's.
     let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) }.map_err(|e| {
-        let reason = std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
+        let reason =
+            std::error::Error::source(&e).map_or_else(|| e.to_string(), ToString::to_string);
         format!("cannot load {}: {reason}", path.display())
     })?;
     // SAFETY: `dl_host_main` has this type in every release with this SONAME.
-    let main = unsafe { library.get::<HostMain>(b"dl_host_main\0") }.map_err(|e| format!("{} is not Driveline's: {e}", path.display()))?;
-    let arguments: Vec<CString> = std::env::args_os().map(OsString::into_vec).filter_map(|a| CString::new(a).ok()).collect();
+    let main = unsafe { library.get::<HostMain>(b"dl_host_main\0") }
+        .map_err(|e| format!("{} is not Driveline's: {e}", path.display()))?;
+    let arguments: Vec<CString> =
+        std::env::args_os().map(OsString::into_vec).filter_map(|a| CString::new(a).ok()).collect();
     let pointers: Vec<*const c_char> = arguments.iter().map(|a| a.as_ptr()).collect();
     let count = c_int::try_from(pointers.len()).map_err(|_| "too many arguments".to_owned())?;
     // SAFETY: `count` NUL-terminated strings, alive until the function returns.

@@ -8,7 +8,9 @@ use crate::exit;
 use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::Align;
-use driveline_runtime::launch::control::{AskError, ProcessKind, ProcessState, ProcessStatus, RunSocket, RunStatus, Verb, find};
+use driveline_runtime::launch::control::{
+    AskError, ProcessKind, ProcessState, ProcessStatus, RunSocket, RunStatus, Verb, find,
+};
 use driveline_shm::domain;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -60,7 +62,9 @@ struct Found {
 
 impl Found {
     fn warn(&self, screen: &Screen) {
-        self.warnings.iter().for_each(|warning| screen.print_error(&format!("warning: {warning}\n")));
+        self.warnings
+            .iter()
+            .for_each(|warning| screen.print_error(&format!("warning: {warning}\n")));
     }
 }
 
@@ -105,7 +109,8 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
             }
         }
         if left.is_zero() {
-            let why = if reason.is_empty() { String::new() } else { format!(": {}", cut(&reason, LINE)) };
+            let why =
+                if reason.is_empty() { String::new() } else { format!(": {}", cut(&reason, LINE)) };
             screen.error(format!(
                 "{} has not ended within {} s{why}; a second `driveline stop` kills what has not stopped",
                 called(&run),
@@ -117,7 +122,9 @@ pub(crate) fn stop(arguments: &Stop, screen: &Screen) -> u8 {
     }
     if screen.json {
         let after_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        screen.print_json(&json!({ "graph": run.graph, "id": run.id, "ended": true, "after_ms": after_ms }));
+        screen.print_json(
+            &json!({ "graph": run.graph, "id": run.id, "ended": true, "after_ms": after_ms }),
+        );
     } else {
         screen.print(&format!("{} has ended\n", called(&run)));
     }
@@ -133,7 +140,10 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
         let again = left.is_some_and(|left| !left.is_zero());
         let patience = left.map_or(ASK, |left| left.clamp(ASK_AT_LEAST, ASK));
         let asked = select(&arguments.which, patience).and_then(|found| {
-            let run = found.socket.ask(Verb::Health, patience).map_err(|e| cannot_ask(&called(&found.run), &e))?;
+            let run = found
+                .socket
+                .ask(Verb::Health, patience)
+                .map_err(|e| cannot_ask(&called(&found.run), &e))?;
             Ok(Found { run, ..found })
         });
         match asked {
@@ -142,7 +152,9 @@ pub(crate) fn health(arguments: &Health, screen: &Screen) -> u8 {
                 let waited = end.filter(|_| go_on(&found.run)).map(|_| arguments.timeout);
                 return print_health(&found.run, waited, screen);
             }
-            Err(missing) if !again || matches!(missing, Missing::Several(..)) => return missing.tell(screen),
+            Err(missing) if !again || matches!(missing, Missing::Several(..)) => {
+                return missing.tell(screen);
+            }
             _ => std::thread::sleep(AGAIN.min(left.unwrap_or_default())),
         }
     }
@@ -159,8 +171,10 @@ fn print_health(run: &RunStatus, waited: Option<Duration>, screen: &Screen) -> u
     if run.ready == Some(true) {
         return exit::DONE;
     }
-    let within = waited.map_or_else(String::new, |time| format!(" within {} s", time.as_secs_f64()));
-    let reason = run.reason.as_deref().unwrap_or("its launcher is of another version and has no verdict");
+    let within =
+        waited.map_or_else(String::new, |time| format!(" within {} s", time.as_secs_f64()));
+    let reason =
+        run.reason.as_deref().unwrap_or("its launcher is of another version and has no verdict");
     screen.error(format!("{} is not ready{within}: {}", called(run), cut(reason, LINE)));
     exit::FAILED
 }
@@ -184,9 +198,11 @@ fn short(id: &str) -> &str {
 /// The one run that is meant, and its state.
 fn select(which: &WhichRun, patience: Duration) -> Result<Found, Missing> {
     let place = DomainPlace::of(which.domain.as_deref()).map_err(Missing::Failed)?;
-    let directory = domain::existing(which.domain.as_deref()).map_err(|e| Missing::Failed(e.to_string()))?;
+    let directory =
+        domain::existing(which.domain.as_deref()).map_err(|e| Missing::Failed(e.to_string()))?;
     let sockets = match &directory {
-        Some(directory) => find(directory).map_err(|e| Missing::Failed(format!("cannot read {}: {e}", directory.display())))?,
+        Some(directory) => find(directory)
+            .map_err(|e| Missing::Failed(format!("cannot read {}: {e}", directory.display())))?,
         None => Vec::new(),
     };
     let mut runs = Vec::new();
@@ -198,23 +214,41 @@ fn select(which: &WhichRun, patience: Duration) -> Result<Found, Missing> {
             Err(e) => silent.push((socket, e)),
         }
     }
-    let wanted = |(socket, run): &(RunSocket, RunStatus)| which.run.as_deref().is_none_or(|name| is_named(name, &run.graph, socket.id()));
-    let known: Vec<String> = runs.iter().map(|(_, run)| format!("'{}'", cut(&run.graph, NAME))).collect();
+    let wanted = |(socket, run): &(RunSocket, RunStatus)| {
+        which.run.as_deref().is_none_or(|name| is_named(name, &run.graph, socket.id()))
+    };
+    let known: Vec<String> =
+        runs.iter().map(|(_, run)| format!("'{}'", cut(&run.graph, NAME))).collect();
     let (mut meant, others): (Vec<_>, Vec<_>) = runs.into_iter().partition(wanted);
     match (meant.pop(), meant.is_empty(), silent.as_slice()) {
         (Some((socket, run)), true, silent) => {
-            let warnings = silent.iter().map(|(socket, e)| format!("run {}: {e}", short(socket.id()))).collect();
+            let warnings = silent
+                .iter()
+                .map(|(socket, e)| format!("run {}: {e}", short(socket.id())))
+                .collect();
             Ok(Found { socket, run, warnings })
         }
         (Some(last), false, _) => {
             meant.push(last);
-            let by = if which.run.is_some() { "the id of one, such as" } else { "a name or an id, such as" };
-            let text = format!("there are several runs in {place}; add `--run` with {by} `--run {}`", short(meant[0].0.id()));
+            let by = if which.run.is_some() {
+                "the id of one, such as"
+            } else {
+                "a name or an id, such as"
+            };
+            let text = format!(
+                "there are several runs in {place}; add `--run` with {by} `--run {}`",
+                short(meant[0].0.id())
+            );
             Err(Missing::Several(text, meant.into_iter().map(|(_, run)| run).collect()))
         }
-        (None, _, [(socket, e)]) if others.is_empty() => Err(cannot_ask(&format!("run {}", short(socket.id())), e)),
+        (None, _, [(socket, e)]) if others.is_empty() => {
+            Err(cannot_ask(&format!("run {}", short(socket.id())), e))
+        }
         (None, _, silent) => {
-            let name = which.run.as_deref().map_or_else(String::new, |name| format!(" '{}'", cut(name, NAME)));
+            let name = which
+                .run
+                .as_deref()
+                .map_or_else(String::new, |name| format!(" '{}'", cut(name, NAME)));
             let there = match (known.is_empty(), silent.len()) {
                 (true, 0) => String::new(),
                 (true, n) => format!("; {} there do not respond", count(n as u64, "run")),
@@ -234,8 +268,11 @@ fn is_named(name: &str, graph: &str, id: &str) -> bool {
 fn elsewhere(place: &DomainPlace) -> String {
     let DomainPlace::Named(own) = place else { return String::new() };
     let others = domain::all().into_iter().filter(|(name, _)| name != own);
-    let with_runs = others.filter(|(_, directory)| find(directory).is_ok_and(|runs| !runs.is_empty()));
-    with_runs.map(|(name, _)| format!("; one is in domain '{name}': add `--domain {name}`")).collect()
+    let with_runs =
+        others.filter(|(_, directory)| find(directory).is_ok_and(|runs| !runs.is_empty()));
+    with_runs
+        .map(|(name, _)| format!("; one is in domain '{name}': add `--domain {name}`"))
+        .collect()
 }
 
 /// Time for people.
@@ -285,15 +322,27 @@ fn print_run(run: &RunStatus, screen: &Screen) {
         None => "",
     };
     let (phase, domain) = (cut(&run.phase.to_string(), NAME), cut(&run.domain, NAME));
-    screen.print(&format!("{} in domain '{domain}': {phase} for {}{verdict}\n", called(run), span(run.since_ms)));
-    let head = ["MODULE", "STATE", "FOR", "PROCESS", "RESTARTS", "COMPONENTS"].map(str::to_owned).to_vec();
+    screen.print(&format!(
+        "{} in domain '{domain}': {phase} for {}{verdict}\n",
+        called(run),
+        span(run.since_ms)
+    ));
+    let head =
+        ["MODULE", "STATE", "FOR", "PROCESS", "RESTARTS", "COMPONENTS"].map(str::to_owned).to_vec();
     let row = |p: &ProcessStatus| {
         let components = match p.kind {
             ProcessKind::Gateway => "(gateway)".to_owned(),
             _ => cut(&p.components.join(", "), NAME),
         };
         let pid = p.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        vec![cut(&p.name, NAME), state(p), span(p.since_ms), pid, p.restarts.to_string(), components]
+        vec![
+            cut(&p.name, NAME),
+            state(p),
+            span(p.since_ms),
+            pid,
+            p.restarts.to_string(),
+            components,
+        ]
     };
     use Align::{Left, Right};
     let rows: Vec<_> = std::iter::once(head).chain(run.processes.iter().map(row)).collect();
@@ -304,7 +353,11 @@ fn print_run(run: &RunStatus, screen: &Screen) {
             screen.print(&format!("'{name}' is busy: {} for more than 3 s\n", cut(call, LINE)));
         }
         if let Some(fault) = &p.last_fault {
-            screen.print(&format!("last fault of '{name}', {} ago: {}\n", span(fault.ago_ms), cut(&fault.text, LINE)));
+            screen.print(&format!(
+                "last fault of '{name}', {} ago: {}\n",
+                span(fault.ago_ms),
+                cut(&fault.text, LINE)
+            ));
         }
     }
 }
@@ -322,6 +375,10 @@ mod tests {
     #[test]
     fn a_run_is_named_by_its_graph_or_by_digits() {
         assert!(is_named("comp", "comp", "3fa9c1d2") && is_named("3fa9", "comp", "3fa9c1d2"));
-        assert!(!is_named("3fa", "comp", "3fa9c1d2") && !is_named("com", "comp", "3fa9c1d2") && !is_named("", "comp", "3fa9c1d2"));
+        assert!(
+            !is_named("3fa", "comp", "3fa9c1d2")
+                && !is_named("com", "comp", "3fa9c1d2")
+                && !is_named("", "comp", "3fa9c1d2")
+        );
     }
 }

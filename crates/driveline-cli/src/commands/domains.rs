@@ -35,7 +35,12 @@ impl DomainPlace {
         if std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|v| !v.is_empty()) {
             return Ok(Self::Directory(directory.display().to_string()));
         }
-        Ok(Self::Named(domain.map(str::to_owned).or_else(|| variable(NAME_VARIABLE)).unwrap_or_else(|| DEFAULT.to_owned())))
+        Ok(Self::Named(
+            domain
+                .map(str::to_owned)
+                .or_else(|| variable(NAME_VARIABLE))
+                .unwrap_or_else(|| DEFAULT.to_owned()),
+        ))
     }
 
     /// Its name, or its directory.
@@ -60,7 +65,13 @@ impl DomainPlace {
     }
 
     /// The last line of a list: where this was, and where else to look.
-    pub(super) fn closing(&self, what: &str, shown: usize, processes: usize, others: &[Other]) -> String {
+    pub(super) fn closing(
+        &self,
+        what: &str,
+        shown: usize,
+        processes: usize,
+        others: &[Other],
+    ) -> String {
         let found = match (shown, processes) {
             (0, 0) => format!("no {what}s in {self}: nobody is there now"),
             (0, n) => format!("no {what}s in {self}: {} there without any", processes_of(n)),
@@ -74,7 +85,9 @@ impl fmt::Display for DomainPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Named(name) => write!(f, "domain '{}'", cut(name, NAME)),
-            Self::Directory(path) => write!(f, "the domain in {} ({DIRECTORY_VARIABLE})", cut(path, 2 * NAME)),
+            Self::Directory(path) => {
+                write!(f, "the domain in {} ({DIRECTORY_VARIABLE})", cut(path, 2 * NAME))
+            }
         }
     }
 }
@@ -82,7 +95,11 @@ impl fmt::Display for DomainPlace {
 impl Other {
     fn line(&self) -> String {
         let processes = processes_of(self.processes);
-        format!("in domain '{0}': {processes}, {1}; add `--domain {0}`\n", self.name, count(self.topics.len() as u64, "host topic"))
+        format!(
+            "in domain '{0}': {processes}, {1}; add `--domain {0}`\n",
+            self.name,
+            count(self.topics.len() as u64, "host topic")
+        )
     }
 
     pub(super) fn hint(&self) -> String {
@@ -103,12 +120,21 @@ pub(super) fn elsewhere(place: &DomainPlace, wanted: bool) -> Vec<Other> {
     let mut others = Vec::new();
     for (name, directory) in domain::all().into_iter().filter(|(name, _)| name != own) {
         let Ok(survey) = driveline_shm::survey(&directory, ASK) else { continue };
-        let processes = survey.participants.len() + survey.silent.len() + survey.silent_others.len();
+        let processes =
+            survey.participants.len() + survey.silent.len() + survey.silent_others.len();
         let ends = |p: &driveline_shm::ParticipantInfo| -> Vec<String> {
-            p.publishers.iter().map(|p| p.topic.clone()).chain(p.subscriptions.iter().map(|s| s.topic.clone())).collect()
+            p.publishers
+                .iter()
+                .map(|p| p.topic.clone())
+                .chain(p.subscriptions.iter().map(|s| s.topic.clone()))
+                .collect()
         };
         if processes > 0 {
-            others.push(Other { name, processes, topics: survey.participants.iter().flat_map(ends).collect() });
+            others.push(Other {
+                name,
+                processes,
+                topics: survey.participants.iter().flat_map(ends).collect(),
+            });
         }
     }
     others
@@ -136,7 +162,12 @@ mod tests {
             topics: topics.iter().map(|t| (*t).to_owned()).collect(),
         };
         assert_eq!(
-            place.closing("node", 0, 0, &[other("comp", 1, &["a", "b"]), other("pilot", 2, &["a"])]),
+            place.closing(
+                "node",
+                0,
+                0,
+                &[other("comp", 1, &["a", "b"]), other("pilot", 2, &["a"])]
+            ),
             "no nodes in domain 'default': nobody is there now\n\
              in domain 'comp': 1 process, 2 host topics; add `--domain comp`\n\
              in domain 'pilot': 2 processes, 1 host topic; add `--domain pilot`\n"

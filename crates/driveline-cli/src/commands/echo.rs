@@ -14,10 +14,13 @@ use crate::exit;
 use crate::screen::Screen;
 use crate::text::cut;
 use driveline_shm::{
-    Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
+    Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig,
+    SubscriptionEvent, WaitBackend, WaitSet,
 };
 use driveline_types::print::Limits;
-use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema, TopicName};
+use driveline_types::{
+    Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema, TopicName,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -67,7 +70,8 @@ struct Taken {
 fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
     let topic = super::name_of(&arguments.topic)?;
     let place = DomainPlace::of(domain)?;
-    let interrupted = driveline_bench::interruption().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let interrupted =
+        driveline_bench::interruption().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let over = || interrupted.load(Relaxed) || screen.nobody_reads();
     let mut waiting = waiting::Waiting::new(&topic, domain, &place, arguments.timeout, screen);
     // Who looks makes no directory: until somebody has joined, there is nothing to see.
@@ -75,20 +79,29 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
         if over() {
             return Ok(());
         }
-        if let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())? {
+        if let Some(directory) =
+            driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?
+        {
             break directory;
         }
         waiting.look(&[])?;
         std::thread::sleep(TICK);
     };
-    let config = ParticipantConfig { domain_dir: Some(directory), name: "driveline topic echo".into() };
+    let config =
+        ParticipantConfig { domain_dir: Some(directory), name: "driveline topic echo".into() };
     let participant = Participant::open(config).map_err(|e| e.to_string())?;
     let mut set = WaitSet::new(WaitBackend::Auto).map_err(|e| e.to_string())?;
     let mut subscriptions = subscriptions(&participant, &topic)?;
     for subscription in &subscriptions {
         set.attach(subscription).map_err(|e| e.to_string())?;
     }
-    let mut audience = Audience { talkers: HashMap::new(), left: None, refusals: BTreeSet::new(), topic: &topic, screen };
+    let mut audience = Audience {
+        talkers: HashMap::new(),
+        left: None,
+        refusals: BTreeSet::new(),
+        topic: &topic,
+        screen,
+    };
     let limits = if arguments.full { Limits::NONE } else { Limits::default() };
     let (mut payload, mut shown) = (Vec::new(), 0_u64);
     while !over() {
@@ -98,8 +111,11 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
             let Some(taken) = audience.take(subscription, &mut payload)? else { continue };
             any = true;
             waiting.came();
-            let text =
-                if screen.json { record::json(&topic, &taken, &payload, limits) } else { record::text(&taken, &payload, limits, screen) };
+            let text = if screen.json {
+                record::json(&topic, &taken, &payload, limits)
+            } else {
+                record::text(&taken, &payload, limits, screen)
+            };
             screen.print_unless(&text, &over);
             shown += 1;
             if arguments.count.is_some_and(|count| shown >= count) || over() {
@@ -108,7 +124,9 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
         }
         if !any {
             // Only now: of who is gone, everything is printed.
-            if let Some((node, pid)) = audience.left.take_if(|_| subscriptions.iter().all(|s| s.matched() == 0)) {
+            if let Some((node, pid)) =
+                audience.left.take_if(|_| subscriptions.iter().all(|s| s.matched() == 0))
+            {
                 waiting.is_alone(&node, pid);
             }
             waiting.look(&subscriptions)?;
@@ -120,10 +138,15 @@ fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), St
 
 /// One for each kind of publisher, so that each is read as it is: what a transient-local one keeps for those who come late comes too, and
 /// nobody is refused. A publisher is matched with one of them, and passes over the others without a word.
-fn subscriptions(participant: &Participant, topic: &TopicName) -> Result<Vec<Subscription>, String> {
-    let node: driveline_types::NodeName = "driveline_topic_echo".parse().map_err(|e: driveline_types::NameError| e.to_string())?;
+fn subscriptions(
+    participant: &Participant,
+    topic: &TopicName,
+) -> Result<Vec<Subscription>, String> {
+    let node: driveline_types::NodeName =
+        "driveline_topic_echo".parse().map_err(|e: driveline_types::NameError| e.to_string())?;
     let kinds = [Reliability::BestEffort, Reliability::Reliable].into_iter();
-    let kinds = kinds.flat_map(|r| [Durability::Volatile, Durability::TransientLocal].map(|d| (r, d)));
+    let kinds =
+        kinds.flat_map(|r| [Durability::Volatile, Durability::TransientLocal].map(|d| (r, d)));
     let create = |(reliability, durability)| {
         let mut config = SubscriptionConfig::new(topic.clone(), node.clone(), SchemaRequest::Any);
         config.qos = Qos { depth: DEPTH, durability, ..Qos::default() };
@@ -155,7 +178,10 @@ impl Audience<'_> {
                 SubscriptionEvent::Matched { publisher, node, pid, schema, .. } => {
                     if waits {
                         let topic = self.topic;
-                        self.screen.print_error(&format!("'{topic}' is published by '{}' (process {pid}) now\n", cut(&node, NAME)));
+                        self.screen.print_error(&format!(
+                            "'{topic}' is published by '{}' (process {pid}) now\n",
+                            cut(&node, NAME)
+                        ));
                     }
                     self.meet(publisher, &node, Some(pid), &schema);
                 }
@@ -174,7 +200,13 @@ impl Audience<'_> {
         }
     }
 
-    fn meet(&mut self, publisher: EndpointId, node: &str, pid: Option<u32>, schema: &Schema) -> Arc<Talker> {
+    fn meet(
+        &mut self,
+        publisher: EndpointId,
+        node: &str,
+        pid: Option<u32>,
+        schema: &Schema,
+    ) -> Arc<Talker> {
         let (decoder, why) = Decoder::of(schema);
         let (node, type_name) = (cut(node, NAME), cut(&schema.name, NAME));
         if let Some(why) = why {
@@ -207,14 +239,25 @@ impl Audience<'_> {
             Some((node, schema)) => self.meet(publisher, &node, None, &schema),
             None => {
                 let unknown = "?".to_owned();
-                Arc::new(Talker { node: unknown.clone(), pid: None, type_name: unknown, decoder: Decoder::Bytes })
+                Arc::new(Talker {
+                    node: unknown.clone(),
+                    pid: None,
+                    type_name: unknown,
+                    decoder: Decoder::Bytes,
+                })
             }
         }
     }
 
     /// The next sample: its payload is copied, and it is given back at once.
-    fn take(&mut self, subscription: &mut Subscription, payload: &mut Vec<u8>) -> Result<Option<Taken>, String> {
-        let Some(sample) = subscription.take_next().map_err(|e| e.to_string())? else { return Ok(None) };
+    fn take(
+        &mut self,
+        subscription: &mut Subscription,
+        payload: &mut Vec<u8>,
+    ) -> Result<Option<Taken>, String> {
+        let Some(sample) = subscription.take_next().map_err(|e| e.to_string())? else {
+            return Ok(None);
+        };
         let at = MonotonicNs::now();
         payload.clear();
         payload.extend_from_slice(sample.payload());

@@ -20,12 +20,25 @@ type Row = Vec<String>;
 
 /// What the components do.
 pub(super) fn stages(summary: &Summary, columns: usize) -> Vec<Line> {
-    let mut wide = vec!["COMPONENT", "RUNS", "FAILED", "TRANSMISSION p50", "p99", "PROCESSING p50", "p99", "MISSED", "SUPERSEDED"];
-    let mut narrow = vec!["COMPONENT", "RUNS", "FAILED", "p50", "p99", "p50", "p99", "MISSED", "SUPERS."];
+    let mut wide = vec![
+        "COMPONENT",
+        "RUNS",
+        "FAILED",
+        "TRANSMISSION p50",
+        "p99",
+        "PROCESSING p50",
+        "p99",
+        "MISSED",
+        "SUPERSEDED",
+    ];
+    let mut narrow =
+        vec!["COMPONENT", "RUNS", "FAILED", "p50", "p99", "p50", "p99", "MISSED", "SUPERS."];
     let groups = [(3, 2, "TRANSMISSION"), (5, 2, "PROCESSING")];
     let mut rows: Vec<Row> = summary.stages.iter().map(|s| stage(s, summary)).collect();
     // While a run goes on, samples wait now and then.
-    if summary.ended.is_some() && summary.subscriptions.iter().any(|s| s.not_read > 0 || s.unknown.is_some()) {
+    if summary.ended.is_some()
+        && summary.subscriptions.iter().any(|s| s.not_read > 0 || s.unknown.is_some())
+    {
         wide.push("NOT READ");
         narrow.push("UNREAD");
         rows.iter_mut().zip(&summary.stages).for_each(|(row, s)| row.push(not_read(s, summary)));
@@ -41,7 +54,15 @@ pub(super) fn ends(summary: &Summary, columns: usize) -> Vec<Line> {
     let speed = summary.end_to_end.iter().find_map(|e| e.reaction_distance).map(|r| r.speed_kmh);
     let way = speed.map(|s| [format!("WAY AT {s} km/h p50"), format!("AT {s} km/h")]);
     // Of what the median is made stands right after it, as a sum.
-    let mut wide = vec!["END TO END", "AGE p50", "= COMMUNICATION", "+ COMPUTATION", "+ IDLE", "AGE p99", "NEWEST p50"];
+    let mut wide = vec![
+        "END TO END",
+        "AGE p50",
+        "= COMMUNICATION",
+        "+ COMPUTATION",
+        "+ IDLE",
+        "AGE p99",
+        "NEWEST p50",
+    ];
     let mut narrow = vec!["END TO END", "AGE p50", "= COMM.", "+ COMP.", "+ IDLE", "p99", "NEWEST"];
     if let Some([long, short]) = &way {
         wide.push(long);
@@ -70,12 +91,26 @@ pub(super) fn end_of_service(s: &ServiceSummary) -> String {
 
 fn service(s: &ServiceSummary) -> Row {
     // A server does not know whose time was over.
-    let timed_out = if s.end == CallEnd::Client { s.calls.timed_out.to_string() } else { "-".to_owned() };
-    vec![end_of_service(s), s.calls.calls.to_string(), s.calls.answered.to_string(), s.failed().to_string(), timed_out]
+    let timed_out =
+        if s.end == CallEnd::Client { s.calls.timed_out.to_string() } else { "-".to_owned() };
+    vec![
+        end_of_service(s),
+        s.calls.calls.to_string(),
+        s.calls.answered.to_string(),
+        s.failed().to_string(),
+        timed_out,
+    ]
 }
 
-fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: Vec<Row>, columns: usize) -> Vec<Line> {
-    let align: Vec<Align> = (0..wide.len()).map(|i| if i == 0 { Align::Left } else { Align::Right }).collect();
+fn table(
+    wide: &[&str],
+    narrow: &[&str],
+    groups: &[(usize, usize, &str)],
+    rows: Vec<Row>,
+    columns: usize,
+) -> Vec<Line> {
+    let align: Vec<Align> =
+        (0..wide.len()).map(|i| if i == 0 { Align::Left } else { Align::Right }).collect();
     let with = |heads: &[&str], rows: &[Row]| -> Vec<Row> {
         let heads = heads.iter().map(|h| (*h).to_owned()).collect();
         std::iter::once(heads).chain(rows.iter().cloned()).collect()
@@ -89,17 +124,18 @@ fn table(wide: &[&str], narrow: &[&str], groups: &[(usize, usize, &str)], rows: 
     if width(&text) <= columns {
         return styled(text, 1);
     }
-    let rows = if rows.iter().enumerate().all(|(i, r)| rows[..i].iter().all(|o| end_of(o) != end_of(r))) {
-        // Where it ends says enough then, and is not cut off.
-        rows.into_iter()
-            .map(|mut r| {
-                r[0] = end_of(&r).to_owned();
-                r
-            })
-            .collect()
-    } else {
-        rows
-    };
+    let rows =
+        if rows.iter().enumerate().all(|(i, r)| rows[..i].iter().all(|o| end_of(o) != end_of(r))) {
+            // Where it ends says enough then, and is not cut off.
+            rows.into_iter()
+                .map(|mut r| {
+                    r[0] = end_of(&r).to_owned();
+                    r
+                })
+                .collect()
+        } else {
+            rows
+        };
     let mut rows = with(narrow, &rows);
     let surplus = width(&aligned(&align, &rows)).saturating_sub(columns);
     let longest = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
@@ -122,7 +158,8 @@ fn end_of(row: &Row) -> &str {
 /// Heads over groups of columns, each ending where its last column ends.
 fn over(groups: &[(usize, usize, &str)], rows: &[Row]) -> String {
     let width = |column: usize| rows.iter().map(|r| r[column].chars().count()).max().unwrap_or(0);
-    let end = |column: usize| (0..=column).map(|c| width(c) + if c == 0 { 0 } else { 2 }).sum::<usize>();
+    let end =
+        |column: usize| (0..=column).map(|c| width(c) + if c == 0 { 0 } else { 2 }).sum::<usize>();
     let mut line = String::new();
     for &(first, count, name) in groups {
         let room = end(first + count - 1).saturating_sub(line.chars().count());
@@ -133,13 +170,30 @@ fn over(groups: &[(usize, usize, &str)], rows: &[Row]) -> String {
 
 fn stage(s: &StageSummary, summary: &Summary) -> Row {
     let lost = |triggers: bool| -> String {
-        let inputs = summary.subscriptions.iter().filter(|i| i.stage == s.stage && i.triggers == triggers);
+        let inputs =
+            summary.subscriptions.iter().filter(|i| i.stage == s.stage && i.triggers == triggers);
         inputs.map(|i| i.missed).fold(0, u64::saturating_add).to_string()
     };
-    let quantiles = |q: &Quantiles| if q.n == 0 { ["-".to_owned(), "-".to_owned()] } else { [duration_us(q.p50), duration_us(q.p99)] };
+    let quantiles = |q: &Quantiles| {
+        if q.n == 0 {
+            ["-".to_owned(), "-".to_owned()]
+        } else {
+            [duration_us(q.p50), duration_us(q.p99)]
+        }
+    };
     let [t50, t99] = quantiles(&s.transmission_us);
     let [p50, p99] = quantiles(&s.processing_us);
-    vec![s.stage.clone(), s.runs.to_string(), s.failed.to_string(), t50, t99, p50, p99, lost(true), lost(false)]
+    vec![
+        s.stage.clone(),
+        s.runs.to_string(),
+        s.failed.to_string(),
+        t50,
+        t99,
+        p50,
+        p99,
+        lost(true),
+        lost(false),
+    ]
 }
 
 fn not_read(s: &StageSummary, summary: &Summary) -> String {
@@ -150,7 +204,16 @@ fn not_read(s: &StageSummary, summary: &Summary) -> String {
 
 fn end_to_end(e: &EndToEnd) -> Row {
     let mut row = vec![format!("{}{ARROW}{}", e.origin, e.stage), duration_us(e.age_us.p50)];
-    row.extend([e.p50.communication_us, e.p50.computation_us, e.p50.idle_us, e.age_us.p99, e.newest_age_us.p50].map(duration_us));
+    row.extend(
+        [
+            e.p50.communication_us,
+            e.p50.computation_us,
+            e.p50.idle_us,
+            e.age_us.p99,
+            e.newest_age_us.p50,
+        ]
+        .map(duration_us),
+    );
     row.extend(e.reaction_distance.map(|r| format!("{:.2} m", r.p50_m)));
     row
 }

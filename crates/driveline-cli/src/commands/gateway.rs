@@ -17,7 +17,9 @@ use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::{Align, bytes};
 use driveline_bench as bench;
-use driveline_runtime::gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use driveline_runtime::gateway::{
+    Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask,
+};
 use presence::Presence;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,11 +54,18 @@ pub(crate) fn gateway(command: &Gateway, domain: Option<&str>, screen: &Screen) 
 }
 
 /// Whether all gateways have answered.
-fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Screen) -> Result<bool, String> {
+fn list(
+    topic: Option<&str>,
+    explained: bool,
+    domain: Option<&str>,
+    screen: &Screen,
+) -> Result<bool, String> {
     let place = DomainPlace::of(domain)?;
     let directory = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?;
     let question = || match &directory {
-        Some(directory) => ask(directory, ASK).map_err(|e| format!("cannot read {}: {e}", directory.display())),
+        Some(directory) => {
+            ask(directory, ASK).map_err(|e| format!("cannot read {}: {e}", directory.display()))
+        }
         None => Ok(Vec::new()),
     };
     let before = question()?;
@@ -69,11 +78,16 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
     };
     let earlier = |report: &Report| {
         let same = |a: &Answer| match a {
-            Answer::Report(r) if r.host == report.host && r.gateway == report.gateway => Some(Report::clone(r)),
+            Answer::Report(r) if r.host == report.host && r.gateway == report.gateway => {
+                Some(Report::clone(r))
+            }
             _ => None,
         };
         // One that has just come has carried nothing before.
-        before.iter().find_map(same).unwrap_or_else(|| Report { at_ns: report.at_ns.saturating_sub(1), ..Report::default() })
+        before.iter().find_map(same).unwrap_or_else(|| Report {
+            at_ns: report.at_ns.saturating_sub(1),
+            ..Report::default()
+        })
     };
     if let Some(wanted) = topic {
         known(wanted, &now, &place)?;
@@ -97,10 +111,16 @@ fn list(topic: Option<&str>, explained: bool, domain: Option<&str>, screen: &Scr
         return Ok(down::tell(&now, &place, screen));
     }
     let expected = |a: &Answer| match a {
-        Answer::Report(r) => r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::nobody_there),
+        Answer::Report(r) => {
+            r.ros2.iter().flat_map(|ros2| &ros2.services).any(ros2_services::nobody_there)
+        }
         _ => false,
     };
-    let here = if explained && now.iter().any(expected) { servers(&super::list::ask(domain, screen)?.1) } else { BTreeMap::new() };
+    let here = if explained && now.iter().any(expected) {
+        servers(&super::list::ask(domain, screen)?.1)
+    } else {
+        BTreeMap::new()
+    };
     for report in now.iter().filter_map(reported) {
         let before = earlier(report);
         match &report.ros2 {
@@ -132,8 +152,11 @@ fn reported(answer: &Answer) -> Option<&Report> {
 
 /// Topics and services that a report is about.
 fn names(report: &Report) -> impl Iterator<Item = &str> {
-    let of_hosts = report.topics.iter().map(|t| &t.topic).chain(report.edges.iter().map(|e| &e.topic));
-    let of_hosts = of_hosts.chain(report.inlets.iter().map(|i| &i.topic)).chain(report.refused.iter().map(|r| &r.topic));
+    let of_hosts =
+        report.topics.iter().map(|t| &t.topic).chain(report.edges.iter().map(|e| &e.topic));
+    let of_hosts = of_hosts
+        .chain(report.inlets.iter().map(|i| &i.topic))
+        .chain(report.refused.iter().map(|r| &r.topic));
     of_hosts.map(String::as_str).chain(report.ros2.iter().flat_map(ros2::names))
 }
 
@@ -151,7 +174,10 @@ fn known(wanted: &str, answers: &[Answer], place: &DomainPlace) -> Result<(), St
         (false, 0) => format!("there are: {}", named.join(", ")),
         (false, more) => format!("there are: {} and {more} more", named.join(", ")),
     };
-    Err(format!("no gateway of {place} knows the topic or service '{}'; {there}", cut(wanted, NAME)))
+    Err(format!(
+        "no gateway of {place} knows the topic or service '{}'; {there}",
+        cut(wanted, NAME)
+    ))
 }
 
 /// Of a report, what is about one topic.
@@ -193,8 +219,18 @@ impl Rate {
     }
 
     fn of_inlet(i: &InletReport, now: &Report, before: &Report) -> Self {
-        let old = before.inlets.iter().find(|o| o.publisher == i.publisher && o.topic == i.topic).map(|o| o.figures).unwrap_or_default();
-        Self::of(now, before, (i.figures.published, old.published), (i.figures.published_bytes, old.published_bytes))
+        let old = before
+            .inlets
+            .iter()
+            .find(|o| o.publisher == i.publisher && o.topic == i.topic)
+            .map(|o| o.figures)
+            .unwrap_or_default();
+        Self::of(
+            now,
+            before,
+            (i.figures.published, old.published),
+            (i.figures.published_bytes, old.published_bytes),
+        )
     }
 }
 
@@ -204,12 +240,24 @@ fn as_json(report: &Report, before: &Report) -> Value {
         of["samples_per_s"] = json!(rate.samples);
         of["bytes_per_s"] = json!(rate.bytes);
     };
-    report.edges.iter().enumerate().for_each(|(n, e)| rates(Rate::of_edge(e, report, before), &mut value["edges"][n]));
-    report.inlets.iter().enumerate().for_each(|(n, i)| rates(Rate::of_inlet(i, report, before), &mut value["inlets"][n]));
+    report
+        .edges
+        .iter()
+        .enumerate()
+        .for_each(|(n, e)| rates(Rate::of_edge(e, report, before), &mut value["edges"][n]));
+    report
+        .inlets
+        .iter()
+        .enumerate()
+        .for_each(|(n, i)| rates(Rate::of_inlet(i, report, before), &mut value["inlets"][n]));
     if let Some(ros2) = &report.ros2 {
         let (to, from) = ros2::rates(ros2, report, before);
-        to.iter().enumerate().for_each(|(n, rate)| value["ros2"]["to_ros"][n]["samples_per_s"] = json!(rate));
-        from.iter().enumerate().for_each(|(n, rate)| value["ros2"]["from_ros"][n]["samples_per_s"] = json!(rate));
+        to.iter()
+            .enumerate()
+            .for_each(|(n, rate)| value["ros2"]["to_ros"][n]["samples_per_s"] = json!(rate));
+        from.iter()
+            .enumerate()
+            .for_each(|(n, rate)| value["ros2"]["from_ros"][n]["samples_per_s"] = json!(rate));
     }
     value["state"] = json!("running");
     value
@@ -245,9 +293,15 @@ fn state(h: &HostReport) -> String {
 /// What else is to be known of a host, a line each.
 fn remarks(h: &HostReport) -> Vec<String> {
     let host = cut(&h.host, NAME);
-    let problem = h.problem.as_ref().map(|problem| format!("host '{host}' cannot be served: {}\n", cut(problem, REASON)));
+    let problem = h
+        .problem
+        .as_ref()
+        .map(|problem| format!("host '{host}' cannot be served: {}\n", cut(problem, REASON)));
     let dropped = (h.acknowledgements_dropped > 0).then(|| {
-        format!("host '{host}': {} dropped: too many waited on the way to it\n", count(h.acknowledgements_dropped, "acknowledgement"))
+        format!(
+            "host '{host}': {} dropped: too many waited on the way to it\n",
+            count(h.acknowledgements_dropped, "acknowledgement")
+        )
     });
     let impossible = (h.impossible_exchanges > 0).then(|| {
         let exchanges = count(h.impossible_exchanges, "exchange");
@@ -258,15 +312,23 @@ fn remarks(h: &HostReport) -> Vec<String> {
 
 /// A line for a topic whose samples a host acknowledges that were never sent.
 fn impossible(e: &EdgeReport) -> Option<String> {
-    let count = Some(e.figures.impossible_acknowledgements).filter(|n| *n > 0).map(|n| count(n, "acknowledgement"))?;
+    let count = Some(e.figures.impossible_acknowledgements)
+        .filter(|n| *n > 0)
+        .map(|n| count(n, "acknowledgement"))?;
     let (topic, host) = (cut(&e.topic, NAME), cut(&e.to, NAME));
-    Some(format!("topic '{topic}': {count} by host '{host}' of samples that were never sent, which were passed over\n"))
+    Some(format!(
+        "topic '{topic}': {count} by host '{host}' of samples that were never sent, which were passed over\n"
+    ))
 }
 
 fn clock(h: &HostReport) -> String {
     match (h.offset_ns, h.offset_error_ns) {
         (Some(offset), Some(error)) => {
-            let steps = if h.clock_steps > 0 { format!(", stepped {}", count(h.clock_steps, "time")) } else { String::new() };
+            let steps = if h.clock_steps > 0 {
+                format!(", stepped {}", count(h.clock_steps, "time"))
+            } else {
+                String::new()
+            };
             format!("{} ± {}{steps}", ms(offset), ms(i64::try_from(error).unwrap_or(i64::MAX)))
         }
         _ => "not measured".into(),
@@ -287,7 +349,11 @@ fn dropped(drops: &[(&str, u64)]) -> String {
     if drops.is_empty() {
         "-".into()
     } else {
-        drops.iter().map(|(why, n)| format!("{} {n}", cut(why, NAME))).collect::<Vec<_>>().join(", ")
+        drops
+            .iter()
+            .map(|(why, n)| format!("{} {n}", cut(why, NAME)))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -307,10 +373,16 @@ fn of_another_build(report: &Report) -> Option<String> {
 }
 
 fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
-    let listed = |list: &[String]| if list.is_empty() { "-".to_owned() } else { cut(&list.join(", "), 4 * NAME) };
+    let listed = |list: &[String]| {
+        if list.is_empty() { "-".to_owned() } else { cut(&list.join(", "), 4 * NAME) }
+    };
     let n = &report.network;
     let listens: Vec<String> = n.listens.iter().map(|endpoint| listening(endpoint)).collect();
-    let routers = if n.routers > 0 { format!(" and {}", count(n.routers as u64, "router")) } else { String::new() };
+    let routers = if n.routers > 0 {
+        format!(" and {}", count(n.routers as u64, "router"))
+    } else {
+        String::new()
+    };
     screen.print(&format!(
         "gateway {} (process {}): host '{}' of domain '{}', for {}\n{} {}; connects to {}; connected to {}{routers}\n",
         cut(&report.gateway, NAME),
@@ -330,7 +402,10 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
         screen.print(&format!("{}\n", cut(caution, REASON)));
     }
     if let Some(why) = &n.kept_out {
-        screen.print(&format!("this host is not in the network, which is tried again each second: {}\n", cut(why, REASON)));
+        screen.print(&format!(
+            "this host is not in the network, which is tried again each second: {}\n",
+            cut(why, REASON)
+        ));
     }
     if report.stale {
         screen.print("it did not answer within 2 s: what follows is what it said before; ask again, and see what keeps it busy (`top`)\n");
@@ -340,31 +415,41 @@ fn show(report: &Report, before: &Report, explained: bool, screen: &Screen) {
     if !report.hosts.is_empty() {
         screen.print("\n");
         let row = |h: &HostReport| vec![cut(&h.host, NAME), state(h), clock(h)];
-        let rows: Vec<_> =
-            std::iter::once(head(&["HOST", "STATE", "ITS CLOCK LESS THIS ONE'S"])).chain(report.hosts.iter().map(row)).collect();
+        let rows: Vec<_> = std::iter::once(head(&["HOST", "STATE", "ITS CLOCK LESS THIS ONE'S"]))
+            .chain(report.hosts.iter().map(row))
+            .collect();
         print_table(&[Left, Left, Left], &rows, screen);
         report.hosts.iter().flat_map(remarks).for_each(|line| screen.print(&line));
     }
     if !report.topics.is_empty() {
         screen.print("\n");
         let names = ["TOPIC", "WAY", "STATE", "SAMPLES/S", "BYTES/S", "SAMPLES", "DROPPED"];
-        let rows: Vec<_> = std::iter::once(head(&names)).chain(report.topics.iter().flat_map(|t| rows(&t.topic, report, before))).collect();
+        let rows: Vec<_> = std::iter::once(head(&names))
+            .chain(report.topics.iter().flat_map(|t| rows(&t.topic, report, before)))
+            .collect();
         print_table(&[Left, Left, Left, Right, Right, Right, Left], &rows, screen);
     }
     report.edges.iter().filter_map(impossible).for_each(|line| screen.print(&line));
     if report.unknown > 0 || report.damaged > 0 {
         let (unknown, damaged) = (count(report.unknown, "sample"), count(report.damaged, "sample"));
-        screen.print(&format!("\n{unknown} came for nobody who is here; {damaged} could not be understood\n"));
+        screen.print(&format!(
+            "\n{unknown} came for nobody who is here; {damaged} could not be understood\n"
+        ));
     }
     screen.print(&unexplained(report, explained));
 }
 
 /// What `--explain` says more of, for those who did not ask for it.
 fn unexplained(report: &Report, explained: bool) -> String {
-    let carried = |topic: &str| report.edges.iter().any(|e| e.topic == topic) || report.inlets.iter().any(|i| i.topic == topic);
+    let carried = |topic: &str| {
+        report.edges.iter().any(|e| e.topic == topic)
+            || report.inlets.iter().any(|i| i.topic == topic)
+    };
     match report.refused.len() as u64 {
         refused @ 1.. => format!("\nnot carried: {}{}\n", count(refused, "end"), hint(explained)),
-        0 if !explained && report.topics.iter().any(|t| !carried(&t.topic)) => "\n`--explain` says why a topic is not carried\n".into(),
+        0 if !explained && report.topics.iter().any(|t| !carried(&t.topic)) => {
+            "\n`--explain` says why a topic is not carried\n".into()
+        }
         0 => String::new(),
     }
 }
@@ -376,26 +461,55 @@ fn hint(explained: bool) -> &'static str {
 
 /// The lines of one topic: each way to and from another host, or that there is none.
 fn rows(topic: &str, report: &Report, before: &Report) -> Vec<Vec<String>> {
-    let row = |way: String, state: &str, rate: Option<Rate>, samples: u64, drops: &[(&str, u64)]| {
-        let figure = |f: fn(Rate) -> String| rate.map_or_else(|| "-".to_owned(), f);
-        let (per_s, bytes_per_s) = (figure(|r| format!("{:.1}", r.samples)), figure(|r| bytes(r.bytes as u64)));
-        vec![cut(topic, NAME), way, state.to_owned(), per_s, bytes_per_s, samples.to_string(), dropped(drops)]
-    };
+    let row =
+        |way: String, state: &str, rate: Option<Rate>, samples: u64, drops: &[(&str, u64)]| {
+            let figure = |f: fn(Rate) -> String| rate.map_or_else(|| "-".to_owned(), f);
+            let (per_s, bytes_per_s) =
+                (figure(|r| format!("{:.1}", r.samples)), figure(|r| bytes(r.bytes as u64)));
+            vec![
+                cut(topic, NAME),
+                way,
+                state.to_owned(),
+                per_s,
+                bytes_per_s,
+                samples.to_string(),
+                dropped(drops),
+            ]
+        };
     let mut rows = Vec::new();
     for e in report.edges.iter().filter(|e| e.topic == topic) {
         let host = Presence::of(&e.to, report);
         let state = host.or(if e.parked { "not wanted any more" } else { "carried" });
         let rate = Some(Rate::of_edge(e, report, before));
-        rows.push(row(format!("→ {}", host.name(&e.to)), state, rate, e.figures.sent, &e.figures.drops()));
+        rows.push(row(
+            format!("→ {}", host.name(&e.to)),
+            state,
+            rate,
+            e.figures.sent,
+            &e.figures.drops(),
+        ));
     }
     for i in report.inlets.iter().filter(|i| i.topic == topic) {
         let host = Presence::of(&i.from, report);
-        let (state, rate) = (host.or(inlet_state(i.state)), Some(Rate::of_inlet(i, report, before)));
-        rows.push(row(format!("← {}", host.name(&i.from)), state, rate, i.figures.published, &i.figures.drops()));
+        let (state, rate) =
+            (host.or(inlet_state(i.state)), Some(Rate::of_inlet(i, report, before)));
+        rows.push(row(
+            format!("← {}", host.name(&i.from)),
+            state,
+            rate,
+            i.figures.published,
+            &i.figures.drops(),
+        ));
     }
     for r in report.refused.iter().filter(|r| r.topic == topic) {
         let to = if r.host.is_empty() { "others".to_owned() } else { short(&r.host) };
-        rows.push(row(format!("{} {to}", if r.outgoing { "→" } else { "←" }), "refused", None, 0, &[]));
+        rows.push(row(
+            format!("{} {to}", if r.outgoing { "→" } else { "←" }),
+            "refused",
+            None,
+            0,
+            &[],
+        ));
     }
     if rows.is_empty() {
         rows.push(row("-".into(), "not carried", None, 0, &[]));
@@ -417,7 +531,8 @@ fn inlet_state(state: InletState) -> &'static str {
 mod tests {
     use super::*;
     use driveline_runtime::gateway::{
-        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport, TopicReport,
+        EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport,
+        TopicReport,
     };
 
     #[test]
@@ -445,14 +560,24 @@ mod tests {
     #[test]
     fn no_port_0_is_shown_to_people() {
         let shown = ["tcp/[::1]:0", "tcp/10.0.0.1:10", "unixsock-stream//run/x"].map(listening);
-        assert_eq!(shown, ["tcp/[::1] (any free port)", "tcp/10.0.0.1:10", "unixsock-stream//run/x"]);
+        assert_eq!(
+            shown,
+            ["tcp/[::1] (any free port)", "tcp/10.0.0.1:10", "unixsock-stream//run/x"]
+        );
     }
 
     #[test]
     fn of_a_host_that_drops_acknowledgements_it_is_said() {
-        let host = |acknowledgements_dropped| HostReport { host: "trunk.01".into(), acknowledgements_dropped, ..HostReport::default() };
+        let host = |acknowledgements_dropped| HostReport {
+            host: "trunk.01".into(),
+            acknowledgements_dropped,
+            ..HostReport::default()
+        };
         assert_eq!(remarks(&host(0)), [""; 0]);
-        assert_eq!(remarks(&host(3)), ["host 'trunk.01': 3 acknowledgements dropped: too many waited on the way to it\n"]);
+        assert_eq!(
+            remarks(&host(3)),
+            ["host 'trunk.01': 3 acknowledgements dropped: too many waited on the way to it\n"]
+        );
         let both = HostReport { problem: Some("of another version".into()), ..host(1) };
         assert!(
             matches!(remarks(&both).as_slice(), [problem, dropped] if problem.contains("cannot be served") && dropped.contains("1 ack"))
@@ -461,7 +586,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_said_of_the_host_that_says_it() {
-        let host = |impossible_exchanges| HostReport { host: "trunk.01".into(), impossible_exchanges, ..HostReport::default() };
+        let host = |impossible_exchanges| HostReport {
+            host: "trunk.01".into(),
+            impossible_exchanges,
+            ..HostReport::default()
+        };
         assert_eq!(remarks(&host(0)), [""; 0]);
         let said = "host 'trunk.01': 1 exchange of its clock cannot be (an answer before its question), and none of them was used\n";
         assert_eq!(remarks(&host(1)), [said]);
@@ -480,7 +609,8 @@ mod tests {
 
     #[test]
     fn ways_to_and_from_a_host_that_is_gone_say_so_and_starts_are_told_apart() {
-        let host = |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
+        let host =
+            |host: &str, alive| HostReport { host: host.into(), alive, ..HostReport::default() };
         let edge = |to: &str, parked| EdgeReport {
             topic: "lanes".into(),
             to: to.into(),
@@ -506,34 +636,62 @@ mod tests {
         };
         // A cable is cut.
         let edges = vec![edge("roof.01", true), edge("trunk.01", true), edge("bonnet.01", false)];
-        let inlets = vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
+        let inlets =
+            vec![inlet("roof.01", InletState::HostGone), inlet("trunk.01", InletState::Wanted)];
         let hosts = vec![host("roof.01", false), host("trunk.01", true)];
         let mut report = Report { hosts, edges, inlets, ..Report::default() };
-        let gone =
-            ["→ roof: host is gone", "→ trunk: not wanted any more", "→ bonnet: carried", "← roof: host is gone", "← trunk: carried"];
+        let gone = [
+            "→ roof: host is gone",
+            "→ trunk: not wanted any more",
+            "→ bonnet: carried",
+            "← roof: host is gone",
+            "← trunk: carried",
+        ];
         assert_eq!(ways(&report), gone);
         // That host's gateway was started again.
         report.hosts.push(host("roof.02", true));
         report.edges = vec![edge("roof.01", true), edge("roof.02", false)];
-        report.inlets = vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
-        let again = ["→ roof.01: restarted since", "→ roof: carried", "← roof.01: restarted since", "← roof: carried"];
+        report.inlets =
+            vec![inlet("roof.01", InletState::HostGone), inlet("roof.02", InletState::Wanted)];
+        let again = [
+            "→ roof.01: restarted since",
+            "→ roof: carried",
+            "← roof.01: restarted since",
+            "← roof: carried",
+        ];
         assert_eq!(ways(&report), again);
     }
 
     #[test]
     fn a_name_that_no_gateway_knows_is_an_error_with_those_that_they_know() {
         let place = DomainPlace::Named("pilot".into());
-        let topic = |name: &str| Ros2TopicReport { topic: name.into(), ..Ros2TopicReport::default() };
-        let service = Ros2ServiceReport { service: "map/tile".into(), ..Ros2ServiceReport::default() };
-        let ros2 =
-            Ros2Report { from_ros: vec![topic("tf")], to_ros: vec![topic("camera")], services: vec![service], ..Ros2Report::default() };
-        let answers = [Answer::Report(Box::new(Report { ros2: Some(ros2), ..Report::default() })), Answer::Dead { kind: "zenoh".into() }];
+        let topic =
+            |name: &str| Ros2TopicReport { topic: name.into(), ..Ros2TopicReport::default() };
+        let service =
+            Ros2ServiceReport { service: "map/tile".into(), ..Ros2ServiceReport::default() };
+        let ros2 = Ros2Report {
+            from_ros: vec![topic("tf")],
+            to_ros: vec![topic("camera")],
+            services: vec![service],
+            ..Ros2Report::default()
+        };
+        let answers = [
+            Answer::Report(Box::new(Report { ros2: Some(ros2), ..Report::default() })),
+            Answer::Dead { kind: "zenoh".into() },
+        ];
         for name in ["tf", "/tf", "camera", "map/tile"] {
             assert_eq!(known(name, &answers, &place), Ok(()), "{name}");
         }
         let told = known("tff", &answers, &place).unwrap_err();
-        assert_eq!(told, "no gateway of domain 'pilot' knows the topic or service 'tff'; there are: camera, map/tile, tf");
-        assert_eq!(known("tf", &answers[1..], &place), Ok(()), "what a dead one knew, nobody knows");
+        assert_eq!(
+            told,
+            "no gateway of domain 'pilot' knows the topic or service 'tff'; there are: camera, map/tile, tf"
+        );
+        assert_eq!(
+            known("tf", &answers[1..], &place),
+            Ok(()),
+            "what a dead one knew, nobody knows"
+        );
         let idle = [Answer::Report(Box::default())];
         assert!(known("tf", &idle, &place).unwrap_err().ends_with("they carry nothing"));
     }

@@ -12,10 +12,21 @@ use std::path::Path;
 
 pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
     let describer = describer();
-    let modules = if arguments.no_libraries { Some(Vec::new()) } else { Some(arguments.modules.clone()).filter(|m| !m.is_empty()) };
+    let modules = if arguments.no_libraries {
+        Some(Vec::new())
+    } else {
+        Some(arguments.modules.clone()).filter(|m| !m.is_empty())
+    };
     let (mut worst, mut verdicts) = (exit::DONE, Vec::new());
     for file in &arguments.graphs {
-        let loaded = load(file, &LoadOptions { set: arguments.set.clone(), modules: modules.clone(), ..LoadOptions::new(&describer) });
+        let loaded = load(
+            file,
+            &LoadOptions {
+                set: arguments.set.clone(),
+                modules: modules.clone(),
+                ..LoadOptions::new(&describer)
+            },
+        );
         let (errors, warnings) = (loaded.diagnostics.errors(), loaded.diagnostics.warnings());
         if errors > 0 {
             worst = exit::GRAPH;
@@ -39,21 +50,32 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
     let tell = |n: usize, what: &str| count(n as u64, what);
     let warnings = tell(loaded.diagnostics.warnings(), "warning");
     let Some(g) = &loaded.graph else {
-        return format!("{}, {warnings}", screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error")));
+        return format!(
+            "{}, {warnings}",
+            screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error"))
+        );
     };
-    let mut parts = vec![tell(g.modules.len(), "module"), tell(g.components().count(), "component"), tell(g.topics.len(), "topic")];
+    let mut parts = vec![
+        tell(g.modules.len(), "module"),
+        tell(g.components().count(), "component"),
+        tell(g.topics.len(), "topic"),
+    ];
     if let Some(ros2) = g.ros2.as_ref().filter(|r| r.has_rules()) {
         parts.push(tell(ros2.topics.len() + ros2.services.len(), "rule") + " for ROS 2");
     }
     let parts = parts.join(", ");
-    let remark = if loaded.diagnostics.warnings() > 0 { format!("; {warnings}") } else { String::new() };
+    let remark =
+        if loaded.diagnostics.warnings() > 0 { format!("; {warnings}") } else { String::new() };
     format!("{} ({parts}{remark})", screen.paint("1;32", "valid"))
 }
 
 pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     // A picture of a graph needs none of its libraries.
     let none = |_: &Path| Ok(Vec::new());
-    let Loaded { graph, diagnostics } = load(&arguments.graph, &LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&none) });
+    let Loaded { graph, diagnostics } = load(
+        &arguments.graph,
+        &LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&none) },
+    );
     let Some(graph) = graph else {
         screen.print_error(&diagnostics.render(screen.errors()));
         return exit::GRAPH;
@@ -77,12 +99,15 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
 
 pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
     // As for a graph, a bare name is a file here and not in the system's library directories.
-    let classes = library.canonicalize().map_err(|e| format!("{}: {e}", library.display())).and_then(|path| {
-        describer().describe(&path, &Environment::new()).map_err(|e| match e.help {
-            Some(help) => format!("{}: {}; {help}", library.display(), e.reason),
-            None => format!("{}: {}", library.display(), e.reason),
-        })
-    });
+    let classes = library
+        .canonicalize()
+        .map_err(|e| format!("{}: {e}", library.display()))
+        .and_then(|path| {
+            describer().describe(&path, &Environment::new()).map_err(|e| match e.help {
+                Some(help) => format!("{}: {}; {help}", library.display(), e.reason),
+                None => format!("{}: {}", library.display(), e.reason),
+            })
+        });
     let classes = match classes {
         Ok(classes) => classes,
         Err(text) => {
@@ -100,7 +125,13 @@ pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
         out += &format!("{}{}\n", screen.paint("1", &class.name), doc(&class.doc));
         for (arrow, ports) in [("←", &class.inputs), ("→", &class.outputs)] {
             for p in ports {
-                out += &format!("  {arrow} {}: {} {}{}\n", p.name, p.schema.kind, p.schema.name, doc(&p.doc));
+                out += &format!(
+                    "  {arrow} {}: {} {}{}\n",
+                    p.name,
+                    p.schema.kind,
+                    p.schema.name,
+                    doc(&p.doc)
+                );
             }
         }
         for p in &class.parameters {

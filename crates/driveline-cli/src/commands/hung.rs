@@ -35,10 +35,15 @@ struct Long {
 
 impl Hung {
     pub(super) fn new(graph: &ResolvedGraph) -> Self {
-        let names = |m: &driveline_runtime::graph::ResolvedModule| m.components.iter().map(|c| c.name.to_string()).collect();
+        let names = |m: &driveline_runtime::graph::ResolvedModule| {
+            m.components.iter().map(|c| c.name.to_string()).collect()
+        };
         let mut publishers = BTreeMap::new();
         for (_, component) in graph.components() {
-            component.outputs.iter().for_each(|o| *publishers.entry(o.topic.to_string()).or_default() += 1);
+            component
+                .outputs
+                .iter()
+                .for_each(|o| *publishers.entry(o.topic.to_string()).or_default() += 1);
         }
         Self {
             modules: graph.modules.iter().map(|m| (m.name.to_string(), names(m))).collect(),
@@ -59,7 +64,11 @@ impl Hung {
     pub(super) fn record(&mut self, record: &Record) {
         match record {
             Record::Busy { call, for_ms } if call.call != Call::Load => {
-                let long = Long { place: call.clone(), age: Duration::from_millis(*for_ms), told: Instant::now() };
+                let long = Long {
+                    place: call.clone(),
+                    age: Duration::from_millis(*for_ms),
+                    told: Instant::now(),
+                };
                 self.calls.insert(call.component.clone(), long);
             }
             // It has come back.
@@ -67,13 +76,16 @@ impl Hung {
                 self.calls.remove(&ended.component);
                 self.refused.remove(&ended.component);
             }
-            Record::Refused { component, text, .. } => drop(self.refused.insert(component.clone(), text.clone())),
+            Record::Refused { component, text, .. } => {
+                drop(self.refused.insert(component.clone(), text.clone()))
+            }
             Record::Held { component, input, end: Some(_), .. } => {
                 self.kept.remove(&(component.clone(), input.clone()));
             }
             Record::Held { component, input, topic, held, .. } => {
-                let text =
-                    format!("{component} keeps {held} samples of '{topic}', which is max_held of its input '{input}', and gets no others");
+                let text = format!(
+                    "{component} keeps {held} samples of '{topic}', which is max_held of its input '{input}', and gets no others"
+                );
                 self.kept.insert((component.clone(), input.clone()), (text, Instant::now()));
             }
             _ => {}
@@ -82,12 +94,18 @@ impl Hung {
 
     pub(super) fn event(&mut self, event: &Event) {
         match event {
-            Event::Stopped { module, pid } => drop(self.stopped.insert(module.clone(), (*pid, Instant::now()))),
+            Event::Stopped { module, pid } => {
+                drop(self.stopped.insert(module.clone(), (*pid, Instant::now())))
+            }
             Event::Continued { module } => drop(self.stopped.remove(module)),
             Event::Ended { death, .. } => drop(self.stopped.remove(&death.module)),
-            Event::Restarts { module, .. } => drop(self.away.insert(module.clone(), "is started again".into())),
+            Event::Restarts { module, .. } => {
+                drop(self.away.insert(module.clone(), "is started again".into()))
+            }
             Event::Recovered { module, .. } => drop(self.away.remove(module)),
-            Event::Down { module, why } => drop(self.away.insert(module.clone(), format!("is down: {why}"))),
+            Event::Down { module, why } => {
+                drop(self.away.insert(module.clone(), format!("is down: {why}")))
+            }
             _ => {}
         }
     }
@@ -102,23 +120,43 @@ impl Hung {
             let s = (now - *since).as_secs();
             let go_on = format!("is stopped; `kill -CONT {pid}` lets it go on");
             match self.modules.get(module) {
-                Some(components) => format!("no result from {} for {s} s (module '{module}' {go_on})", components.join(", ")),
+                Some(components) => format!(
+                    "no result from {} for {s} s (module '{module}' {go_on})",
+                    components.join(", ")
+                ),
                 // A gateway has no components.
                 None => format!("nothing is carried for {s} s (process '{module}' {go_on})"),
             }
         });
-        let still = |component: &str| !self.stopped.keys().any(|m| self.modules.get(m).is_some_and(|c| c.iter().any(|c| c == component)));
+        let still = |component: &str| {
+            !self
+                .stopped
+                .keys()
+                .any(|m| self.modules.get(m).is_some_and(|c| c.iter().any(|c| c == component)))
+        };
         let calls = self.calls.iter().filter(|(c, long)| now - long.told < HOLDS && still(c));
         let calls = calls.map(|(component, long)| {
             let s = (long.age + (now - long.told)).as_secs();
-            format!("no result from {component} for {s} s (in {}{})", long.place.inside(), self.newer(&long.place, summary))
+            format!(
+                "no result from {component} for {s} s (in {}{})",
+                long.place.inside(),
+                self.newer(&long.place, summary)
+            )
         });
-        let refused = self.refused.iter().map(|(component, text)| format!("{component} was refused a connection: {text}"));
+        let refused = self
+            .refused
+            .iter()
+            .map(|(component, text)| format!("{component} was refused a connection: {text}"));
         let away = self.away.iter().map(|(module, what)| match self.modules.get(module) {
-            Some(components) => format!("no result from {} (module '{module}' {what})", components.join(", ")),
+            Some(components) => {
+                format!("no result from {} (module '{module}' {what})", components.join(", "))
+            }
             None => format!("nothing is carried (process '{module}' {what})"),
         });
-        let kept = self.kept.values().map(|(text, since)| format!("{text} (for {} s)", (now - *since).as_secs()));
+        let kept = self
+            .kept
+            .values()
+            .map(|(text, since)| format!("{text} (for {} s)", (now - *since).as_secs()));
         away.chain(stopped).chain(calls).chain(refused).chain(kept).collect()
     }
 
@@ -126,8 +164,13 @@ impl Hung {
     fn newer(&self, place: &CallPlace, summary: &Summary) -> String {
         // Each publisher has a sequence of its own.
         let topic = place.topic.as_ref().filter(|t| self.publishers.get(*t) == Some(&1));
-        let newer = topic.and_then(|t| summary.published.get(t)).zip(place.sequence).map(|(n, at)| n.saturating_sub(at));
-        newer.filter(|n| *n > 0).map_or_else(String::new, |n| format!("; {n} newer published since, waiting or missed"))
+        let newer = topic
+            .and_then(|t| summary.published.get(t))
+            .zip(place.sequence)
+            .map(|(n, at)| n.saturating_sub(at));
+        newer
+            .filter(|n| *n > 0)
+            .map_or_else(String::new, |n| format!("; {n} newer published since, waiting or missed"))
     }
 }
 
@@ -137,7 +180,10 @@ mod tests {
 
     #[test]
     fn what_is_stopped_is_told_by_what_it_does_not_do() {
-        let modules = BTreeMap::from([("perception".to_owned(), vec!["lane".to_owned(), "fusion".to_owned()])]);
+        let modules = BTreeMap::from([(
+            "perception".to_owned(),
+            vec!["lane".to_owned(), "fusion".to_owned()],
+        )]);
         let mut hung = Hung {
             modules,
             publishers: BTreeMap::new(),

@@ -53,7 +53,12 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             list_topics(&topics, screen);
             if !screen.json {
                 screen.print(&one_sided(&topics));
-                screen.print(&place.closing("host topic", topics.len(), participants.len(), &elsewhere(&place, topics.is_empty())));
+                screen.print(&place.closing(
+                    "host topic",
+                    topics.len(),
+                    participants.len(),
+                    &elsewhere(&place, topics.is_empty()),
+                ));
             }
             exit::DONE
         }
@@ -67,9 +72,17 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             }
             None => {
                 let known = topics.keys().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ");
-                let known = if known.is_empty() { "there are none".to_owned() } else { format!("there are: {known}") };
+                let known = if known.is_empty() {
+                    "there are none".to_owned()
+                } else {
+                    format!("there are: {known}")
+                };
                 let topic = topic.as_str();
-                let hint: String = elsewhere(&place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
+                let hint: String = elsewhere(&place, true)
+                    .iter()
+                    .filter(|o| o.topics.contains(topic))
+                    .map(Other::hint)
+                    .collect();
                 let what = super::services::of_service(topic, &participants).unwrap_or(known);
                 screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
                 exit::FAILED
@@ -84,7 +97,12 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
         Ok((place, participants)) => {
             let nodes = list_nodes(&participants, screen);
             if !screen.json {
-                screen.print(&place.closing("node", nodes, participants.len(), &elsewhere(&place, nodes == 0)));
+                screen.print(&place.closing(
+                    "node",
+                    nodes,
+                    participants.len(),
+                    &elsewhere(&place, nodes == 0),
+                ));
             }
             exit::DONE
         }
@@ -101,29 +119,45 @@ const MOST_SILENT: usize = 16;
 const MOST_OF_REASON: usize = 300;
 
 /// Everybody in the domain, and where that is. A domain that nobody has ever joined is empty.
-pub(super) fn ask(domain: Option<&str>, screen: &Screen) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
+pub(super) fn ask(
+    domain: Option<&str>,
+    screen: &Screen,
+) -> Result<(DomainPlace, Vec<ParticipantInfo>), String> {
     let place = DomainPlace::of(domain)?;
-    let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())? else { return Ok((place, Vec::new())) };
-    let Survey { participants, silent, silent_others } = driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
+    let Some(directory) = driveline_shm::domain::existing(domain).map_err(|e| e.to_string())?
+    else {
+        return Ok((place, Vec::new()));
+    };
+    let Survey { participants, silent, silent_others } =
+        driveline_shm::survey(&directory, ASK).map_err(|e| e.to_string())?;
     let mut silent: Vec<u32> = silent.into_iter().chain(silent_others).collect();
     let all = silent.len();
     silent.retain(|pid| *pid > 0);
     silent.truncate(MOST_SILENT);
     let more = all - silent.len();
     if more > 0 {
-        let who = if more == 1 { "1 participant".to_owned() } else { format!("{more} participants") };
-        screen.print_error(&format!("warning: {who} of this domain did not answer: what they have is not in the list\n"));
+        let who =
+            if more == 1 { "1 participant".to_owned() } else { format!("{more} participants") };
+        screen.print_error(&format!(
+            "warning: {who} of this domain did not answer: what they have is not in the list\n"
+        ));
     }
     for pid in silent {
         let name = process::name(pid).unwrap_or_else(|| "a process".to_owned());
-        let what =
-            if process::is_stopped(pid) { format!("is stopped; `kill -CONT {pid}` lets it go on") } else { "does not answer".into() };
+        let what = if process::is_stopped(pid) {
+            format!("is stopped; `kill -CONT {pid}` lets it go on")
+        } else {
+            "does not answer".into()
+        };
         // Beside the list and not in it: nobody knows what it would say.
         screen.print_error(&format!("warning: {} (pid {pid}): {what}\n", cut(&name, NAME)));
     }
     for p in participants.iter().filter(|p| !p.incomplete.is_empty()) {
         let (name, pid) = (cut(&p.name, NAME), p.pid_in_its_namespace);
-        screen.print_error(&format!("warning: {name} (pid {pid}): {}\n", cut(&p.incomplete, MOST_OF_REASON)));
+        screen.print_error(&format!(
+            "warning: {name} (pid {pid}): {}\n",
+            cut(&p.incomplete, MOST_OF_REASON)
+        ));
     }
     Ok((place, participants))
 }
@@ -183,7 +217,9 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
     if topics.is_empty() {
         return;
     }
-    let head = ["TOPIC", "TYPE", "PUBLISHERS", "SUBSCRIPTIONS", "PUBLISHED", "MISSED"].map(str::to_owned).to_vec();
+    let head = ["TOPIC", "TYPE", "PUBLISHERS", "SUBSCRIPTIONS", "PUBLISHED", "MISSED"]
+        .map(str::to_owned)
+        .to_vec();
     let row = |(name, e): (&&str, &Ends<'_>)| {
         let n = |n: usize| n.to_string();
         vec![
@@ -203,14 +239,20 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
 /// What cannot be seen from here, for topics that miss a side: one line for all of them.
 fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(topics: &BTreeMap<&str, E>) -> String {
     let names = |lacks: fn(&Ends<'_>) -> bool| -> String {
-        let all: Vec<String> = topics.iter().filter(|(_, e)| lacks((*e).borrow())).map(|(n, _)| format!("'{}'", cut(n, NAME))).collect();
+        let all: Vec<String> = topics
+            .iter()
+            .filter(|(_, e)| lacks((*e).borrow()))
+            .map(|(n, _)| format!("'{}'", cut(n, NAME)))
+            .collect();
         let more = all.len().saturating_sub(MOST_NAMED);
         all.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ")
             + &if more > 0 { format!(" and {more} more") } else { String::new() }
     };
     let tell = |names: String, what: &str, who: &str| match names.as_str() {
         "" => String::new(),
-        names => format!("nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"),
+        names => format!(
+            "nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"
+        ),
     };
     tell(names(|e| e.publishers.is_empty()), "publishes", "a publisher")
         + &tell(names(|e| e.subscriptions.is_empty()), "listens to", "a subscription")
@@ -226,8 +268,16 @@ pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen
 fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     let process = |p: &ParticipantInfo| json!({ "name": p.name, "pid": p.pid_in_its_namespace });
     if screen.json {
-        let publishers: Vec<_> = ends.publishers.iter().map(|(p, i)| json!({ "process": process(p), "publisher": i })).collect();
-        let subscriptions: Vec<_> = ends.subscriptions.iter().map(|(p, i)| json!({ "process": process(p), "subscription": i })).collect();
+        let publishers: Vec<_> = ends
+            .publishers
+            .iter()
+            .map(|(p, i)| json!({ "process": process(p), "publisher": i }))
+            .collect();
+        let subscriptions: Vec<_> = ends
+            .subscriptions
+            .iter()
+            .map(|(p, i)| json!({ "process": process(p), "subscription": i }))
+            .collect();
         return screen
             .print_json(&json!({ "topic": topic, "type": ends.type_name(), "publishers": publishers, "subscriptions": subscriptions }));
     }
@@ -239,7 +289,11 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         .chain(ends.subscriptions.iter().filter_map(|(_, s)| s.schema.as_ref()))
         .map(|s| {
             let (kind, encoding) = (s.kind.to_string(), cut(&s.encoding, NAME));
-            let encoding = if kind == encoding || encoding.is_empty() { String::new() } else { format!(", {encoding}") };
+            let encoding = if kind == encoding || encoding.is_empty() {
+                String::new()
+            } else {
+                format!(", {encoding}")
+            };
             (format!("type {} ({kind}{encoding}, hash {})", cut(&s.name, NAME), s.hash()), s)
         })
         .collect();
@@ -249,15 +303,26 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
     for (process, p) in &ends.publishers {
         out += &format!("\n{} {}\n", screen.paint("1;32", "publisher"), who(process, &p.node));
         out += &format!("  QoS       {}\n", qos(&p.qos));
-        let memory = format!("{} slots of at most {}, {} reserved", p.slots, bytes(p.max_payload), bytes(p.segment_len));
+        let memory = format!(
+            "{} slots of at most {}, {} reserved",
+            p.slots,
+            bytes(p.max_payload),
+            bytes(p.segment_len)
+        );
         out += &format!("  memory    {memory}; {} of {} pins granted\n", p.pins_granted, p.pins);
         let s = &p.stats;
         let inside = match s.passed_by {
             0 => String::new(),
-            n => format!("; {n} of them passed inside process {} only, as nobody else listened", cut(&process.name, NAME)),
+            n => format!(
+                "; {n} of them passed inside process {} only, as nobody else listened",
+                cut(&process.name, NAME)
+            ),
         };
         let (n, len) = (count(s.published, "sample"), bytes(s.published_bytes));
-        out += &format!("  published {n} ({len} into shared memory), newest sequence {}{inside}\n", p.sequence);
+        out += &format!(
+            "  published {n} ({len} into shared memory), newest sequence {}{inside}\n",
+            p.sequence
+        );
         out += &reasons(
             "  refused  ",
             &[
@@ -270,21 +335,45 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
         );
         out += &reasons(
             "  trouble  ",
-            &[("reliable time-outs", s.reliable_timeouts), ("deadlines missed", s.deadlines_missed), ("impossible cursors", s.cursor_lies)],
+            &[
+                ("reliable time-outs", s.reliable_timeouts),
+                ("deadlines missed", s.deadlines_missed),
+                ("impossible cursors", s.cursor_lies),
+            ],
         );
         for m in &p.matches {
-            let seen = [m.missed.map(|n| format!("missed {n}")), m.overruns.filter(|n| *n > 0).map(|n| format!("{n} overruns"))];
+            let seen = [
+                m.missed.map(|n| format!("missed {n}")),
+                m.overruns.filter(|n| *n > 0).map(|n| format!("{n} overruns")),
+            ];
             let seen: String = seen.into_iter().flatten().map(|s| format!(", {s}")).collect();
-            out += &format!("  → {} (process {}, holds {} of {}{seen})\n", cut(&m.node, NAME), m.pid, m.held.len(), m.pins);
+            out += &format!(
+                "  → {} (process {}, holds {} of {}{seen})\n",
+                cut(&m.node, NAME),
+                m.pid,
+                m.held.len(),
+                m.pins
+            );
         }
     }
     for (process, s) in &ends.subscriptions {
         let tool = if s.observer { ", a tool that looks on" } else { "" };
-        out += &format!("\n{} {}{tool}\n", screen.paint("1;34", "subscription"), who(process, &s.node));
+        out += &format!(
+            "\n{} {}{tool}\n",
+            screen.paint("1;34", "subscription"),
+            who(process, &s.node)
+        );
         out += &format!("  QoS       {}; holds at most {}\n", qos(&s.qos), s.max_held);
-        out += &format!("  received  {}, missed {}\n", count(s.stats.received, "sample"), s.stats.missed);
+        out += &format!(
+            "  received  {}, missed {}\n",
+            count(s.stats.received, "sample"),
+            s.stats.missed
+        );
         if passes_inside(process, ends) {
-            out += &format!("  inside process {}: its own samples pass as pointers, and are not counted here\n", cut(&process.name, NAME));
+            out += &format!(
+                "  inside process {}: its own samples pass as pointers, and are not counted here\n",
+                cut(&process.name, NAME)
+            );
         }
         let st = &s.stats;
         out += &reasons(
@@ -304,7 +393,13 @@ fn topic_info(topic: &str, ends: &Ends<'_>, lines: usize, screen: &Screen) {
             out += &format!("  count unknown: of {publishers} on other hosts; {why}\n");
         }
         for m in &s.matches {
-            out += &format!("  ← {} (process {}): received {}, missed {}\n", cut(&m.node, NAME), m.pid, m.received, m.missed);
+            out += &format!(
+                "  ← {} (process {}): received {}, missed {}\n",
+                cut(&m.node, NAME),
+                m.pid,
+                m.received,
+                m.missed
+            );
         }
         for r in &s.refusals {
             out += &format!("  {} {}\n", screen.paint("1;31", "refused:"), cut(r, 400));
@@ -323,11 +418,16 @@ fn passes_inside(process: &ParticipantInfo, ends: &Ends<'_>) -> bool {
 fn definition(schema: &Schema, lines: usize) -> String {
     let mut out = String::new();
     if schema.encoding == CDR_ENCODING
-        && let Ok(hash) = Catalog::from_schema(schema).and_then(|(name, catalog)| catalog.type_hash(&name))
+        && let Ok(hash) =
+            Catalog::from_schema(schema).and_then(|(name, catalog)| catalog.type_hash(&name))
     {
         out += &format!("  ROS 2 knows it by {hash}\n");
     }
-    schema.definition.lines().take(lines).for_each(|line| out += &format!("    {}\n", cut(line, LINE)));
+    schema
+        .definition
+        .lines()
+        .take(lines)
+        .for_each(|line| out += &format!("    {}\n", cut(line, LINE)));
     let all = schema.definition.lines().count();
     if all > lines {
         out += &format!("    … ({all} lines in all: --definition prints them)\n");
@@ -336,12 +436,18 @@ fn definition(schema: &Schema, lines: usize) -> String {
 }
 
 fn who(process: &ParticipantInfo, node: &str) -> String {
-    format!("{} in process {} ({})", cut(node, NAME), process.pid_in_its_namespace, cut(&process.name, NAME))
+    format!(
+        "{} in process {} ({})",
+        cut(node, NAME),
+        process.pid_in_its_namespace,
+        cut(&process.name, NAME)
+    )
 }
 
 /// A line with the counters that are not zero, or nothing.
 fn reasons(label: &str, counters: &[(&str, u64)]) -> String {
-    let list: Vec<_> = counters.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
+    let list: Vec<_> =
+        counters.iter().filter(|(_, n)| *n > 0).map(|(what, n)| format!("{what} {n}")).collect();
     if list.is_empty() { String::new() } else { format!("{label} {}\n", list.join(", ")) }
 }
 
@@ -358,7 +464,9 @@ pub(super) fn qos(q: &Qos) -> String {
     if q.liveliness == Liveliness::ManualByTopic {
         parts.push("manual liveliness".into());
     }
-    for (name, ms) in [("deadline", q.deadline_ms), ("lifespan", q.lifespan_ms), ("lease", q.lease_ms)] {
+    for (name, ms) in
+        [("deadline", q.deadline_ms), ("lifespan", q.lifespan_ms), ("lease", q.lease_ms)]
+    {
         parts.extend(ms.map(|ms| format!("{name} {ms} ms")));
     }
     if q.checksum {
@@ -386,16 +494,28 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
     for process in participants {
         let pid = process.pid_in_its_namespace;
         for p in &process.publishers {
-            nodes.entry((&p.node, pid)).or_insert_with(|| NodeEnds::of(process)).publishes.insert(&p.topic);
+            nodes
+                .entry((&p.node, pid))
+                .or_insert_with(|| NodeEnds::of(process))
+                .publishes
+                .insert(&p.topic);
         }
         for s in &process.subscriptions {
-            nodes.entry((&s.node, pid)).or_insert_with(|| NodeEnds::of(process)).subscribes.insert(&s.topic);
+            nodes
+                .entry((&s.node, pid))
+                .or_insert_with(|| NodeEnds::of(process))
+                .subscribes
+                .insert(&s.topic);
         }
     }
     if screen.json {
-        let entry = |((node, pid), NodeEnds { process, publishes, subscribes }): (&(&str, u32), &NodeEnds<'_>)| {
+        let entry = |((node, pid), NodeEnds { process, publishes, subscribes }): (
+            &(&str, u32),
+            &NodeEnds<'_>,
+        )| {
             // What the runtime tells about a process is JSON; whatever else it may be stays text.
-            let about = serde_json::from_str::<serde_json::Value>(&process.description).unwrap_or_else(|_| json!(process.description));
+            let about = serde_json::from_str::<serde_json::Value>(&process.description)
+                .unwrap_or_else(|_| json!(process.description));
             json!({ "node": node, "process": process.name, "pid": pid, "publishes": publishes, "subscribes": subscribes, "about": about })
         };
         screen.print_json(&nodes.iter().map(entry).collect::<Vec<_>>());
@@ -405,11 +525,21 @@ fn list_nodes(participants: &[ParticipantInfo], screen: &Screen) -> usize {
         return 0;
     }
     let list = |topics: &BTreeSet<&str>| {
-        if topics.is_empty() { "-".to_owned() } else { topics.iter().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ") }
+        if topics.is_empty() {
+            "-".to_owned()
+        } else {
+            topics.iter().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ")
+        }
     };
     let head = ["NODE", "PROCESS", "PID", "PUBLISHES", "SUBSCRIBES"].map(str::to_owned).to_vec();
     let rows = nodes.iter().map(|((node, pid), NodeEnds { process, publishes, subscribes })| {
-        vec![cut(node, NAME), cut(&process.name, NAME), pid.to_string(), list(publishes), list(subscribes)]
+        vec![
+            cut(node, NAME),
+            cut(&process.name, NAME),
+            pid.to_string(),
+            list(publishes),
+            list(subscribes),
+        ]
     });
     use Align::{Left, Right};
     let rows: Vec<_> = std::iter::once(head).chain(rows).collect();

@@ -46,7 +46,15 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) fn new(table: bool, every: Duration) -> Self {
-        Self { table, every, next: Instant::now() + every, shown: 0, lines: Vec::new(), began: None, last: None }
+        Self {
+            table,
+            every,
+            next: Instant::now() + every,
+            shown: 0,
+            lines: Vec::new(),
+            began: None,
+            last: None,
+        }
     }
 
     /// Takes the table off the screen, so that something can be printed.
@@ -70,7 +78,10 @@ impl Live {
             self.next = now + self.every.max(now.elapsed() * SHARE);
             if self.table {
                 self.clear(screen);
-                let mut lines: Vec<Line> = hung.iter().map(|l| Line { text: cut(l, screen.columns()), style: HUNG }).collect();
+                let mut lines: Vec<Line> = hung
+                    .iter()
+                    .map(|l| Line { text: cut(l, screen.columns()), style: HUNG })
+                    .collect();
                 lines.extend(Self::table(&summary, rate, screen.columns()));
                 self.lines = Self::fit(lines, screen.rows().saturating_sub(2));
             } else {
@@ -85,21 +96,33 @@ impl Live {
     }
 
     fn rate(&mut self, frames: u64, now: Instant) -> Option<f64> {
-        let rate = self.last.map(|(before, at)| frames.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1e-3));
+        let rate = self.last.map(|(before, at)| {
+            frames.saturating_sub(before) as f64 / (now - at).as_secs_f64().max(1e-3)
+        });
         self.last = Some((frames, now));
         rate
     }
 
     /// The whole table, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
-        let facts = summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text));
+        let facts =
+            summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text));
         let mut out = vec![];
-        out.extend(wrapped(&head(summary, rate), columns).into_iter().map(|text| Line { text, style: HEAD }));
+        out.extend(
+            wrapped(&head(summary, rate), columns)
+                .into_iter()
+                .map(|text| Line { text, style: HEAD }),
+        );
         out.extend(facts.flat_map(|f| wrapped(&f, columns)).map(|text| Line { text, style: FACT }));
         out.extend(figures::stages(summary, columns));
         out.extend(figures::ends(summary, columns));
         out.extend(figures::services(summary, columns));
-        out.extend(summary.waits().flat_map(|w| wrapped(w, columns)).map(|text| Line { text, style: FACT }));
+        out.extend(
+            summary
+                .waits()
+                .flat_map(|w| wrapped(w, columns))
+                .map(|text| Line { text, style: FACT }),
+        );
         out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
     }
 
@@ -114,34 +137,64 @@ impl Live {
 
     /// One line.
     fn line(summary: &Summary, rate: Option<f64>) -> String {
-        let stages = summary.stages.iter().filter(|s| s.runs > 0).map(|s| format!("{} {}", s.stage, duration_us(s.processing_us.p50)));
+        let stages = summary
+            .stages
+            .iter()
+            .filter(|s| s.runs > 0)
+            .map(|s| format!("{} {}", s.stage, duration_us(s.processing_us.p50)));
         let ends = summary.end_to_end.iter().map(|e| {
-            let metres = e.reaction_distance.map(|r| format!(" ({:.1} m)", r.p50_m)).unwrap_or_default();
+            let metres =
+                e.reaction_distance.map(|r| format!(" ({:.1} m)", r.p50_m)).unwrap_or_default();
             format!("{} → {} {}{metres}", e.origin, e.stage, duration_us(e.age_us.p50))
         });
         let services = summary.services.iter().map(|s| {
-            let [failed, timed_out] = [(s.failed(), "failed"), (s.calls.timed_out, "timed out")].map(|(n, what)| match n {
-                0 => String::new(),
-                n => format!(", {n} {what}"),
-            });
-            format!("{} ({} of {} answered{failed}{timed_out})", figures::end_of_service(s), s.calls.answered, s.calls.calls)
+            let [failed, timed_out] = [(s.failed(), "failed"), (s.calls.timed_out, "timed out")]
+                .map(|(n, what)| match n {
+                    0 => String::new(),
+                    n => format!(", {n} {what}"),
+                });
+            format!(
+                "{} ({} of {} answered{failed}{timed_out})",
+                figures::end_of_service(s),
+                s.calls.answered,
+                s.calls.calls
+            )
         });
         let figures = stages.chain(ends).chain(services).collect::<Vec<_>>().join(", ");
-        if figures.is_empty() { head(summary, rate) } else { format!("{} | {figures}", head(summary, rate)) }
+        if figures.is_empty() {
+            head(summary, rate)
+        } else {
+            format!("{} | {figures}", head(summary, rate))
+        }
     }
 }
 
 fn head(summary: &Summary, rate: Option<f64>) -> String {
     let rate = rate.map(|r| format!(" ({r:.1}/s)")).unwrap_or_default();
     let sources = count(summary.frames_published, "sample");
-    let failed = if summary.failed() > 0 { format!(", {}", count(summary.failed(), "failure")) } else { String::new() };
+    let failed = if summary.failed() > 0 {
+        format!(", {}", count(summary.failed(), "failure"))
+    } else {
+        String::new()
+    };
     let (missed, superseded) = (summary.missed_by_triggers, summary.superseded);
     // While a run goes on, samples wait now and then.
-    let unread = if summary.ended.is_some() { summary.not_read_by_triggers } else { summary.unread_by_triggers };
+    let unread = if summary.ended.is_some() {
+        summary.not_read_by_triggers
+    } else {
+        summary.unread_by_triggers
+    };
     let unread = if unread > 0 { format!(", {unread} not read") } else { String::new() };
-    let lost_there = if summary.lost_by_triggers > 0 { format!(", {} lost on the way", summary.lost_by_triggers) } else { String::new() };
+    let lost_there = if summary.lost_by_triggers > 0 {
+        format!(", {} lost on the way", summary.lost_by_triggers)
+    } else {
+        String::new()
+    };
     let lost = format!("{missed} missed by triggers{unread}{lost_there}, {superseded} superseded");
-    format!("{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}", summary.graph, summary.duration_s)
+    format!(
+        "{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}",
+        summary.graph, summary.duration_s
+    )
 }
 
 /// Lines of at most `columns`, broken where there is a space, the further ones indented.
@@ -159,26 +212,53 @@ mod tests {
 
     fn run() -> Collector {
         let topic: TopicName = "camera/image".parse().unwrap();
-        let camera = StageFacts { name: "camera".into(), inputs: vec![], outputs: vec![topic.clone()] };
+        let camera =
+            StageFacts { name: "camera".into(), inputs: vec![], outputs: vec![topic.clone()] };
         let lane = StageFacts {
             name: "lane".into(),
             inputs: vec![InputFacts { name: "image".into(), topic: topic.clone(), triggers: true }],
             outputs: vec![],
         };
-        let facts = RunFacts { graph: "demo".into(), speed_kmh: Some(36.0), stages: vec![camera, lane], ..RunFacts::default() };
+        let facts = RunFacts {
+            graph: "demo".into(),
+            speed_kmh: Some(36.0),
+            stages: vec![camera, lane],
+            ..RunFacts::default()
+        };
         let mut run = Collector::new(facts);
-        let (at, start, end) = (MonotonicNs(1_000_000), MonotonicNs(1_050_000), MonotonicNs(21_050_000));
+        let (at, start, end) =
+            (MonotonicNs(1_000_000), MonotonicNs(1_050_000), MonotonicNs(21_050_000));
         let mut header = SampleHeader { sequence: 3, publish_time: at, ..SampleHeader::default() };
         Lineage::start(at).stamp(&mut header, topic.id(), Some(at), 7);
-        let input = StageInput { input: "image", topic: topic.id(), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true };
-        run.add(&StageRecord { stage: "lane", start, end, inputs: &[input], ..StageRecord::default() });
-        run.add(&StageRecord { stage: "lane", start: end, end, failed: true, ..StageRecord::default() });
+        let input = StageInput {
+            input: "image",
+            topic: topic.id(),
+            arrival: Arrival::Triggered,
+            header: &header,
+            missed: 2,
+            fresh: true,
+        };
+        run.add(&StageRecord {
+            stage: "lane",
+            start,
+            end,
+            inputs: &[input],
+            ..StageRecord::default()
+        });
+        run.add(&StageRecord {
+            stage: "lane",
+            start: end,
+            end,
+            failed: true,
+            ..StageRecord::default()
+        });
         run
     }
 
     #[test]
     fn the_table_shows_stages_and_where_the_age_went() {
-        let table: Vec<String> = Live::table(&run().summary(), Some(25.0), 200).into_iter().map(|l| l.text).collect();
+        let table: Vec<String> =
+            Live::table(&run().summary(), Some(25.0), 200).into_iter().map(|l| l.text).collect();
         let table = table.join("\n");
         for part in [
             "demo: 0.0 s, 3 samples of sources (25.0/s), 2 missed by triggers, 0 superseded, 1 failure",
@@ -190,7 +270,9 @@ mod tests {
         ] {
             assert!(table.contains(part), "{part} is not in\n{table}");
         }
-        assert!(Live::table(&run().summary(), None, 30).iter().all(|l| l.text.chars().count() <= 30));
+        assert!(
+            Live::table(&run().summary(), None, 30).iter().all(|l| l.text.chars().count() <= 30)
+        );
     }
 
     /// A run with long names and large numbers.
@@ -198,33 +280,69 @@ mod tests {
         let topic = |t: &str| -> TopicName { t.parse().unwrap() };
         let names = ["camera_front_left", "lane_detection", "vehicle_detection", "tracker"];
         let input = |t| InputFacts { name: "image".into(), topic: t, triggers: true };
-        let read = InputFacts { name: "read".into(), topic: topic("camera/front_left/image"), triggers: false };
+        let read = InputFacts {
+            name: "read".into(),
+            topic: topic("camera/front_left/image"),
+            triggers: false,
+        };
         let stage = |name: &&str| StageFacts {
             name: (*name).into(),
             inputs: vec![input(topic("camera/front_left/image")), read.clone()],
             outputs: vec![],
         };
         let stages = names.iter().map(stage).collect();
-        let mut run = Collector::new(RunFacts { graph: "a long name".into(), speed_kmh: Some(130.0), stages, ..RunFacts::default() });
+        let mut run = Collector::new(RunFacts {
+            graph: "a long name".into(),
+            speed_kmh: Some(130.0),
+            stages,
+            ..RunFacts::default()
+        });
         let image = topic("camera/front_left/image");
-        let (at, start, end) = (MonotonicNs(1_000_000), MonotonicNs(124_456_789), MonotonicNs(924_456_789));
-        let mut header = SampleHeader { sequence: 123_456, publish_time: at, trace_id: 7, ..SampleHeader::default() };
+        let (at, start, end) =
+            (MonotonicNs(1_000_000), MonotonicNs(124_456_789), MonotonicNs(924_456_789));
+        let mut header = SampleHeader {
+            sequence: 123_456,
+            publish_time: at,
+            trace_id: 7,
+            ..SampleHeader::default()
+        };
         header.origins.begin(image.id(), at, at);
-        let input = StageInput { input: "image", topic: image.id(), arrival: Arrival::Triggered, header: &header, missed: 0, fresh: true };
+        let input = StageInput {
+            input: "image",
+            topic: image.id(),
+            arrival: Arrival::Triggered,
+            header: &header,
+            missed: 0,
+            fresh: true,
+        };
         for stage in names {
             run.add(&StageRecord { stage, start, end, inputs: &[input], ..StageRecord::default() });
-            run.add(&StageRecord { stage, start: end, end, failed: true, ..StageRecord::default() });
+            run.add(&StageRecord {
+                stage,
+                start: end,
+                end,
+                failed: true,
+                ..StageRecord::default()
+            });
             run.set_subscription(
                 stage,
                 "image",
                 image.id(),
-                driveline_runtime::account::InputCounters { received: 123_456, missed: 12_345, ..Default::default() },
+                driveline_runtime::account::InputCounters {
+                    received: 123_456,
+                    missed: 12_345,
+                    ..Default::default()
+                },
             );
             run.set_subscription(
                 stage,
                 "read",
                 image.id(),
-                driveline_runtime::account::InputCounters { received: 123_456, missed: 98_765, ..Default::default() },
+                driveline_runtime::account::InputCounters {
+                    received: 123_456,
+                    missed: 98_765,
+                    ..Default::default()
+                },
             );
         }
         run.summary()
@@ -232,7 +350,8 @@ mod tests {
 
     #[test]
     fn the_table_fits_80_columns_and_says_all_of_it() {
-        let table: Vec<String> = Live::table(&long_run(), Some(1234.5), 80).into_iter().map(|l| l.text).collect();
+        let table: Vec<String> =
+            Live::table(&long_run(), Some(1234.5), 80).into_iter().map(|l| l.text).collect();
         assert!(table.iter().all(|l| l.chars().count() <= 80), "{table:#?}");
         let text = table.join("\n");
         assert!(!text.lines().any(|l| l.ends_with('…')), "no figure is cut off\n{text}");
@@ -250,27 +369,43 @@ mod tests {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         // The heads of groups end where their columns end.
-        let end = |line: &str, of: &str| line.chars().count() - line.split_once(of).unwrap().1.chars().count();
-        let (groups, rows) = table.split_at(table.iter().position(|l| l.starts_with("COMPONENT")).unwrap());
+        let end = |line: &str, of: &str| {
+            line.chars().count() - line.split_once(of).unwrap().1.chars().count()
+        };
+        let (groups, rows) =
+            table.split_at(table.iter().position(|l| l.starts_with("COMPONENT")).unwrap());
         let row = rows.iter().find(|l| l.starts_with("tracker")).unwrap();
-        assert_eq!(end(groups.last().unwrap(), "PROCESSING"), row.rfind(" ms").map(|b| row[..b].chars().count() + 3).unwrap());
+        assert_eq!(
+            end(groups.last().unwrap(), "PROCESSING"),
+            row.rfind(" ms").map(|b| row[..b].chars().count() + 3).unwrap()
+        );
     }
 
     #[test]
     fn an_age_is_followed_by_what_it_is_made_of() {
         let heads = |columns| {
-            let mut lines = Live::table(&run().summary(), None, columns).into_iter().map(|l| l.text);
+            let mut lines =
+                Live::table(&run().summary(), None, columns).into_iter().map(|l| l.text);
             let head = lines.find(|l| l.starts_with("END TO END")).unwrap();
             head.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert!(
-            heads(200).starts_with("END TO END AGE p50 = COMMUNICATION + COMPUTATION + IDLE AGE p99 NEWEST p50 WAY AT"),
+            heads(200).starts_with(
+                "END TO END AGE p50 = COMMUNICATION + COMPUTATION + IDLE AGE p99 NEWEST p50 WAY AT"
+            ),
             "{}",
             heads(200)
         );
-        assert!(heads(80).starts_with("END TO END AGE p50 = COMM. + COMP. + IDLE p99 NEWEST AT"), "{}", heads(80));
-        let row =
-            Live::table(&run().summary(), None, 200).into_iter().map(|l| l.text).find(|l| l.starts_with("camera/image → lane")).unwrap();
+        assert!(
+            heads(80).starts_with("END TO END AGE p50 = COMM. + COMP. + IDLE p99 NEWEST AT"),
+            "{}",
+            heads(80)
+        );
+        let row = Live::table(&run().summary(), None, 200)
+            .into_iter()
+            .map(|l| l.text)
+            .find(|l| l.starts_with("camera/image → lane"))
+            .unwrap();
         assert_eq!(
             row.split_whitespace().collect::<Vec<_>>().join(" "),
             "camera/image → lane 20.1 ms 50.0 µs 20.0 ms 0.00 µs 20.1 ms 20.1 ms 0.20 m"
@@ -281,19 +416,28 @@ mod tests {
     fn no_unit_is_broken_from_its_value() {
         let summary = run().summary();
         for columns in 12..120 {
-            let lines: Vec<String> = Live::table(&summary, Some(25.0), columns).into_iter().map(|l| l.text).collect();
+            let lines: Vec<String> =
+                Live::table(&summary, Some(25.0), columns).into_iter().map(|l| l.text).collect();
             let units = ["ms", "s", "m", "µs"];
-            let torn = lines.iter().any(|l| units.contains(&l.trim_start().split([' ', ',']).next().unwrap()));
+            let torn = lines
+                .iter()
+                .any(|l| units.contains(&l.trim_start().split([' ', ',']).next().unwrap()));
             assert!(!torn, "{columns}: {lines:#?}");
         }
     }
 
     #[test]
     fn with_more_room_heads_say_it_in_full() {
-        let wide: Vec<String> = Live::table(&long_run(), None, 120).into_iter().map(|l| l.text).collect();
+        let wide: Vec<String> =
+            Live::table(&long_run(), None, 120).into_iter().map(|l| l.text).collect();
         assert!(wide.iter().all(|l| l.chars().count() <= 120));
         let text = wide.join("\n");
-        assert!(text.contains("TRANSMISSION p50") && text.contains("SUPERSEDED") && text.contains("vehicle_detection"), "{text}");
+        assert!(
+            text.contains("TRANSMISSION p50")
+                && text.contains("SUPERSEDED")
+                && text.contains("vehicle_detection"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -313,14 +457,33 @@ mod tests {
     #[test]
     fn services_have_a_table_and_a_part_of_the_line() {
         let mut run = run();
-        let calls = CallCounters { calls: 9, answered: 5, refused: 1, timed_out: 2, ..CallCounters::default() };
-        let of = |end, calls| Record::Service { component: "lane".into(), service: "map/tile".into(), end, calls };
+        let calls = CallCounters {
+            calls: 9,
+            answered: 5,
+            refused: 1,
+            timed_out: 2,
+            ..CallCounters::default()
+        };
+        let of = |end, calls| Record::Service {
+            component: "lane".into(),
+            service: "map/tile".into(),
+            end,
+            calls,
+        };
         run.take("one", &of(CallEnd::Client, calls));
-        run.take("one", &of(CallEnd::Server, CallCounters { calls: 1, answered: 1, ..CallCounters::default() }));
+        run.take(
+            "one",
+            &of(CallEnd::Server, CallCounters { calls: 1, answered: 1, ..CallCounters::default() }),
+        );
         let summary = run.summary();
         let rows: Vec<_> = Live::table(&summary, None, 80).into_iter().map(|l| l.text).collect();
-        let rows: Vec<_> = rows.iter().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        for row in ["SERVICE CALLS ANSWERED FAILED TIMED OUT", "lane calls map/tile 9 5 1 2", "lane serves map/tile 1 1 0 -"] {
+        let rows: Vec<_> =
+            rows.iter().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for row in [
+            "SERVICE CALLS ANSWERED FAILED TIMED OUT",
+            "lane calls map/tile 9 5 1 2",
+            "lane serves map/tile 1 1 0 -",
+        ] {
             assert!(rows.iter().any(|r| r == row), "{row} is not in {rows:#?}");
         }
         let line = Live::line(&summary, None);
@@ -331,7 +494,13 @@ mod tests {
     #[test]
     fn the_line_says_the_same_in_short() {
         let line = Live::line(&run().summary(), None);
-        assert!(!Live::line(&Collector::default().summary(), None).contains('|'), "nothing to say, nothing to separate");
-        assert!(line.contains("lane 20.0 ms") && line.contains("camera/image → lane 20.1 ms (0.2 m)"), "{line}");
+        assert!(
+            !Live::line(&Collector::default().summary(), None).contains('|'),
+            "nothing to say, nothing to separate"
+        );
+        assert!(
+            line.contains("lane 20.0 ms") && line.contains("camera/image → lane 20.1 ms (0.2 m)"),
+            "{line}"
+        );
     }
 }

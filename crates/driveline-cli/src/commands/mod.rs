@@ -29,7 +29,12 @@ use std::process::ExitCode;
 
 pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut with_words(without_hidden(&Arguments::command())), "driveline", &mut script);
+    clap_complete::generate(
+        shell,
+        &mut with_words(without_hidden(&Arguments::command())),
+        "driveline",
+        &mut script,
+    );
     let script = String::from_utf8_lossy(&script);
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
@@ -53,17 +58,24 @@ fn with_words(command: clap::Command) -> clap::Command {
     let ids: Vec<&'static str> = driveline_lab::scenario::builtin().iter().map(|b| b.id).collect();
     let systems = driveline_bench::peers::names();
     let experiments: Vec<&'static str> = ids.iter().copied().chain(["all"]).collect();
-    let words = |words: Vec<String>| PossibleValuesParser::new(words.into_iter().map(|w| &*w.leak()));
+    let words =
+        |words: Vec<String>| PossibleValuesParser::new(words.into_iter().map(|w| &*w.leak()));
     let with_driveline = || ["driveline".to_owned()].into_iter().chain(systems.clone()).collect();
     command.mut_subcommand("bench", |bench| {
         bench
-            .mut_subcommand("list", |list| list.mut_arg("show", |arg| arg.value_parser(PossibleValuesParser::new(ids))))
+            .mut_subcommand("list", |list| {
+                list.mut_arg("show", |arg| arg.value_parser(PossibleValuesParser::new(ids)))
+            })
             .mut_subcommand("run", |run| {
                 run.mut_arg("what", |arg| arg.value_parser(PossibleValuesParser::new(experiments)))
                     .mut_arg("systems", |arg| arg.value_parser(words(with_driveline())))
             })
-            .mut_subcommand("peers", |peers| peers.mut_arg("names", |arg| arg.value_parser(words(systems.clone()))))
-            .mut_subcommand("link", |link| link.mut_arg("peers", |arg| arg.value_parser(words(systems.clone()))))
+            .mut_subcommand("peers", |peers| {
+                peers.mut_arg("names", |arg| arg.value_parser(words(systems.clone())))
+            })
+            .mut_subcommand("link", |link| {
+                link.mut_arg("peers", |arg| arg.value_parser(words(systems.clone())))
+            })
     })
 }
 
@@ -78,7 +90,9 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
             screen.print(text);
             ExitCode::from(exit::DONE)
         }),
-        Bench::List { schema: true, .. } => Ok(print_json(&driveline_lab::scenario::schema(), screen)),
+        Bench::List { schema: true, .. } => {
+            Ok(print_json(&driveline_lab::scenario::schema(), screen))
+        }
         Bench::List { .. } => driveline_lab::list(screen.json).map(|text| {
             screen.print(&text);
             ExitCode::from(exit::DONE)
@@ -112,9 +126,9 @@ pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
     outcome.unwrap_or_else(|e| {
         match driveline_lab::scenario::LoadError::mistakes(&e) {
             // As `run` tells those of a graph.
-            Some(found) if json => {
-                screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": found.iter().collect::<Vec<_>>() }))
-            }
+            Some(found) if json => screen.print_json_line(
+                &json!({ "kind": "diagnostics", "diagnostics": found.iter().collect::<Vec<_>>() }),
+            ),
             _ => screen.error(format!("{e:#}")),
         }
         driveline_bench::exit_code_of(&e)
@@ -126,8 +140,11 @@ fn name_of(typed: &str) -> Result<TopicName, String> {
     let name = typed.strip_prefix('/').unwrap_or(typed);
     if name.starts_with('/') {
         let meant = name.trim_start_matches('/');
-        let meant = if meant.is_empty() { String::new() } else { format!("; did you mean '{meant}'?") };
-        return Err(format!("'{typed}' is no name: one '/' before it is left out, and there are more{meant}"));
+        let meant =
+            if meant.is_empty() { String::new() } else { format!("; did you mean '{meant}'?") };
+        return Err(format!(
+            "'{typed}' is no name: one '/' before it is left out, and there are more{meant}"
+        ));
     }
     name.parse().map_err(|e: NameError| e.to_string())
 }
@@ -145,17 +162,27 @@ fn describer() -> Describer {
 }
 
 impl Describe for Describer {
-    fn describe(&self, library: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+    fn describe(
+        &self,
+        library: &Path,
+        environment: &Environment,
+    ) -> Result<Vec<ComponentClass>, DescribeError> {
         match &self.0 {
             Ok(host) => host.describe(library, environment),
             Err(e) => Err(DescribeError {
                 reason: e.to_string(),
-                help: Some("`driveline validate --no-libraries` checks what can be checked without".into()),
+                help: Some(
+                    "`driveline validate --no-libraries` checks what can be checked without".into(),
+                ),
             }),
         }
     }
 
-    fn together(&self, libraries: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+    fn together(
+        &self,
+        libraries: &[PathBuf],
+        environment: &Environment,
+    ) -> Result<(), (usize, DescribeError)> {
         // Where there is no host, its absence was reported at the first library.
         self.0.as_ref().map_or(Ok(()), |host| host.together(libraries, environment))
     }

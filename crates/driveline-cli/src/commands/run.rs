@@ -10,12 +10,15 @@ use crate::exit;
 use crate::process;
 use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs};
+use driveline_analyze::{
+    Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs,
+};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::ControlSocket;
 use driveline_runtime::launch::{
-    self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, When,
+    self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome,
+    Sink, Stream, When,
 };
 use driveline_runtime::network::GatewayConfig;
 use driveline_runtime::ros2::Ros2GatewayConfig;
@@ -56,8 +59,13 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let describer = describer();
     let modules = Some(arguments.modules.clone()).filter(|m| !m.is_empty());
     // Without a host no library can be looked into. That is said once, and only if nothing is wrong with the graph itself.
-    let looked_into = if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
-    let load_options = LoadOptions { set: arguments.set.clone(), modules: looked_into, ..LoadOptions::new(&describer) };
+    let looked_into =
+        if host.is_err() && modules.is_none() { Some(Vec::new()) } else { modules.clone() };
+    let load_options = LoadOptions {
+        set: arguments.set.clone(),
+        modules: looked_into,
+        ..LoadOptions::new(&describer)
+    };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
     if screen.json && graph.is_none() {
         screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": diagnostics.iter().collect::<Vec<_>>() }));
@@ -66,8 +74,14 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     }
     let Some(mut graph) = graph else { return Ok(exit::GRAPH) };
     // Gateways alone need none.
-    let host = if graph.modules.is_empty() { host.unwrap_or_default() } else { host.map_err(|e| e.to_string())? };
-    graph.modules.retain(|m| modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str())));
+    let host = if graph.modules.is_empty() {
+        host.unwrap_or_default()
+    } else {
+        host.map_err(|e| e.to_string())?
+    };
+    graph.modules.retain(|m| {
+        modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == m.name.as_str()))
+    });
     if let Some(directory) = &arguments.report {
         // Found out now and not when the run is over.
         writable(directory)?;
@@ -75,7 +89,8 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let domain_name = arguments.domain.as_deref().unwrap_or(&graph.domain);
     let domain_dir = domain::prepare(domain_name).map_err(|e| e.to_string())?;
     not_running_already(&graph, &domain_dir)?;
-    let (interrupt, interrupter) = Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let (interrupt, interrupter) =
+        Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let mut gateways = Vec::new();
     if let Some(config) = GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_gateway().map_err(|e| e.to_string())?;
@@ -87,11 +102,18 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     }
     let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
     let place = DomainPlace::of(Some(domain_name))?;
-    let control = ControlSocket::new(&domain_dir, place.name())
-        .map_err(|e| format!("cannot make the control socket of the run in {}: {e}", domain_dir.display()))?;
+    let control = ControlSocket::new(&domain_dir, place.name()).map_err(|e| {
+        format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
+    })?;
     // Its name goes when this run is over, reports included: then `driveline stop` returns.
     let control = Some(Arc::new(control));
-    let options = LaunchOptions { modules, gateways, control, set: arguments.set.clone(), ..LaunchOptions::new(host, domain_dir) };
+    let options = LaunchOptions {
+        modules,
+        gateways,
+        control,
+        set: arguments.set.clone(),
+        ..LaunchOptions::new(host, domain_dir)
+    };
     let mut show = Show::new(arguments, &graph, &beside, interrupter, screen);
     show.domain(&place);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
@@ -100,8 +122,15 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         Ok(outcome) => show.end(arguments, &outcome),
         Err(e) => {
             let text = e.to_string();
-            let ended =
-                Ended { reason: "not_started", ok: false, module: None, exit_code: None, signal: None, text: text.clone(), help: None };
+            let ended = Ended {
+                reason: "not_started",
+                ok: false,
+                module: None,
+                exit_code: None,
+                signal: None,
+                text: text.clone(),
+                help: None,
+            };
             show.collector.facts_mut().ended = Some(ended);
             show.write(arguments)?;
             Err(text)
@@ -113,11 +142,15 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
 fn writable(directory: &Path) -> Result<(), String> {
     let shown = directory.display();
     if std::fs::metadata(directory).is_ok_and(|m| !m.is_dir()) {
-        return Err(format!("--report {shown}: this is a file; name the directory into which report.html and summary.json are to go"));
+        return Err(format!(
+            "--report {shown}: this is a file; name the directory into which report.html and summary.json are to go"
+        ));
     }
-    std::fs::create_dir_all(directory).map_err(|e| format!("--report {shown}: the directory cannot be made: {e}"))?;
+    std::fs::create_dir_all(directory)
+        .map_err(|e| format!("--report {shown}: the directory cannot be made: {e}"))?;
     let rights = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(directory, rights).map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
+    rustix::fs::access(directory, rights)
+        .map_err(|e| format!("--report {shown}: no files can be made there: {e}"))
 }
 
 /// The end of a run as programs want to know it. `read`: somebody still reads what it prints.
@@ -126,8 +159,15 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
         [] => String::new(),
         killed => format!("; killed because they had not stopped: {}", killed.join(", ")),
     };
-    let plain =
-        |reason, ok, text: String| Ended { reason, ok, module: None, exit_code: None, signal: None, text: text + &killed, help: None };
+    let plain = |reason, ok, text: String| Ended {
+        reason,
+        ok,
+        module: None,
+        exit_code: None,
+        signal: None,
+        text: text + &killed,
+        help: None,
+    };
     let died = |death: &Death, text: String| Ended {
         module: Some(death.module.clone()),
         exit_code: death.exit_code,
@@ -142,12 +182,17 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
     match (&outcome.end, down) {
         (End::Finished { .. } | End::Interrupted, Some(down)) => down,
         (end, _) => match end {
-            End::Finished { component } => plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished")),
+            End::Finished { component } => {
+                plain("finished", outcome.killed.is_empty(), format!("'{component}' has finished"))
+            }
             End::Interrupted => {
-                let why = if read { "as asked" } else { "because nobody reads its output any more" };
+                let why =
+                    if read { "as asked" } else { "because nobody reads its output any more" };
                 plain("interrupted", outcome.killed.is_empty(), why.to_owned())
             }
-            End::NotReady { modules } => plain("not_ready", false, format!("not ready in time: {}", modules.join(", "))),
+            End::NotReady { modules } => {
+                plain("not_ready", false, format!("not ready in time: {}", modules.join(", ")))
+            }
             End::Died(death) => died(death, death.to_string()),
         },
     }
@@ -174,7 +219,8 @@ fn failed_calls(summary: &Summary) -> String {
 
 /// What else was not done, in short; nothing if all was.
 fn not_done(summary: &Summary) -> String {
-    let mut text: String = summary.problems.iter().take(MAX_PROBLEMS).map(|f| format!("; {}", f.what)).collect();
+    let mut text: String =
+        summary.problems.iter().take(MAX_PROBLEMS).map(|f| format!("; {}", f.what)).collect();
     if let Some(more) = summary.problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
         text += &format!("; {more} more");
     }
@@ -205,21 +251,30 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     if !domain_dir.exists() {
         return Ok(());
     }
-    let Survey { participants, silent, .. } = driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    let Survey { participants, silent, .. } =
+        driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
     for module in &graph.modules {
         let name = host::process_name(graph, module);
         // Another user may claim any name.
-        let answered = participants.iter().find(|p| p.name == name && p.of_this_user).map(|p| p.pid_in_its_namespace);
+        let answered = participants
+            .iter()
+            .find(|p| p.name == name && p.of_this_user)
+            .map(|p| p.pid_in_its_namespace);
         // One that is stopped cannot say whose it is; the kernel keeps 15 bytes of its name.
         let short: String = module.name.as_str().chars().take(15).collect();
-        let stopped = || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
+        let stopped =
+            || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
         if let Some(pid) = answered.or_else(stopped) {
             let (module, how) = (&module.name, process::how_to_end(pid));
-            let another = match std::env::var_os(DIRECTORY_VARIABLE).filter(|directory| !directory.is_empty()) {
+            let another = match std::env::var_os(DIRECTORY_VARIABLE)
+                .filter(|directory| !directory.is_empty())
+            {
                 Some(_) => format!("set another directory in {DIRECTORY_VARIABLE}"),
                 None => "use another domain: --domain NAME".to_owned(),
             };
-            return Err(format!("module '{module}' of this graph runs already (process {pid}); {how}, or {another}"));
+            return Err(format!(
+                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
+            ));
         }
     }
     Ok(())
@@ -241,21 +296,41 @@ struct Show<'a> {
 
 impl<'a> Show<'a> {
     /// `beside`: names of processes that are no modules.
-    fn new(arguments: &Run, graph: &ResolvedGraph, beside: &[&str], interrupter: Interrupter, screen: &'a Screen) -> Self {
+    fn new(
+        arguments: &Run,
+        graph: &ResolvedGraph,
+        beside: &[&str],
+        interrupter: Interrupter,
+        screen: &'a Screen,
+    ) -> Self {
         let modules: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
         let names = modules.iter().map(String::as_str).chain(beside.iter().copied());
         let width = names.map(str::len).max().unwrap_or(0).clamp("driveline".len(), 20);
-        let collector = Collector::new(RunFacts { speed_kmh: arguments.speed_kmh, ..RunFacts::of_graph(graph) });
+        let collector = Collector::new(RunFacts {
+            speed_kmh: arguments.speed_kmh,
+            ..RunFacts::of_graph(graph)
+        });
         let table = screen.interactive && !arguments.plain;
         let every = if table { 1 } else { arguments.interval };
         let live = Live::new(table, Duration::from_secs(u64::from(every)));
-        Self { screen, modules, width, collector, live, hung: Hung::new(graph), running: None, interrupter }
+        Self {
+            screen,
+            modules,
+            width,
+            collector,
+            live,
+            hung: Hung::new(graph),
+            running: None,
+            interrupter,
+        }
     }
 
     /// Who looks on from outside must look there.
     fn domain(&mut self, place: &DomainPlace) {
         if self.screen.json {
-            return self.screen.print_json_line(&json!({ "kind": "domain", "text": place.to_string(), "look_on": place.look_on() }));
+            return self.screen.print_json_line(
+                &json!({ "kind": "domain", "text": place.to_string(), "look_on": place.look_on() }),
+            );
         }
         let line = self.prefixed("driveline", &format!("{place}; its topics: {}", place.look_on()));
         self.print(Stream::Out, &line);
@@ -268,9 +343,16 @@ impl<'a> Show<'a> {
 
     fn prefixed(&self, module: &str, line: &str) -> String {
         let name = format!("{:<width$}", cut(module, self.width), width = self.width);
-        let colour = self.modules.iter().position(|m| m == module).map_or("1", |i| COLOURS[i % COLOURS.len()]);
+        let colour = self
+            .modules
+            .iter()
+            .position(|m| m == module)
+            .map_or("1", |i| COLOURS[i % COLOURS.len()]);
         // On a terminal, lines may bring their colours; nobody wants them in a file.
-        let line: String = line.chars().filter(|c| !c.is_control() || *c == '\t' || (*c == '\x1b' && self.screen.interactive)).collect();
+        let line: String = line
+            .chars()
+            .filter(|c| !c.is_control() || *c == '\t' || (*c == '\x1b' && self.screen.interactive))
+            .collect();
         format!("{} {line}\n", self.screen.paint(colour, &format!("{name} |")))
     }
 
@@ -291,7 +373,9 @@ impl<'a> Show<'a> {
         let (text, mut code) = match &outcome.end {
             End::Finished { .. } => (format!("ended: {}", ended.text), exit::DONE),
             End::Interrupted => (format!("ended {}", ended.text), exit::DONE),
-            End::Died(_) | End::NotReady { .. } => (format!("failed: {}", ended.text), exit::MODULE),
+            End::Died(_) | End::NotReady { .. } => {
+                (format!("failed: {}", ended.text), exit::MODULE)
+            }
         };
         let text = match down(outcome).filter(|_| code == exit::DONE) {
             Some(down) => {
@@ -309,10 +393,16 @@ impl<'a> Show<'a> {
         let help = ended.help.clone();
         self.collector.facts_mut().ended = Some(ended);
         if outcome.unreadable > 0 {
-            self.collector.facts_mut().notes.push(format!("{} records of the modules could not be read.", outcome.unreadable));
+            self.collector
+                .facts_mut()
+                .notes
+                .push(format!("{} records of the modules could not be read.", outcome.unreadable));
         }
         if let Some(why) = self.screen.loss() {
-            self.collector.facts_mut().notes.push(format!("What the run printed is not complete: {why}."));
+            self.collector
+                .facts_mut()
+                .notes
+                .push(format!("What the run printed is not complete: {why}."));
         }
         for module in &outcome.killed {
             self.cut_off(module);
@@ -326,7 +416,8 @@ impl<'a> Show<'a> {
             code = exit::WORK_NOT_DONE;
         }
         // A run that has not begun has no figures, and a table of zeros would look like some.
-        let any = self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
+        let any =
+            self.has_figures() && (summary.stages.iter().any(|s| s.runs > 0) || code == exit::DONE);
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
             self.screen
@@ -334,18 +425,37 @@ impl<'a> Show<'a> {
         } else if any {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
-            self.screen.print(&format!("\n{}", figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()));
+            self.screen.print(&format!(
+                "\n{}",
+                figures.iter().map(|l| l.painted(self.screen) + "\n").collect::<String>()
+            ));
             // Components that were never called have lines of their own, also those of which nothing else could be expected.
             let problems = summary.problems.iter().filter(|f| f.kind != ProblemKind::NeverCalled);
-            problems.take(MAX_PROBLEMS).for_each(|problem| self.print_wrapped(&problem.to_string(), columns));
+            problems
+                .take(MAX_PROBLEMS)
+                .for_each(|problem| self.print_wrapped(&problem.to_string(), columns));
             // Where a module died, that is why.
-            let waited =
-                if matches!(outcome.end, End::Finished { .. } | End::Interrupted) { self.collector.never_triggered() } else { Vec::new() };
+            let waited = if matches!(outcome.end, End::Finished { .. } | End::Interrupted) {
+                self.collector.never_triggered()
+            } else {
+                Vec::new()
+            };
             for (component, inside) in self.collector.never_returned().iter().take(MOST_WAITING) {
-                self.print_wrapped(&format!("{component} did not return from its first call, {inside}"), columns);
+                self.print_wrapped(
+                    &format!("{component} did not return from its first call, {inside}"),
+                    columns,
+                );
             }
             for (component, topics) in waited.iter().take(MOST_WAITING) {
-                self.print_wrapped(&never(component, topics, self.collector.was_refused(component), summary.failed() > 0), columns);
+                self.print_wrapped(
+                    &never(
+                        component,
+                        topics,
+                        self.collector.was_refused(component),
+                        summary.failed() > 0,
+                    ),
+                    columns,
+                );
             }
             if let Some(more) = waited.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
                 self.print_wrapped(&format!("{more} more were never called"), columns);
@@ -356,8 +466,13 @@ impl<'a> Show<'a> {
             for fault in summary.faults.iter().take(MOST_WAITING) {
                 self.print_wrapped(&fault.line(), columns);
             }
-            if let Some(more) = summary.faults.len().checked_sub(MOST_WAITING).filter(|more| *more > 0) {
-                self.print_wrapped(&format!("{more} more modules ended; the report lists them"), columns);
+            if let Some(more) =
+                summary.faults.len().checked_sub(MOST_WAITING).filter(|more| *more > 0)
+            {
+                self.print_wrapped(
+                    &format!("{more} more modules ended; the report lists them"),
+                    columns,
+                );
             }
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
@@ -367,7 +482,10 @@ impl<'a> Show<'a> {
             }
             if let Some(w9) = &summary.w9 {
                 let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
-                self.print_wrapped(&format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()), columns);
+                self.print_wrapped(
+                    &format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()),
+                    columns,
+                );
             }
         }
         if !self.screen.json {
@@ -389,7 +507,10 @@ impl<'a> Show<'a> {
     /// A module whose process did not end by itself. Before all modules ran there was nothing to read.
     fn cut_off(&mut self, module: &str) {
         if self.running.is_some() {
-            self.hung.components(module).iter().for_each(|component| self.collector.cut_off(component));
+            self.hung
+                .components(module)
+                .iter()
+                .for_each(|component| self.collector.cut_off(component));
         }
     }
 
@@ -399,7 +520,11 @@ impl<'a> Show<'a> {
         let page = write_outputs(&self.collector, directory).map_err(|e| e.to_string())?;
         if !self.screen.json {
             let summary = directory.join("summary.json");
-            self.screen.print(&format!("\nreport:  {}\nfigures: {}\n", page.display(), summary.display()));
+            self.screen.print(&format!(
+                "\nreport:  {}\nfigures: {}\n",
+                page.display(),
+                summary.display()
+            ));
         }
         Ok(())
     }
@@ -416,7 +541,9 @@ impl Sink for Show<'_> {
     fn output(&mut self, module: &str, stream: Stream, line: &str) {
         if self.screen.json {
             let stream = if stream == Stream::Out { "stdout" } else { "stderr" };
-            return self.screen.print_json_line(&json!({ "kind": "output", "module": module, "stream": stream, "line": line }));
+            return self.screen.print_json_line(
+                &json!({ "kind": "output", "module": module, "stream": stream, "line": line }),
+            );
         }
         let text = self.prefixed(module, line);
         self.print(stream, &text);
@@ -433,22 +560,37 @@ impl Sink for Show<'_> {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Spawned { module, .. } => self.collector.process_started(self.hung.components(module), MonotonicNs::now()),
+            Event::Spawned { module, .. } => {
+                self.collector.process_started(self.hung.components(module), MonotonicNs::now())
+            }
             Event::Ended { death, expected: false } => {
                 self.cut_off(&death.module);
                 if death.when != When::Stopping {
                     let components = self.hung.components(&death.module);
-                    self.collector.fault(&death.module, components, death.pid, death.to_string(), MonotonicNs::now());
+                    self.collector.fault(
+                        &death.module,
+                        components,
+                        death.pid,
+                        death.to_string(),
+                        MonotonicNs::now(),
+                    );
                 }
             }
-            Event::Recovered { module, after_ms, .. } => self.collector.recovered(module, *after_ms as f64),
+            Event::Recovered { module, after_ms, .. } => {
+                self.collector.recovered(module, *after_ms as f64)
+            }
             Event::Down { module, .. } => self.collector.stays_down(module),
-            Event::Stopping => self.collector.facts_mut().ran_s = self.running.map(|since| since.elapsed().as_secs_f64()),
+            Event::Stopping => {
+                self.collector.facts_mut().ran_s =
+                    self.running.map(|since| since.elapsed().as_secs_f64())
+            }
             _ => {}
         }
         self.hung.event(event);
         if self.screen.json {
-            return self.screen.print_json_line(&json!({ "kind": "event", "what": event, "text": event.to_string() }));
+            return self.screen.print_json_line(
+                &json!({ "kind": "event", "what": event, "text": event.to_string() }),
+            );
         }
         let text = self.prefixed("driveline", &event.to_string());
         let bad = matches!(

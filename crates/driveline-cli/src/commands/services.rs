@@ -51,14 +51,31 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
         return exit::DONE;
     }
     if !services.is_empty() {
-        let head =
-            ["SERVICE", "REQUEST", "RESPONSE", "SERVER", "REQUESTS", "CLIENTS", "RESPONSES (CLIENTS NOW)"].map(str::to_owned).to_vec();
+        let head = [
+            "SERVICE",
+            "REQUEST",
+            "RESPONSE",
+            "SERVER",
+            "REQUESTS",
+            "CLIENTS",
+            "RESPONSES (CLIENTS NOW)",
+        ]
+        .map(str::to_owned)
+        .to_vec();
         let row = |(name, e): (&&str, &Ends<'_>)| {
             let n = |n: u64| n.to_string();
             let (request, response) = (types(&e.request), types(&e.response));
             // Who has taken them tells of them.
             let requests = if e.servers.is_empty() { "-".to_owned() } else { n(e.requests) };
-            vec![cut(name, NAME), request, response, join(&e.servers), requests, n(e.clients as u64), n(e.responses)]
+            vec![
+                cut(name, NAME),
+                request,
+                response,
+                join(&e.servers),
+                requests,
+                n(e.clients as u64),
+                n(e.responses),
+            ]
         };
         use Align::{Left, Right};
         let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
@@ -82,7 +99,12 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
             )),
         }
     }
-    screen.print(&place.closing("host service", services.len(), participants.len(), &elsewhere(&place, services.is_empty())));
+    screen.print(&place.closing(
+        "host service",
+        services.len(),
+        participants.len(),
+        &elsewhere(&place, services.is_empty()),
+    ));
     exit::DONE
 }
 
@@ -90,13 +112,17 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
 pub(super) fn servers(participants: &[ParticipantInfo]) -> BTreeMap<String, String> {
     let services = services(participants);
     let own = services.iter().filter(|(_, e)| !e.in_ros);
-    own.filter_map(|(name, e)| Some(((*name).to_owned(), (*e.servers.first()?).to_owned()))).collect()
+    own.filter_map(|(name, e)| Some(((*name).to_owned(), (*e.servers.first()?).to_owned())))
+        .collect()
 }
 
 /// What to look at instead, if this is the name of a service, or of a topic that one is made of, and not that of a topic.
 pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option<String> {
     if let Some(topic) = ServiceTopic::of(name) {
-        return Some(format!("it belongs to the service '{}'; `driveline service list` tells who serves and who calls", topic.service()));
+        return Some(format!(
+            "it belongs to the service '{}'; `driveline service list` tells who serves and who calls",
+            topic.service()
+        ));
     }
     let (name, _) = services(participants).into_iter().find(|(service, _)| *service == name)?;
     let requests = format!("{SERVICE_PREFIX}/{name}/request");
@@ -108,7 +134,8 @@ pub(super) fn of_service(name: &str, participants: &[ParticipantInfo]) -> Option
 fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
     let mut services: BTreeMap<&str, Ends<'_>> = BTreeMap::new();
     for participant in participants {
-        let about = serde_json::from_str::<serde_json::Value>(&participant.description).unwrap_or_default();
+        let about =
+            serde_json::from_str::<serde_json::Value>(&participant.description).unwrap_or_default();
         let to_ros = about["gateway"] == "ros2";
         for p in &participant.publishers {
             let Some(topic) = ServiceTopic::of(&p.topic) else { continue };
@@ -143,9 +170,17 @@ fn services(participants: &[ParticipantInfo]) -> BTreeMap<&str, Ends<'_>> {
 }
 
 fn types(names: &BTreeSet<&str>) -> String {
-    if names.is_empty() { "-".to_owned() } else { names.iter().map(|n| cut(n, NAME)).collect::<Vec<_>>().join(" | ") }
+    if names.is_empty() {
+        "-".to_owned()
+    } else {
+        names.iter().map(|n| cut(n, NAME)).collect::<Vec<_>>().join(" | ")
+    }
 }
 
 fn join(names: &[&str]) -> String {
-    if names.is_empty() { "-".to_owned() } else { names.iter().map(|n| cut(n, NAME)).collect::<Vec<_>>().join(", ") }
+    if names.is_empty() {
+        "-".to_owned()
+    } else {
+        names.iter().map(|n| cut(n, NAME)).collect::<Vec<_>>().join(", ")
+    }
 }

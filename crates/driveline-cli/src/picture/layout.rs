@@ -40,14 +40,23 @@ struct Item {
 pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
     let forward = break_circles(sizes.len(), edges);
     let layers = assign_layers(sizes.len(), &forward);
-    let mut items: Vec<Item> =
-        sizes.iter().zip(&layers).map(|(&size, &layer)| Item { size, layer, before: Vec::new(), after: Vec::new(), y: 0.0 }).collect();
+    let mut items: Vec<Item> = sizes
+        .iter()
+        .zip(&layers)
+        .map(|(&size, &layer)| Item { size, layer, before: Vec::new(), after: Vec::new(), y: 0.0 })
+        .collect();
     // Items that each edge goes through, from left to right.
     let mut chains = Vec::new();
     for &(from, to) in &forward {
         let mut chain = vec![from];
         for layer in layers[from] + 1..layers[to] {
-            items.push(Item { size: Size { width: 0.0, height: BEND }, layer, before: Vec::new(), after: Vec::new(), y: 0.0 });
+            items.push(Item {
+                size: Size { width: 0.0, height: BEND },
+                layer,
+                before: Vec::new(),
+                after: Vec::new(),
+                y: 0.0,
+            });
             chain.push(items.len() - 1);
         }
         chain.push(to);
@@ -57,7 +66,8 @@ pub(super) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
         }
         chains.push(chain);
     }
-    let mut rows: Vec<Vec<usize>> = vec![Vec::new(); items.iter().map(|i| i.layer + 1).max().unwrap_or(0)];
+    let mut rows: Vec<Vec<usize>> =
+        vec![Vec::new(); items.iter().map(|i| i.layer + 1).max().unwrap_or(0)];
     for (i, item) in items.iter().enumerate() {
         rows[item.layer].push(i);
     }
@@ -131,7 +141,11 @@ fn assign_layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     // A source moves right, next to what it feeds.
     for node in 0..nodes {
         let is_source = !edges.iter().any(|(from, to)| *to == node && from != to);
-        let nearest = edges.iter().filter(|(from, to)| *from == node && from != to).map(|(_, to)| layers[*to]).min();
+        let nearest = edges
+            .iter()
+            .filter(|(from, to)| *from == node && from != to)
+            .map(|(_, to)| layers[*to])
+            .min();
         if let (true, Some(nearest)) = (is_source, nearest) {
             layers[node] = nearest - 1;
         }
@@ -148,10 +162,16 @@ fn crossings(rows: &[Vec<usize>], items: &[Item]) -> usize {
     }
     let mut count = 0;
     for row in rows {
-        let edges: Vec<(usize, usize)> =
-            row.iter().flat_map(|&i| items[i].after.iter().map(move |&a| (i, a))).map(|(i, a)| (position[i], position[a])).collect();
+        let edges: Vec<(usize, usize)> = row
+            .iter()
+            .flat_map(|&i| items[i].after.iter().map(move |&a| (i, a)))
+            .map(|(i, a)| (position[i], position[a]))
+            .collect();
         for (k, a) in edges.iter().enumerate() {
-            count += edges[k + 1..].iter().filter(|b| (a.0 < b.0 && a.1 > b.1) || (a.0 > b.0 && a.1 < b.1)).count();
+            count += edges[k + 1..]
+                .iter()
+                .filter(|b| (a.0 < b.0 && a.1 > b.1) || (a.0 > b.0 && a.1 < b.1))
+                .count();
         }
     }
     count
@@ -169,7 +189,8 @@ fn order(rows: &mut Vec<Vec<usize>>, items: &[Item]) {
     let mut best = (crossings(rows, items), rows.clone());
     for round in 0..ROUNDS {
         let forward = round % 2 == 0;
-        let layers: Vec<usize> = if forward { (0..rows.len()).collect() } else { (0..rows.len()).rev().collect() };
+        let layers: Vec<usize> =
+            if forward { (0..rows.len()).collect() } else { (0..rows.len()).rev().collect() };
         for layer in layers {
             let mean = |item: usize| {
                 let neighbours = if forward { &items[item].before } else { &items[item].after };
@@ -200,14 +221,16 @@ fn fit(rows: &[Vec<usize>], items: &mut [Item]) {
     }
     for round in 0..ROUNDS * 2 {
         let forward = round % 2 == 0;
-        let each: Vec<&Vec<usize>> = if forward { rows.iter().collect() } else { rows.iter().rev().collect() };
+        let each: Vec<&Vec<usize>> =
+            if forward { rows.iter().collect() } else { rows.iter().rev().collect() };
         for row in each {
             // Distance that each item must keep from the first of its row.
             let mut offset = 0.0;
             let mut wishes = Vec::new();
             for (k, &i) in row.iter().enumerate() {
                 if k > 0 {
-                    offset += (items[row[k - 1]].size.height + items[i].size.height) / 2.0 + NODE_GAP;
+                    offset +=
+                        (items[row[k - 1]].size.height + items[i].size.height) / 2.0 + NODE_GAP;
                 }
                 let all = items[i].before.iter().chain(&items[i].after);
                 let (sum, n) = all.fold((0.0, 0.0), |(sum, n), &o| (sum + items[o].y, n + 1.0));
@@ -250,7 +273,8 @@ fn place(
     forward: &[(usize, usize)],
     chains: &[Vec<usize>],
 ) -> Layout {
-    let top = items.iter().map(|i| i.y - i.size.height / 2.0).fold(f64::INFINITY, f64::min).min(1e9);
+    let top =
+        items.iter().map(|i| i.y - i.size.height / 2.0).fold(f64::INFINITY, f64::min).min(1e9);
     let mut centres = Vec::new();
     let mut x = 0.0;
     for row in rows {
@@ -258,14 +282,21 @@ fn place(
         centres.push(x + width / 2.0);
         x += width + LAYER_GAP;
     }
-    let widths: Vec<f64> = rows.iter().map(|row| row.iter().map(|&i| items[i].size.width).fold(0.0, f64::max)).collect();
+    let widths: Vec<f64> = rows
+        .iter()
+        .map(|row| row.iter().map(|&i| items[i].size.width).fold(0.0, f64::max))
+        .collect();
     let at = |i: usize| (centres[items[i].layer], items[i].y - top);
     let routed = edges.iter().zip(forward).zip(chains).map(|((edge, forward), chain)| {
         let mut points = Vec::new();
         for (k, &i) in chain.iter().enumerate() {
             let (x, y) = at(i);
             // An edge passes a layer level, on its whole width, so that it keeps clear of the nodes there.
-            let half = if items[i].size.width == 0.0 { widths[items[i].layer] } else { items[i].size.width } / 2.0;
+            let half = if items[i].size.width == 0.0 {
+                widths[items[i].layer]
+            } else {
+                items[i].size.width
+            } / 2.0;
             points.extend((k > 0).then_some((x - half, y)));
             points.extend((k + 1 < chain.len()).then_some((x + half, y)));
         }
@@ -305,7 +336,8 @@ mod tests {
 
     #[test]
     fn nodes_never_overlap_and_circles_end() {
-        let edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4), (4, 0), (2, 2), (5, 4), (0, 4)];
+        let edges =
+            [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4), (4, 0), (2, 2), (5, 4), (0, 4)];
         let sizes = [BOX; 6];
         let l = layout(&sizes, &edges);
         assert!(!overlap(&l, &sizes), "{:?}", l.nodes);

@@ -18,18 +18,26 @@ use driveline_types::TopicName;
 pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
     let mut out = format!("{} (domain {})\n", screen.paint("1", &graph.name), graph.domain);
     for module in &graph.modules {
-        out += &format!("\n{} {}\n", screen.paint("1;34", "module"), screen.paint("1", module.name.as_str()));
+        out += &format!(
+            "\n{} {}\n",
+            screen.paint("1;34", "module"),
+            screen.paint("1", module.name.as_str())
+        );
         for e in &module.executors {
             let s = &e.schedule;
             let mut facts = vec![count(u64::from(e.threads), "thread")];
-            facts.extend((s.priority > 0).then(|| format!("{:?} priority {}", s.class, s.priority).to_lowercase()));
+            facts.extend(
+                (s.priority > 0)
+                    .then(|| format!("{:?} priority {}", s.class, s.priority).to_lowercase()),
+            );
             facts.extend((s.nice != 0).then(|| format!("nice {}", s.nice)));
             facts.extend((!s.cpus.is_empty()).then(|| format!("CPUs {:?}", s.cpus)));
             facts.extend((e.spin_us > 0).then(|| format!("spins {} µs", e.spin_us)));
             out += &format!("  executor {}: {}\n", e.name, facts.join(", "));
         }
         for c in &module.components {
-            let reentrant = if c.callback_group == GroupSpec::Reentrant { ", reentrant" } else { "" };
+            let reentrant =
+                if c.callback_group == GroupSpec::Reentrant { ", reentrant" } else { "" };
             out += &format!(
                 "  {} {} of {} on {}; {}{reentrant}\n",
                 screen.paint("1", c.name.as_str()),
@@ -46,7 +54,8 @@ pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
             }
         }
     }
-    out += &graph.ros2.as_ref().filter(|r| r.has_rules()).map(|r| ros2(r, screen)).unwrap_or_default();
+    out +=
+        &graph.ros2.as_ref().filter(|r| r.has_rules()).map(|r| ros2(r, screen)).unwrap_or_default();
     out
 }
 
@@ -54,7 +63,12 @@ pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
 fn ros2(spec: &Ros2Spec, screen: &Screen) -> String {
     let profiles = [spec.dds.then_some("DDS"), spec.zenoh.is_some().then_some("rmw_zenoh")];
     let profiles: Vec<_> = profiles.into_iter().flatten().collect();
-    let mut out = format!("\n{} on {}, ROS_DOMAIN_ID {}\n", screen.paint("1;34", "ROS 2"), profiles.join(" and "), spec.domain_id);
+    let mut out = format!(
+        "\n{} on {}, ROS_DOMAIN_ID {}\n",
+        screen.paint("1;34", "ROS 2"),
+        profiles.join(" and "),
+        spec.domain_id
+    );
     for rule in &spec.topics {
         let arrow = match rule.direction {
             Direction::FromRos => "→",
@@ -63,7 +77,9 @@ fn ros2(spec: &Ros2Spec, screen: &Screen) -> String {
         };
         let limit = match rule.direction {
             Direction::ToRos => String::new(),
-            Direction::FromRos | Direction::Both => format!(" (at most {})", bytes(rule.max_payload_bytes())),
+            Direction::FromRos | Direction::Both => {
+                format!(" (at most {})", bytes(rule.max_payload_bytes()))
+            }
         };
         out += &format!("  {} {arrow} topics here{limit}\n", screen.paint("1", &rule.topic));
     }
@@ -100,11 +116,14 @@ fn trigger(c: &ResolvedComponent) -> String {
         ResolvedTrigger::Own => "own timers".into(),
         ResolvedTrigger::Any { on, .. } if on.len() == c.inputs.len() => "on any input".into(),
         ResolvedTrigger::Any { on, .. } => {
-            let names: Vec<_> = on.iter().filter_map(|i| c.inputs.get(*i)).map(|i| i.port.as_str()).collect();
+            let names: Vec<_> =
+                on.iter().filter_map(|i| c.inputs.get(*i)).map(|i| i.port.as_str()).collect();
             format!("on {}", names.join(", "))
         }
         ResolvedTrigger::Timer { period, .. } => format!("every {period:?}"),
-        ResolvedTrigger::AllLatest { on, .. } => format!("on {}, all latest", c.inputs.get(*on).map_or("?", |i| i.port.as_str())),
+        ResolvedTrigger::AllLatest { on, .. } => {
+            format!("on {}, all latest", c.inputs.get(*on).map_or("?", |i| i.port.as_str()))
+        }
         ResolvedTrigger::Exact { .. } => "exact time".into(),
         ResolvedTrigger::Approximate { .. } => "approximate time".into(),
     }

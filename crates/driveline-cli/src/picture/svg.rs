@@ -47,7 +47,10 @@ pub(crate) fn svg(graph: &ResolvedGraph) -> String {
         for component in &module.components {
             let below = text_width(&component.class, 6.1).max(text_width(&trigger(component), 6.1));
             let width = text_width(component.name.as_str(), 8.6).max(below) + 20.0;
-            nodes.push(Node { kind: Kind::Component { module: m, component }, size: Size { width, height: 62.0 } });
+            nodes.push(Node {
+                kind: Kind::Component { module: m, component },
+                size: Size { width, height: 62.0 },
+            });
         }
     }
     let components = nodes.len();
@@ -55,13 +58,16 @@ pub(crate) fn svg(graph: &ResolvedGraph) -> String {
         let width = text_width(name.as_str(), 6.6).max(text_width(&about(graph, name), 5.5)) + 20.0;
         nodes.push(Node { kind: Kind::Topic { name }, size: Size { width, height: 36.0 } });
     }
-    let topic_at = |name: &TopicName| graph.topics.keys().position(|t| t == name).map(|i| components + i);
+    let topic_at =
+        |name: &TopicName| graph.topics.keys().position(|t| t == name).map(|i| components + i);
     // From, to, and whether it can start the component.
     let mut edges: Vec<(usize, usize, bool)> = Vec::new();
     for (i, (_, component)) in graph.components().enumerate() {
         edges.extend(component.outputs.iter().filter_map(|o| Some((i, topic_at(&o.topic)?, true))));
         let inputs = component.inputs.iter().enumerate();
-        edges.extend(inputs.filter_map(|(k, input)| Some((topic_at(&input.topic)?, i, component.trigger.fires_on(k)))));
+        edges.extend(inputs.filter_map(|(k, input)| {
+            Some((topic_at(&input.topic)?, i, component.trigger.fires_on(k)))
+        }));
     }
     let sizes: Vec<Size> = nodes.iter().map(|n| n.size).collect();
     let pairs: Vec<(usize, usize)> = edges.iter().map(|(from, to, _)| (*from, *to)).collect();
@@ -69,10 +75,16 @@ pub(crate) fn svg(graph: &ResolvedGraph) -> String {
     draw(graph, &nodes, &edges, &placed)
 }
 
-fn draw(graph: &ResolvedGraph, nodes: &[Node<'_>], edges: &[(usize, usize, bool)], placed: &Layout) -> String {
+fn draw(
+    graph: &ResolvedGraph,
+    nodes: &[Node<'_>],
+    edges: &[(usize, usize, bool)],
+    placed: &Layout,
+) -> String {
     let title = format!("{} · domain {}", graph.name, graph.domain);
     let legend: f64 = graph.modules.iter().map(|m| text_width(m.name.as_str(), 6.9) + 38.0).sum();
-    let width = placed.size.width.max(legend).max(text_width(&title, 9.5)).max(470.0) + 2.0 * MARGIN;
+    let width =
+        placed.size.width.max(legend).max(text_width(&title, 9.5)).max(470.0) + 2.0 * MARGIN;
     let height = placed.size.height + TITLE + 2.0 * LEGEND + 2.0 * MARGIN;
     // Somewhat wider than a window is shown smaller; where that could not be read any more, one has to scroll.
     let scale = (WINDOW / width).clamp(SMALLEST, 1.0);
@@ -115,7 +127,12 @@ fn draw_node(graph: &ResolvedGraph, node: &Node<'_>, x: f64, y: f64, out: &mut S
     match node.kind {
         Kind::Component { module, component } => {
             let (fill, line) = COLOURS[module % COLOURS.len()];
-            let tip = format!("{} in module {}, executor {}", component.library.display(), graph.modules[module].name, component.executor);
+            let tip = format!(
+                "{} in module {}, executor {}",
+                component.library.display(),
+                graph.modules[module].name,
+                component.executor
+            );
             let _ = writeln!(
                 out,
                 r##"<g><title>{tip}</title><rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{height:.1}" rx="7" fill="{fill}" stroke="{line}" stroke-width="1.6"/>
@@ -180,7 +197,12 @@ fn curve(points: &[(f64, f64)]) -> String {
             None => drop(write!(path, "M{x:.1} {y:.1}")),
             Some((from_x, from_y)) => {
                 let reach = (x - from_x) / 2.0;
-                let _ = write!(path, " C{:.1} {from_y:.1} {:.1} {y:.1} {x:.1} {y:.1}", from_x + reach, x - reach);
+                let _ = write!(
+                    path,
+                    " C{:.1} {from_y:.1} {:.1} {y:.1} {x:.1} {y:.1}",
+                    from_x + reach,
+                    x - reach
+                );
             }
         }
     }
@@ -189,7 +211,8 @@ fn curve(points: &[(f64, f64)]) -> String {
 
 fn about(graph: &ResolvedGraph, name: &TopicName) -> String {
     let Some(t) = graph.topics.get(name) else { return String::new() };
-    let size = if t.max_payload > 0 { format!(" · ≤ {}", bytes(t.max_payload)) } else { String::new() };
+    let size =
+        if t.max_payload > 0 { format!(" · ≤ {}", bytes(t.max_payload)) } else { String::new() };
     let external = if t.external { " · external" } else { "" };
     format!("{}{size}{external}", reach(t.reach))
 }

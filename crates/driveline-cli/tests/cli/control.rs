@@ -45,33 +45,58 @@ fn a_run_is_shown_is_healthy_and_ends_in_good_order_when_it_is_stopped() {
     assert_eq!((code, err.as_str()), (0, ""));
     let lines: Vec<&str> = out.lines().collect();
     let domain = f.path("domain");
-    let head = format!("run 'demo' (process {}) in domain '{}': running for ", run.0.id(), domain.display());
+    let head = format!(
+        "run 'demo' (process {}) in domain '{}': running for ",
+        run.0.id(),
+        domain.display()
+    );
     assert!(lines[0].starts_with(&head), "{out}");
-    assert_eq!(lines[1].split_whitespace().collect::<Vec<_>>(), ["MODULE", "STATE", "FOR", "PROCESS", "RESTARTS", "COMPONENTS"]);
+    assert_eq!(
+        lines[1].split_whitespace().collect::<Vec<_>>(),
+        ["MODULE", "STATE", "FOR", "PROCESS", "RESTARTS", "COMPONENTS"]
+    );
     assert!(lines[2].starts_with("source  ready") && lines[2].ends_with("counter"), "{out}");
     assert!(lines[3].starts_with("rest    ready") && lines[3].ends_with("relay, printer"), "{out}");
     let status = f.json(&["status", "--json"]);
     assert_eq!((&status["phase"], &status["ready"]), (&"running".into(), &Value::Null));
     let (code, out, err) = f.run(&["health"]);
-    assert!(code == 0 && out.lines().next().unwrap().ends_with(", ready") && err.is_empty(), "{out}{err}");
+    assert!(
+        code == 0 && out.lines().next().unwrap().ends_with(", ready") && err.is_empty(),
+        "{out}{err}"
+    );
     assert_eq!(f.json(&["health", "--json"])["ready"], true);
 
     let (code, out, err) = f.run(&["stop", "--timeout", "60"]);
-    assert_eq!((code, out, err), (0, format!("run 'demo' (process {}) has ended\n", run.0.id()), String::new()));
+    assert_eq!(
+        (code, out, err),
+        (0, format!("run 'demo' (process {}) has ended\n", run.0.id()), String::new())
+    );
     assert!(f.path("out/summary.json").exists(), "its report is written by then");
     assert_eq!(run.0.wait().unwrap().code(), Some(0));
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    assert_eq!((&summary["ended"]["ok"], &summary["ended"]["reason"]), (&true.into(), &"interrupted".into()));
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    assert_eq!(
+        (&summary["ended"]["ok"], &summary["ended"]["reason"]),
+        (&true.into(), &"interrupted".into())
+    );
     assert_eq!(left(&f), Vec::<String>::new());
 }
 
 #[test]
 fn without_a_run_the_commands_say_so_and_where() {
     let f = Fixture::new(GRAPH);
-    for command in [&["status"][..], &["stop"], &["health"], &["health", "--wait", "ready", "--timeout", "0.01"], &["status", "--json"]] {
+    for command in [
+        &["status"][..],
+        &["stop"],
+        &["health"],
+        &["health", "--wait", "ready", "--timeout", "0.01"],
+        &["status", "--json"],
+    ] {
         let (code, out, err) = f.run(command);
         let domain = f.path("domain");
-        let text = format!("error: no run in the domain in {} (DRIVELINE_DOMAIN_DIR)\n", domain.display());
+        let text =
+            format!("error: no run in the domain in {} (DRIVELINE_DOMAIN_DIR)\n", domain.display());
         assert_eq!((code, out, err), (1, String::new(), text), "{command:?}");
     }
     let (code, _, err) = f.run(&["health", "--timeout", "1"]);
@@ -93,7 +118,11 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
     let suspended = |f: &Fixture| f.json(&["health", "--json"])["ready"] == false;
     while !suspended(&f) {}
     let (code, out, err) = f.run(&["health", "--wait", "ready", "--timeout", "0.01"]);
-    assert!(code == 1 && err.contains("is not ready within 0.01 s: module 'source' is stopped by SIGSTOP"), "{out}{err}");
+    assert!(
+        code == 1
+            && err.contains("is not ready within 0.01 s: module 'source' is stopped by SIGSTOP"),
+        "{out}{err}"
+    );
     assert!(out.contains("ready, suspended"), "{out}");
     kill_process(source, Signal::CONT).unwrap();
     ready(&f);
@@ -103,9 +132,15 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
     while f.json(&["status", "--json"])["processes"][1]["state"] != "down" {}
     let (code, out, err) = f.run(&["health", "--wait", "ready", "--timeout", "600"]);
     assert_eq!(code, 1);
-    let why = format!("error: run 'demo' (process {}) is not ready: module 'rest' is down: the graph does not restart it", run.0.id());
+    let why = format!(
+        "error: run 'demo' (process {}) is not ready: module 'rest' is down: the graph does not restart it",
+        run.0.id()
+    );
     assert!(err.starts_with(&why), "{err}");
-    assert!(out.contains("last fault of 'rest', ") && out.contains("was killed by SIGKILL"), "{out}");
+    assert!(
+        out.contains("last fault of 'rest', ") && out.contains("was killed by SIGKILL"),
+        "{out}"
+    );
     assert_eq!(f.run(&["stop"]).0, 0, "a stop that was done is done");
     assert_eq!(run.0.wait().unwrap().code(), Some(4), "the run itself ends as after Ctrl-C");
 }
@@ -113,24 +148,42 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
 #[test]
 fn of_several_runs_in_a_domain_one_is_named() {
     let f = Fixture::new(GRAPH);
-    std::fs::write(f.path("other.yaml"), GRAPH.replace("name: demo", "name: other").replace("a: {", "c: {").replace(": a}", ": c}"))
-        .unwrap();
+    std::fs::write(
+        f.path("other.yaml"),
+        GRAPH.replace("name: demo", "name: other").replace("a: {", "c: {").replace(": a}", ": c}"),
+    )
+    .unwrap();
     let mut demo = start(&f, "g.yaml", &[]);
     ready(&f);
     let mut other = start(&f, "other.yaml", &[]);
-    let (code, out, err) = f.run(&["health", "--run", "other", "--wait", "ready", "--timeout", "60"]);
+    let (code, out, err) =
+        f.run(&["health", "--run", "other", "--wait", "ready", "--timeout", "60"]);
     assert_eq!(code, 0, "{out}{err}");
     for command in ["status", "health", "stop"] {
         let (code, out, err) = f.run(&[command]);
-        assert!(code == 1 && err.contains("there are several runs in the domain in ") && err.contains("add `--run`"), "{err}");
+        assert!(
+            code == 1
+                && err.contains("there are several runs in the domain in ")
+                && err.contains("add `--run`"),
+            "{err}"
+        );
         let lines: Vec<Vec<&str>> = out.lines().map(|l| l.split_whitespace().collect()).collect();
         assert_eq!(lines[0], ["RUN", "ID", "PROCESS", "PHASE", "FOR", "MODULES"]);
-        assert!(["demo", "other"].iter().all(|name| lines[1..].iter().any(|l| l[0] == *name)), "{out}");
+        assert!(
+            ["demo", "other"].iter().all(|name| lines[1..].iter().any(|l| l[0] == *name)),
+            "{out}"
+        );
     }
     let id = f.json(&["status", "--run", "demo", "--json"])["id"].as_str().unwrap().to_owned();
     assert_eq!(f.json(&["status", "--run", &id[..8], "--json"])["graph"], "demo");
     let (code, _, err) = f.run(&["stop", "--run", "third"]);
-    assert!(code == 1 && err.contains("no run 'third' in") && err.contains("'demo'") && err.contains("'other'"), "{err}");
+    assert!(
+        code == 1
+            && err.contains("no run 'third' in")
+            && err.contains("'demo'")
+            && err.contains("'other'"),
+        "{err}"
+    );
 
     assert_eq!(f.run(&["stop", "--run", "other"]).0, 0);
     assert_eq!(other.0.wait().unwrap().code(), Some(0));
@@ -141,12 +194,16 @@ fn of_several_runs_in_a_domain_one_is_named() {
 
 #[test]
 fn a_run_that_does_not_end_is_named_with_what_holds_it_up_and_a_second_stop_kills() {
-    let f = Fixture::new(&GRAPH.replace("class: Printer,", "class: Printer, parameters: {hang: 1},"));
+    let f =
+        Fixture::new(&GRAPH.replace("class: Printer,", "class: Printer, parameters: {hang: 1},"));
     let mut run = start(&f, "g.yaml", &[]);
     ready(&f);
     let (code, _, err) = f.run(&["stop", "--timeout", "0.6"]);
     assert_eq!(code, 1);
-    assert!(err.contains("has not ended within 0.6 s: the run is ending; module 'rest' is ending"), "{err}");
+    assert!(
+        err.contains("has not ended within 0.6 s: the run is ending; module 'rest' is ending"),
+        "{err}"
+    );
     assert!(err.contains("a second `driveline stop` kills"), "{err}");
     assert_eq!(f.run(&["stop"]).0, 0);
     assert_eq!(run.0.wait().unwrap().code(), Some(5));
@@ -158,8 +215,10 @@ fn a_killed_launcher_leaves_an_empty_directory_once_its_modules_have_ended() {
     let mut run = start(&f, "g.yaml", &[]);
     ready(&f);
     let status = f.json(&["status", "--json"]);
-    let modules: Vec<OwnedFd> =
-        ["source", "rest"].iter().map(|name| pidfd_open(module(&status, name), PidfdFlags::empty()).unwrap()).collect();
+    let modules: Vec<OwnedFd> = ["source", "rest"]
+        .iter()
+        .map(|name| pidfd_open(module(&status, name), PidfdFlags::empty()).unwrap())
+        .collect();
     run.0.kill().unwrap();
     run.0.wait().unwrap();
     for module in &modules {
@@ -177,7 +236,14 @@ fn a_launcher_that_is_suspended_is_named() {
     let launcher = Pid::from_raw(run.0.id().cast_signed()).unwrap();
     kill_process(launcher, Signal::STOP).unwrap();
     let (code, _, err) = f.run(&["status"]);
-    assert!(code == 1 && err.contains(&format!("did not respond within 2 s: process {} may be stopped", run.0.id())), "{err}");
+    assert!(
+        code == 1
+            && err.contains(&format!(
+                "did not respond within 2 s: process {} may be stopped",
+                run.0.id()
+            )),
+        "{err}"
+    );
     kill_process(launcher, Signal::CONT).unwrap();
     ready(&f);
 }
@@ -188,7 +254,8 @@ fn a_client_that_sends_half_a_line_does_not_disturb_a_run() {
     let mut run = start(&f, "g.yaml", &[]);
     ready(&f);
     let name = left(&f).into_iter().find(|name| name.ends_with(".control")).unwrap();
-    let clients: Vec<UnixStream> = (0..17).map(|_| UnixStream::connect(f.path("domain").join(&name)).unwrap()).collect();
+    let clients: Vec<UnixStream> =
+        (0..17).map(|_| UnixStream::connect(f.path("domain").join(&name)).unwrap()).collect();
     clients.iter().for_each(|mut client| drop(client.write_all(b"{\"verb\":")));
     ready(&f);
     // No tool takes it for something of its own.

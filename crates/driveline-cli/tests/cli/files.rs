@@ -10,14 +10,22 @@ use std::process::Output;
 fn a_valid_graph_is_called_valid() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["validate", "g.yaml"]);
-    assert_eq!((code, out.as_str(), err.as_str()), (0, "g.yaml: valid (2 modules, 3 components, 2 topics)\n", ""));
+    assert_eq!(
+        (code, out.as_str(), err.as_str()),
+        (0, "g.yaml: valid (2 modules, 3 components, 2 topics)\n", "")
+    );
     let json = f.json(&["validate", "g.yaml", "--json"]);
-    assert_eq!((&json[0]["graph"], &json[0]["valid"], &json[0]["errors"]), (&"g.yaml".into(), &true.into(), &0.into()));
+    assert_eq!(
+        (&json[0]["graph"], &json[0]["valid"], &json[0]["errors"]),
+        (&"g.yaml".into(), &true.into(), &0.into())
+    );
 }
 
 #[test]
 fn mistakes_are_explained_with_place_and_remedy() {
-    let f = Fixture::new(&GRAPH.replace("class: Relay", "class: Rely").replace("limit: 20", "limt: 20"));
+    let f = Fixture::new(
+        &GRAPH.replace("class: Relay", "class: Rely").replace("limit: 20", "limt: 20"),
+    );
     let (code, out, _) = f.run(&["validate", "g.yaml"]);
     assert_eq!(code, 3);
     for part in [
@@ -48,11 +56,20 @@ fn several_graphs_get_a_verdict_each_and_the_exit_code_of_the_worst() {
     let verdicts: Vec<&str> = out.lines().filter(|l| l.contains(".yaml: ")).collect();
     let valid = "g.yaml: valid (2 modules, 3 components, 2 topics)";
     assert_eq!(verdicts[0], valid);
-    assert!(verdicts.contains(&"bad.yaml: 1 error, 0 warnings") && verdicts.contains(&"none.yaml: 1 error, 0 warnings"), "{out}");
+    assert!(
+        verdicts.contains(&"bad.yaml: 1 error, 0 warnings")
+            && verdicts.contains(&"none.yaml: 1 error, 0 warnings"),
+        "{out}"
+    );
     assert_eq!(verdicts.last(), Some(&valid), "the ones after a bad one are looked at as well");
     assert_eq!(f.run(&["validate", "g.yaml", "g.yaml"]).0, 0);
     let json = f.json(&["validate", "g.yaml", "bad.yaml", "--json"]);
-    let each: Vec<_> = json.as_array().unwrap().iter().map(|v| (v["graph"].as_str().unwrap(), v["valid"].as_bool().unwrap())).collect();
+    let each: Vec<_> = json
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| (v["graph"].as_str().unwrap(), v["valid"].as_bool().unwrap()))
+        .collect();
     assert_eq!(each, [("g.yaml", true), ("bad.yaml", false)]);
     assert_eq!(f.run(&["validate"]).0, 2);
 }
@@ -63,7 +80,8 @@ fn libraries_can_be_left_alone() {
     assert_eq!(f.run(&["validate", "g.yaml"]).0, 3);
     assert_eq!(f.run(&["validate", "g.yaml", "--no-libraries"]).0, 0);
     let mut c = f.command(&["validate", "g.yaml"]);
-    let out = String::from_utf8(c.env("DRIVELINE_HOST", "/nonexistent").output().unwrap().stdout).unwrap();
+    let out = String::from_utf8(c.env("DRIVELINE_HOST", "/nonexistent").output().unwrap().stdout)
+        .unwrap();
     assert!(out.contains("libelsewhere.so` does not exist"), "{out}");
 }
 
@@ -72,17 +90,28 @@ fn graphs_are_shown_as_text_picture_and_json() {
     let f = Fixture::new(GRAPH);
     let (code, out, _) = f.run(&["graph", "g.yaml"]);
     assert_eq!(code, 0);
-    assert!(out.contains("    ← in: a (host, at most 8 B)\n    → out: b (host, at most 8 B)\n"), "{out}");
+    assert!(
+        out.contains("    ← in: a (host, at most 8 B)\n    → out: b (host, at most 8 B)\n"),
+        "{out}"
+    );
     assert_eq!(f.run(&["graph", "g.yaml", "--svg", "g.svg"]).0, 0);
     let svg = std::fs::read_to_string(f.path("g.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
-    let width: f64 = svg.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap();
+    let width: f64 =
+        svg.split_once("width=\"").unwrap().1.split_once('"').unwrap().0.parse().unwrap();
     assert!(width <= 1200.0, "{width}");
     for name in ["counter", "relay", "printer", ">a<", ">b<"] {
         assert!(svg.contains(name), "{name}");
     }
-    assert_eq!(svg.matches("marker-end").count(), 4, "two topics, each with one arrow in and one out");
-    assert_eq!(f.json(&["graph", "g.yaml", "--json"])["modules"][1]["components"][0]["trigger"]["kind"], "any");
+    assert_eq!(
+        svg.matches("marker-end").count(),
+        4,
+        "two topics, each with one arrow in and one out"
+    );
+    assert_eq!(
+        f.json(&["graph", "g.yaml", "--json"])["modules"][1]["components"][0]["trigger"]["kind"],
+        "any"
+    );
 }
 
 #[test]
@@ -113,9 +142,16 @@ fn libraries_are_described() {
 
 #[test]
 fn the_committed_schema_is_the_one_that_is_printed() {
-    let committed = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph.schema.json")).unwrap();
+    let committed = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph.schema.json"),
+    )
+    .unwrap();
     let committed: Value = serde_json::from_str(&committed).unwrap();
-    assert_eq!(Fixture::new("").json(&["schema"]), committed, "run: cargo run -p driveline-cli -- schema > docs/graph.schema.json");
+    assert_eq!(
+        Fixture::new("").json(&["schema"]),
+        committed,
+        "run: cargo run -p driveline-cli -- schema > docs/graph.schema.json"
+    );
 }
 
 #[test]
@@ -123,15 +159,31 @@ fn completion_help_and_mistakes_on_the_command_line() {
     let f = Fixture::new(GRAPH);
     for shell in ["bash", "zsh", "fish"] {
         let script = f.run(&["completion", shell]).1;
-        assert!(script.contains("driveline") && script.contains("validate") && script.contains("json"), "{shell}");
-        assert!(!script.contains("bench-peer") && !script.contains("bench-workload"), "{shell} is offered what is for other programs");
+        assert!(
+            script.contains("driveline") && script.contains("validate") && script.contains("json"),
+            "{shell}"
+        );
+        assert!(
+            !script.contains("bench-peer") && !script.contains("bench-workload"),
+            "{shell} is offered what is for other programs"
+        );
         let json = f.json(&["completion", shell, "--json"]);
         assert_eq!((&json["shell"], &json["script"]), (&shell.into(), &script.into()));
     }
     let (code, out, _) = f.run(&["--help"]);
     assert_eq!(code, 0);
     assert!(out.contains("Exit codes:") && out.contains("Examples:"));
-    for variable in ["HOST", "GATEWAY", "ROS2_GATEWAY", "COMPONENT_PATH", "DOMAIN", "DOMAIN_DIR", "LOG", "GATEWAY_LOG", "PEERS"] {
+    for variable in [
+        "HOST",
+        "GATEWAY",
+        "ROS2_GATEWAY",
+        "COMPONENT_PATH",
+        "DOMAIN",
+        "DOMAIN_DIR",
+        "LOG",
+        "GATEWAY_LOG",
+        "PEERS",
+    ] {
         assert!(out.contains(&format!("  DRIVELINE_{variable} ")), "{variable} is not in\n{out}");
     }
     for arguments in [["service", "--help"].as_slice(), &["service", "list", "--help"]] {
@@ -144,11 +196,15 @@ fn completion_help_and_mistakes_on_the_command_line() {
     assert!(err.contains("cannot read none.yaml"), "{err}");
     // What is wrong with the graph is said before what is missing to run it.
     let without_host = |graph: &str| {
-        let Output { status, stderr, .. } = f.command(&["run", graph]).env("DRIVELINE_HOST", "/nowhere/host").output().unwrap();
+        let Output { status, stderr, .. } =
+            f.command(&["run", graph]).env("DRIVELINE_HOST", "/nowhere/host").output().unwrap();
         (status.code().unwrap(), String::from_utf8(stderr).unwrap())
     };
     let (code, err) = without_host("none.yaml");
-    assert!(code == 3 && err.contains("cannot read none.yaml") && !err.contains("driveline-host"), "{err}");
+    assert!(
+        code == 3 && err.contains("cannot read none.yaml") && !err.contains("driveline-host"),
+        "{err}"
+    );
     let (code, err) = without_host("g.yaml");
     assert!(
         code == 1
@@ -161,8 +217,21 @@ fn completion_help_and_mistakes_on_the_command_line() {
 #[test]
 fn a_link_can_be_measured() {
     let f = Fixture::new(GRAPH);
-    let result =
-        f.json(&["--json", "bench", "link", "--messages", "20", "--warm-up", "5", "--rounds", "1", "--size", "64", "--extra", "none"]);
+    let result = f.json(&[
+        "--json",
+        "bench",
+        "link",
+        "--messages",
+        "20",
+        "--warm-up",
+        "5",
+        "--rounds",
+        "1",
+        "--size",
+        "64",
+        "--extra",
+        "none",
+    ]);
     assert!(result["cases"].as_array().is_some_and(|c| !c.is_empty()), "{result}");
     let help = f.run(&["--help"]).1;
     assert!(!help.contains("bench-peer") && !help.contains("bench-workload"), "{help}");

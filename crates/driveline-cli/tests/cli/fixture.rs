@@ -11,7 +11,11 @@ use tempfile::TempDir;
 pub(crate) fn host() -> PathBuf {
     let deps = std::env::current_exe().unwrap();
     let host = deps.parent().unwrap().parent().unwrap().join("examples/cli-test-host");
-    assert!(host.exists(), "{} is missing; run `cargo build -p driveline-cli --examples`", host.display());
+    assert!(
+        host.exists(),
+        "{} is missing; run `cargo build -p driveline-cli --examples`",
+        host.display()
+    );
     host
 }
 
@@ -34,14 +38,20 @@ impl Fixture {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut c = Command::new(env!("CARGO_BIN_EXE_driveline"));
         c.args(arguments).current_dir(self.dir.path());
-        c.env("DRIVELINE_HOST", host()).env("DRIVELINE_DOMAIN_DIR", self.path("domain")).env_remove("DRIVELINE_COMPONENT_PATH");
+        c.env("DRIVELINE_HOST", host())
+            .env("DRIVELINE_DOMAIN_DIR", self.path("domain"))
+            .env_remove("DRIVELINE_COMPONENT_PATH");
         c.stdin(Stdio::null());
         c
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
-        (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+        (
+            status.code().unwrap(),
+            String::from_utf8(stdout).unwrap(),
+            String::from_utf8(stderr).unwrap(),
+        )
     }
 
     /// Asks what runs, until all of these words are in the answer: who is too busy to answer at once is not in the first one.

@@ -11,7 +11,18 @@ use std::time::Duration;
 #[test]
 fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
     let f = Fixture::new(GRAPH);
-    let run = || f.run(&["run", "g.yaml", "--report", "out/x", "--speed-kmh", "100", "--set", "counter.limit=30"]);
+    let run = || {
+        f.run(&[
+            "run",
+            "g.yaml",
+            "--report",
+            "out/x",
+            "--speed-kmh",
+            "100",
+            "--set",
+            "counter.limit=30",
+        ])
+    };
     // A module that gets no processor for 0.3 s at the end of a run is taken to have done all it had to.
     let of_all = |(_, out, _): &(i32, String, String)| out.contains("printer got 30\n");
     let (code, out, err) = (0..4).map(|_| run()).find(of_all).unwrap_or_else(run);
@@ -30,14 +41,27 @@ fn a_run_prints_its_modules_and_leaves_figures_and_a_report() {
     }
     assert!(!out.contains('\x1b'), "no colours where nobody looks");
     assert!(std::fs::read_to_string(f.path("out/x/report.html")).unwrap().contains("<html"));
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/x/summary.json")).unwrap()).unwrap();
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/x/summary.json")).unwrap())
+            .unwrap();
     assert_eq!(summary["frames_published"], 30);
     assert_eq!(summary["facts"][0]["text"], "none, this is a test");
-    assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"finished".into(), &true.into()));
-    let printer = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "printer").unwrap();
+    assert_eq!(
+        (&summary["ended"]["reason"], &summary["ended"]["ok"]),
+        (&"finished".into(), &true.into())
+    );
+    let printer = summary["subscriptions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|s| s["stage"] == "printer")
+        .unwrap();
     assert_eq!((&printer["received"], &printer["missed"]), (&Value::from(30), &Value::from(0)));
     let age = &summary["end_to_end"][0];
-    let parts: f64 = ["communication_us", "computation_us", "idle_us"].iter().map(|p| age["p50"][p].as_f64().unwrap()).sum();
+    let parts: f64 = ["communication_us", "computation_us", "idle_us"]
+        .iter()
+        .map(|p| age["p50"][p].as_f64().unwrap())
+        .sum();
     assert!((parts - age["age_us"]["p50"].as_f64().unwrap()).abs() < 0.01, "{age}");
 }
 
@@ -46,8 +70,14 @@ fn what_is_published_counts_also_if_nobody_reads_it() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["run", "g.yaml", "--module", "source", "--report", "out"]);
     assert_eq!(code, 0, "{out}{err}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    assert_eq!((&summary["frames_published"], &summary["published"]["a"]), (&20.into(), &20.into()), "{summary}");
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    assert_eq!(
+        (&summary["frames_published"], &summary["published"]["a"]),
+        (&20.into(), &20.into()),
+        "{summary}"
+    );
 }
 
 #[test]
@@ -59,26 +89,45 @@ fn a_run_in_json_is_one_record_per_line() {
     let kinds: Vec<&str> = records.iter().map(|r| r["kind"].as_str().unwrap()).collect();
     assert!(kinds.contains(&"event") && kinds.contains(&"output"), "{kinds:?}");
     let end = records.last().unwrap();
-    assert_eq!((&end["kind"], &end["exit_code"], &end["summary"]["frames_published"]), (&"end".into(), &0.into(), &20.into()));
+    assert_eq!(
+        (&end["kind"], &end["exit_code"], &end["summary"]["frames_published"]),
+        (&"end".into(), &0.into(), &20.into())
+    );
 }
 
 #[test]
 fn failed_calls_of_callbacks_and_timers_are_counted_and_told_at_the_end() {
     let f = Fixture::new(GRAPH);
-    let settings = ["--set", "counter.fail_on=3", "--set", "counter.panic_on=4", "--set", "relay.fail_on=5"];
+    let settings =
+        ["--set", "counter.fail_on=3", "--set", "counter.panic_on=4", "--set", "relay.fail_on=5"];
     let (code, out, err) = f.run(&[&["run", "g.yaml", "--report", "out"], &settings[..]].concat());
     assert_eq!(code, 6, "{out}{err}");
-    assert!(err.contains("ended: 'counter' has finished; 2 of ") && err.contains(" runs of counter failed, 1 of "), "{err}");
+    assert!(
+        err.contains("ended: 'counter' has finished; 2 of ")
+            && err.contains(" runs of counter failed, 1 of "),
+        "{err}"
+    );
     assert!(err.contains(" runs of relay failed; first "), "{err}");
     assert!(out.contains(", 3 failures\n"), "{out}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    let failed = |stage: &str| summary["stages"].as_array().unwrap().iter().find(|s| s["stage"] == stage).unwrap()["failed"].clone();
-    assert_eq!((failed("counter"), failed("relay"), failed("printer")), (2.into(), 1.into(), 0.into()));
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    let failed = |stage: &str| {
+        summary["stages"].as_array().unwrap().iter().find(|s| s["stage"] == stage).unwrap()["failed"].clone()
+    };
+    assert_eq!(
+        (failed("counter"), failed("relay"), failed("printer")),
+        (2.into(), 1.into(), 0.into())
+    );
     let told = summary["failures"].to_string();
     for part in ["counter: told to fail", "counter: panicked: told to panic", "relay at a #5: "] {
         assert!(told.contains(part), "{part} is not in {told}");
     }
-    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Calls failed in this run."));
+    assert!(
+        std::fs::read_to_string(f.path("out/report.html"))
+            .unwrap()
+            .contains("Calls failed in this run.")
+    );
 }
 
 /// A relay that keeps the last two samples of those that it may hold.
@@ -86,25 +135,56 @@ const KEEPS: &str = "--set=relay.keep=2";
 
 #[test]
 fn a_component_that_keeps_its_samples_is_named_on_the_screen_in_the_report_and_by_the_exit_code() {
-    let one_module = GRAPH.replace("  rest:\n    components:\n", "").replace("reach: host", "reach: process");
+    let one_module =
+        GRAPH.replace("  rest:\n    components:\n", "").replace("reach: host", "reach: process");
     for graph in [GRAPH, &one_module] {
         let f = Fixture::new(&graph.replace("qos: {depth: 64}", "qos: {depth: 1}"));
-        let arguments = ["run", "g.yaml", KEEPS, "--set", "counter.limit=250", "--report", "out", "--interval", "1"];
+        let arguments = [
+            "run",
+            "g.yaml",
+            KEEPS,
+            "--set",
+            "counter.limit=250",
+            "--report",
+            "out",
+            "--interval",
+            "1",
+        ];
         let (code, out, err) = f.run(&arguments);
         assert_eq!(code, 6, "{out}{err}");
         let told = "relay was not called for topic 'a' while it kept 2 of its samples";
-        for part in
-            ["247 missed by triggers, 1 not read", "NOT READ", "relay keeps 2 samples of 'a', which is max_held of its input 'in'", told]
-        {
+        for part in [
+            "247 missed by triggers, 1 not read",
+            "NOT READ",
+            "relay keeps 2 samples of 'a', which is max_held of its input 'in'",
+            told,
+        ] {
             assert!(out.contains(part), "{part:?} is not in\n{out}{err}");
         }
         assert!(err.ends_with(&format!("error: ended: 'counter' has finished; {told}\n")), "{err}");
-        let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+        let summary: Value =
+            serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+                .unwrap();
         let problem = &summary["problems"][0];
-        assert_eq!((&problem["kind"], &problem["stage"], &problem["topic"]), (&"samples_kept".into(), &"relay".into(), &"a".into()));
-        let relay = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "relay").unwrap();
-        assert_eq!([&relay["received"], &relay["missed"], &relay["not_read"]], [&Value::from(2), &247.into(), &1.into()]);
-        assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run did not do all of its work."));
+        assert_eq!(
+            (&problem["kind"], &problem["stage"], &problem["topic"]),
+            (&"samples_kept".into(), &"relay".into(), &"a".into())
+        );
+        let relay = summary["subscriptions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|s| s["stage"] == "relay")
+            .unwrap();
+        assert_eq!(
+            [&relay["received"], &relay["missed"], &relay["not_read"]],
+            [&Value::from(2), &247.into(), &1.into()]
+        );
+        assert!(
+            std::fs::read_to_string(f.path("out/report.html"))
+                .unwrap()
+                .contains("This run did not do all of its work.")
+        );
     }
 }
 
@@ -121,45 +201,90 @@ fn what_waits_at_ctrl_c_is_not_read_and_leaves_the_exit_code_alone() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let out: String = lines.map(|l| l + "\n").collect();
     assert_eq!(child.0.wait().unwrap().code(), Some(0), "{out}");
-    assert!(out.contains(" not read, ") && out.contains("NOT READ") && out.ends_with("ended as asked\n"), "{out}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    assert!(summary["not_read_by_triggers"].as_u64() > Some(0) && summary["problems"] == Value::Array(vec![]), "{summary}");
-    assert!(!std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("Every sample that was to be worked on"));
+    assert!(
+        out.contains(" not read, ")
+            && out.contains("NOT READ")
+            && out.ends_with("ended as asked\n"),
+        "{out}"
+    );
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    assert!(
+        summary["not_read_by_triggers"].as_u64() > Some(0)
+            && summary["problems"] == Value::Array(vec![]),
+        "{summary}"
+    );
+    assert!(
+        !std::fs::read_to_string(f.path("out/report.html"))
+            .unwrap()
+            .contains("Every sample that was to be worked on")
+    );
 }
 
 #[test]
 fn a_module_that_is_stopped_until_the_run_ends_is_named_and_all_it_did_not_read_is_counted() {
     let f = Fixture::new(&GRAPH.replace("qos: {depth: 64}", "qos: {depth: 4}"));
-    let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=300", "--report", "out"]);
-    let mut child = Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut command =
+        f.command(&["run", "g.yaml", "--set", "counter.limit=300", "--report", "out"]);
+    let mut child =
+        Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let started = lines.by_ref().find(|l| l.contains("module 'rest' started as process ")).unwrap();
     assert!(lines.by_ref().any(|l| l.contains("printer got 1")));
     let rest: i32 = started.rsplit(' ').next().unwrap().parse().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_raw(rest).unwrap(), rustix::process::Signal::STOP).unwrap();
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(rest).unwrap(),
+        rustix::process::Signal::STOP,
+    )
+    .unwrap();
     let out: String = lines.map(|l| l + "\n").collect();
     let mut err = String::new();
     child.0.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert_eq!(child.0.wait().unwrap().code(), Some(6), "{out}{err}");
-    assert!(err.ends_with("error: ended: 'counter' has finished; 'rest' was stopped when the run ended\n"), "{err}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    let relay = summary["subscriptions"].as_array().unwrap().iter().find(|s| s["stage"] == "relay").unwrap();
+    assert!(
+        err.ends_with(
+            "error: ended: 'counter' has finished; 'rest' was stopped when the run ended\n"
+        ),
+        "{err}"
+    );
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    let relay = summary["subscriptions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|s| s["stage"] == "relay")
+        .unwrap();
     let of = |key: &str| relay[key].as_u64().unwrap();
-    assert_eq!((summary["published"]["a"].as_u64(), of("received") + of("missed") + of("not_read")), (Some(300), 300), "{relay}");
+    assert_eq!(
+        (summary["published"]["a"].as_u64(), of("received") + of("missed") + of("not_read")),
+        (Some(300), 300),
+        "{relay}"
+    );
     assert!(of("missed") > 0 && relay["unknown"].is_null(), "{relay}");
 }
 
 #[test]
 fn a_connection_that_never_existed_is_named_and_ends_the_run_with_exit_code_6() {
     let private = tempfile::tempdir().unwrap();
-    let environment = format!("  rest:\n    environment: {{DRIVELINE_DOMAIN_DIR: {}/domain}}\n", private.path().display());
+    let environment = format!(
+        "  rest:\n    environment: {{DRIVELINE_DOMAIN_DIR: {}/domain}}\n",
+        private.path().display()
+    );
     let f = Fixture::new(&GRAPH.replace("  rest:\n", &environment));
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "out"]);
     assert_eq!(code, 6, "{out}{err}");
     let told = "error: ended: 'counter' has finished; relay never received topic 'a' from counter; relay was never called; printer was never called\n";
     assert!(err.ends_with(told), "{err}");
-    assert!(out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "), "{out}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    assert!(
+        out.contains("relay never received topic 'a' from counter: 'relay' is not seen in "),
+        "{out}"
+    );
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
     assert_eq!(summary["problems"][0]["kind"], "not_connected", "{summary}");
 }
 
@@ -170,14 +295,33 @@ fn calls_of_services_are_counted_by_what_became_of_them() {
     assert_eq!(code, 0, "{out}{err}");
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = out.lines().map(words).collect();
-    for line in ["SERVICE CALLS ANSWERED FAILED TIMED OUT", "relay calls odd 5 3 2 0", "relay serves odd 5 3 2 -"] {
+    for line in [
+        "SERVICE CALLS ANSWERED FAILED TIMED OUT",
+        "relay calls odd 5 3 2 0",
+        "relay serves odd 5 3 2 -",
+    ] {
         assert!(lines.iter().any(|l| l == line), "{line} is not in\n{out}");
     }
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    let [client, server] = summary["services"].as_array().unwrap().as_slice() else { panic!("{summary}") };
-    assert_eq!((&client["end"], &server["end"], &client["service"]), (&"client".into(), &"server".into(), &"odd".into()));
-    assert_eq!((&client["calls"], &client["answered"], &client["refused"]), (&5.into(), &3.into(), &2.into()), "{client}");
-    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("<th>relay</th><th>odd</th><th>client</th><td>5</td>"));
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    let [client, server] = summary["services"].as_array().unwrap().as_slice() else {
+        panic!("{summary}")
+    };
+    assert_eq!(
+        (&client["end"], &server["end"], &client["service"]),
+        (&"client".into(), &"server".into(), &"odd".into())
+    );
+    assert_eq!(
+        (&client["calls"], &client["answered"], &client["refused"]),
+        (&5.into(), &3.into(), &2.into()),
+        "{client}"
+    );
+    assert!(
+        std::fs::read_to_string(f.path("out/report.html"))
+            .unwrap()
+            .contains("<th>relay</th><th>odd</th><th>client</th><td>5</td>")
+    );
 }
 
 #[test]
@@ -185,10 +329,16 @@ fn a_report_that_could_not_be_written_is_known_before_the_run() {
     let f = Fixture::new(GRAPH);
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "lib"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    assert_eq!(err, "error: --report lib: this is a file; name the directory into which report.html and summary.json are to go\n");
+    assert_eq!(
+        err,
+        "error: --report lib: this is a file; name the directory into which report.html and summary.json are to go\n"
+    );
     let (code, out, err) = f.run(&["run", "g.yaml", "--report", "lib/out"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    assert!(err.contains("--report lib/out: the directory cannot be made: Not a directory"), "{err}");
+    assert!(
+        err.contains("--report lib/out: the directory cannot be made: Not a directory"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -197,25 +347,41 @@ fn a_crash_has_an_exit_code_and_a_reason() {
     let (code, _, err) = f.run(&["run", "g.yaml", "--set", "relay.abort_on=5"]);
     assert_eq!(code, 4, "{err}");
     assert!(err.contains("error: failed: module 'rest' was killed by SIGABRT"), "{err}");
-    assert!(err.contains("while running: in component 'relay' in on_trigger on sample 5 of 'a'\nhelp: "), "{err}");
-    let debugged =
-        "--module rest --set 'relay.abort_on=5'; what it reads comes from `driveline run g.yaml --module source --set 'relay.abort_on=5'`";
+    assert!(
+        err.contains(
+            "while running: in component 'relay' in on_trigger on sample 5 of 'a'\nhelp: "
+        ),
+        "{err}"
+    );
+    let debugged = "--module rest --set 'relay.abort_on=5'; what it reads comes from `driveline run g.yaml --module source --set 'relay.abort_on=5'`";
     assert!(err.contains(debugged), "{err}");
-    let (code, out, err) = f.run(&["run", "g.yaml", "--set", "relay.fail_init=1", "--report", "out"]);
+    let (code, out, err) =
+        f.run(&["run", "g.yaml", "--set", "relay.fail_init=1", "--report", "out"]);
     assert_eq!(code, 4);
     let last = "error: failed: module 'rest' exited with code 1 while starting: component 'relay' cannot start: told to fail\n";
     assert!(err.ends_with(last), "{err}");
     assert!(!out.contains("COMPONENT"), "no table of zeros: {out}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
     let ended = &summary["ended"];
-    assert_eq!((&ended["ok"], &ended["module"], &ended["exit_code"]), (&false.into(), &"rest".into(), &1.into()));
-    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run failed."));
+    assert_eq!(
+        (&ended["ok"], &ended["module"], &ended["exit_code"]),
+        (&false.into(), &"rest".into(), &1.into())
+    );
+    assert!(
+        std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("This run failed.")
+    );
 }
 
 #[test]
 fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let f = Fixture::new(GRAPH);
-    let child = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let child = f
+        .command(&["run", "g.yaml", "--set", "counter.limit=0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut child = Background(child);
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.by_ref().any(|l| l.contains("printer got 3")));
@@ -223,10 +389,17 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let (code, out, _) = f.asked(&["topic", "list"], &["2 host topics"]);
     assert_eq!(code, 0);
     assert!(out.starts_with("TOPIC  TYPE") && out.contains("demo/Count"), "{out}");
-    assert!(out.ends_with(&format!("2 host topics in the domain in {} (DRIVELINE_DOMAIN_DIR)\n", f.path("domain").display())), "{out}");
+    assert!(
+        out.ends_with(&format!(
+            "2 host topics in the domain in {} (DRIVELINE_DOMAIN_DIR)\n",
+            f.path("domain").display()
+        )),
+        "{out}"
+    );
     let (_, list, _) = f.asked(&["topic", "list", "--json"], &["\"a\"", "\"b\""]);
     let list: Value = serde_json::from_str(&list).unwrap();
-    let names: Vec<&str> = list.as_array().unwrap().iter().map(|t| t["topic"].as_str().unwrap()).collect();
+    let names: Vec<&str> =
+        list.as_array().unwrap().iter().map(|t| t["topic"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!((&list[0]["publishers"], &list[0]["subscriptions"]), (&1.into(), &1.into()));
 
@@ -248,34 +421,56 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     let (_, nodes, _) = f.asked(&["node", "list", "--json"], &["\"counter\"", "\"relay\""]);
     let nodes: Value = serde_json::from_str(&nodes).unwrap();
     let relay = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap();
-    assert_eq!((&relay["subscribes"][0], &relay["publishes"][0], &relay["about"]["module"]), (&"a".into(), &"b".into(), &"rest".into()));
+    assert_eq!(
+        (&relay["subscribes"][0], &relay["publishes"][0], &relay["about"]["module"]),
+        (&"a".into(), &"b".into(), &"rest".into())
+    );
 
     let (code, _, err) = f.run(&["run", "g.yaml"]);
     assert_eq!(code, 1);
     assert!(err.contains("module 'source' of this graph runs already (process"), "{err}");
     let launcher = child.0.id();
-    assert!(err.contains(&format!("it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`")), "{err}");
+    assert!(
+        err.contains(&format!(
+            "it belongs to the run of process {launcher}: end that with Ctrl-C or `kill {launcher}`"
+        )),
+        "{err}"
+    );
 
     // What is stopped does not vanish.
-    let rest = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap()["pid"].as_i64().unwrap();
+    let rest = nodes.as_array().unwrap().iter().find(|n| n["node"] == "relay").unwrap()["pid"]
+        .as_i64()
+        .unwrap();
     let rest = rustix::process::Pid::from_raw(rest as i32).unwrap();
     rustix::process::kill_process(rest, rustix::process::Signal::STOP).unwrap();
     let (code, out, err) = f.asked(&["node", "list"], &["counter"]);
     assert_eq!((code, out.contains("relay")), (0, false), "{out}");
-    assert!(err.contains(&format!("warning: rest (pid {rest}): is stopped; `kill -CONT {rest}` lets it go on\n")), "{err}");
+    assert!(
+        err.contains(&format!(
+            "warning: rest (pid {rest}): is stopped; `kill -CONT {rest}` lets it go on\n"
+        )),
+        "{err}"
+    );
     assert!(f.run(&["topic", "list"]).2.contains("warning: rest (pid"));
     rustix::process::kill_process(rest, rustix::process::Signal::CONT).unwrap();
 
     let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let rest: Vec<String> = lines.collect();
-    let at = |text: &str| rest.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text} is not in {rest:#?}"));
+    let at = |text: &str| {
+        rest.iter()
+            .position(|l| l.contains(text))
+            .unwrap_or_else(|| panic!("{text} is not in {rest:#?}"))
+    };
     assert!(at("module 'rest' has ended") < at("module 'source' has ended"));
     at("ended as asked");
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
 
     let place = format!("the domain in {} (DRIVELINE_DOMAIN_DIR)", f.path("domain").display());
-    assert_eq!(f.run(&["topic", "list"]).1, format!("no host topics in {place}: nobody is there now\n"));
+    assert_eq!(
+        f.run(&["topic", "list"]).1,
+        format!("no host topics in {place}: nobody is there now\n")
+    );
     assert_eq!(f.json(&["node", "list", "--json"]), Value::Array(vec![]));
 }
 
@@ -297,7 +492,8 @@ fn topics_with_one_side_only_say_what_cannot_be_seen() {
 
 #[test]
 fn a_run_in_which_nothing_arrives_has_lasted_all_the_same() {
-    let f = Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
+    let f =
+        Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
     let mut command = f.command(&["run", "g.yaml", "--module", "rest", "--report", "out"]);
     let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -306,20 +502,31 @@ fn a_run_in_which_nothing_arrives_has_lasted_all_the_same() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(lines.any(|l| l.contains("relay was never called: nothing came on topic 'a'")));
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
     assert!(summary["duration_s"].as_f64() > Some(0.0), "{summary}");
 }
 
 #[test]
 fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
-    let f = Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
-    let context = Context::new(ContextOptions { name: "elsewhere".into(), domain_dir: Some(f.path("domain")) }).unwrap();
+    let f =
+        Fixture::new(&GRAPH.replace("  a: {reach: host,", "  a: {reach: host, external: true,"));
+    let context = Context::new(ContextOptions {
+        name: "elsewhere".into(),
+        domain_dir: Some(f.path("domain")),
+    })
+    .unwrap();
     let options = PublisherOptions { reach: Reach::Host, ..PublisherOptions::default() };
     let _publisher = context.node("camera").unwrap().bytes_publisher("a", "raw", options).unwrap();
-    let mut command = f.command(&["run", "g.yaml", "--module", "rest", "--report", "out", "--interval", "1"]);
+    let mut command =
+        f.command(&["run", "g.yaml", "--module", "rest", "--report", "out", "--interval", "1"]);
     let mut child = Background(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.by_ref().any(|l| l.starts_with("relay was refused a connection: topic 'a': ")), "it is shown while the run goes on");
+    assert!(
+        lines.by_ref().any(|l| l.starts_with("relay was refused a connection: topic 'a': ")),
+        "it is shown while the run goes on"
+    );
     let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let out: String = lines.map(|l| l + "\n").collect();
@@ -327,17 +534,33 @@ fn a_refused_connection_is_told_at_the_end_and_in_the_report() {
     assert!(out.contains("relay was never called: nothing came on topic 'a', and a connection of its was refused\n"), "{out}");
     let note = "The port 'in' of relay was refused a connection: topic 'a': ";
     assert!(out.contains(note) && out.contains("connect one of them to another topic"), "{out}");
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
     assert!(summary["notes"][0].as_str().unwrap().starts_with(note), "{summary}");
-    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("of relay was refused a connection"));
+    assert!(
+        std::fs::read_to_string(f.path("out/report.html"))
+            .unwrap()
+            .contains("of relay was refused a connection")
+    );
 }
 
 #[test]
 fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     let f = Fixture::new(GRAPH);
-    let settings = ["--set", "relay.hang_on=3", "--set", "counter.limit=0", "--interval", "1", "--report", "out"];
+    let settings = [
+        "--set",
+        "relay.hang_on=3",
+        "--set",
+        "counter.limit=0",
+        "--interval",
+        "1",
+        "--report",
+        "out",
+    ];
     let mut command = f.command(&[&["run", "g.yaml"], &settings[..]].concat());
-    let mut child = Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut child =
+        Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = lines.by_ref().find(|l| l.starts_with("no result from ")).unwrap();
     let inside = "s (in on_trigger on sample 3 of 'a'; ";
@@ -346,7 +569,10 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     let pid = rustix::process::Pid::from_raw(child.0.id().cast_signed()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TSTP).unwrap();
     let mut errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(errors.any(|l| l.contains("a run cannot be suspended")), "Ctrl-Z leaves the modules without a launcher");
+    assert!(
+        errors.any(|l| l.contains("a run cannot be suspended")),
+        "Ctrl-Z leaves the modules without a launcher"
+    );
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(lines.by_ref().any(|l| l.contains("stopping")));
     // Sooner it would be the same.
@@ -359,13 +585,19 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     assert!(rest.last().is_some_and(|l| l.starts_with(last) && l.contains("rest")), "{rest:#?}");
     assert!(rest.iter().all(|l| !l.contains("from outside")), "{rest:#?}");
     assert_eq!(child.0.wait().unwrap().code(), Some(5));
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
-    assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &false.into()));
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
+    assert_eq!(
+        (&summary["ended"]["reason"], &summary["ended"]["ok"]),
+        (&"interrupted".into(), &false.into())
+    );
     // More than two seconds of numbers came after the third.
     assert!(summary["unread_by_triggers"].as_u64() > Some(0), "{summary}");
     let html = std::fs::read_to_string(f.path("out/report.html")).unwrap();
     assert!(
-        html.contains("samples of &#39;a&#39; were not read by relay") || html.contains("samples of 'a' were not read by relay"),
+        html.contains("samples of &#39;a&#39; were not read by relay")
+            || html.contains("samples of 'a' were not read by relay"),
         "{html}"
     );
     assert!(!html.contains("Every sample that was to be worked on was worked on."), "{html}");
@@ -374,7 +606,9 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
 /// A run without an end in good order, whose report is written: how it ended.
 fn ended(f: &Fixture) -> Value {
     assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("</html>"));
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let summary: Value =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
     assert!(summary["stages"].as_array().unwrap().iter().all(|s| s["runs"].as_u64() > Some(0)));
     summary
 }
@@ -383,7 +617,8 @@ fn ended(f: &Fixture) -> Value {
 fn without_a_reader_a_run_ends_in_good_order() {
     let f = Fixture::new(GRAPH);
     let mut command = f.command(&["run", "g.yaml", "--report", "out", "--set", "counter.limit=0"]);
-    let mut child = Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut child =
+        Background(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     // As `| head` does.
     let out = BufReader::new(child.0.stdout.take().unwrap());
     assert!(out.lines().map(Result::unwrap).any(|l| l.contains("printer got 3")));
@@ -399,16 +634,30 @@ fn without_a_reader_a_run_ends_in_good_order() {
 fn a_full_disk_under_the_output_ends_no_run() {
     let f = Fixture::new(GRAPH);
     let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = f.command(&["run", "g.yaml", "--report", "out", "--set", "counter.fail_on=1"]);
+    let mut command =
+        f.command(&["run", "g.yaml", "--report", "out", "--set", "counter.fail_on=1"]);
     assert_eq!(command.stdout(full()).stderr(full()).status().unwrap().code(), Some(6));
     let summary = ended(&f);
     assert_eq!(summary["ended"]["reason"], "finished");
-    assert!(summary["notes"][0].as_str().unwrap().contains("cannot write to standard output: No space left on device"), "{summary}");
+    assert!(
+        summary["notes"][0]
+            .as_str()
+            .unwrap()
+            .contains("cannot write to standard output: No space left on device"),
+        "{summary}"
+    );
 
     let out = f.command(&["validate", "g.yaml"]).stdout(full()).output().unwrap();
     assert_eq!(out.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&out.stderr).starts_with("error: cannot write to standard output"));
-    for arguments in [&["validate", "none.yaml"][..], &["graph", "none.yaml"], &["describe", "none"], &["run", "none.yaml"]] {
+    assert!(
+        String::from_utf8_lossy(&out.stderr).starts_with("error: cannot write to standard output")
+    );
+    for arguments in [
+        &["validate", "none.yaml"][..],
+        &["graph", "none.yaml"],
+        &["describe", "none"],
+        &["run", "none.yaml"],
+    ] {
         let status = f.command(arguments).stdout(full()).stderr(full()).status().unwrap();
         assert!(matches!(status.code(), Some(1 | 3)), "{arguments:?}: {status}");
     }
@@ -420,7 +669,9 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
     // Its process holds the other end of the terminal.
     let program = env!("CARGO_BIN_EXE_driveline");
     // A test under nohup would hand its deafness down, which a run respects.
-    let run = format!("exec env --default-signal=HUP '{program}' run g.yaml --report out --set counter.limit=0");
+    let run = format!(
+        "exec env --default-signal=HUP '{program}' run g.yaml --report out --set counter.limit=0"
+    );
     let environment = f.command(&[]);
     let terminal = Command::new("script")
         .args(["-qfec", &run, "/dev/null"])
@@ -443,14 +694,22 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let summary = ended(&f);
-    assert_eq!((&summary["ended"]["reason"], &summary["ended"]["ok"]), (&"interrupted".into(), &true.into()));
+    assert_eq!(
+        (&summary["ended"]["reason"], &summary["ended"]["ok"]),
+        (&"interrupted".into(), &true.into())
+    );
 }
 
 #[test]
 fn looking_makes_no_directory_and_trusts_none_that_others_can_change() {
     use std::os::unix::fs::PermissionsExt;
     let f = Fixture::new(GRAPH);
-    for arguments in [&["topic", "list"][..], &["node", "list"], &["topic", "info", "a"], &["topic", "list", "--json"]] {
+    for arguments in [
+        &["topic", "list"][..],
+        &["node", "list"],
+        &["topic", "info", "a"],
+        &["topic", "list", "--json"],
+    ] {
         f.run(arguments);
         assert!(!f.path("domain").exists(), "{arguments:?}");
     }

@@ -8,7 +8,8 @@ use std::process::Stdio;
 
 /// Runs a graph until a line of its output contains `until`, and then Ctrl-C. Exit code, output and `summary.json`.
 fn run_until(f: &Fixture, set: &str, until: &str) -> (i32, Vec<String>, Value) {
-    let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=0", "--set", set, "--report", "out"]);
+    let mut command =
+        f.command(&["run", "g.yaml", "--set", "counter.limit=0", "--set", set, "--report", "out"]);
     // Both streams in their order.
     let (reader, writer) = std::io::pipe().unwrap();
     let child = command
@@ -27,7 +28,9 @@ fn run_until(f: &Fixture, set: &str, until: &str) -> (i32, Vec<String>, Value) {
         lines.push(line);
     }
     let code = child.0.wait().unwrap().code().unwrap();
-    let summary = serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap()).unwrap();
+    let summary =
+        serde_json::from_str(&std::fs::read_to_string(f.path("out/summary.json")).unwrap())
+            .unwrap();
     (code, lines, summary)
 }
 
@@ -37,17 +40,33 @@ fn a_dead_module_is_named_and_the_run_goes_on_and_ends_with_code_4() {
     let (code, lines, summary) = run_until(&f, "relay.abort_on=5", "stays down");
     let text = lines.join("\n");
     assert_eq!(code, 4, "{text}");
-    assert!(text.contains("module 'rest' stays down: the graph does not restart it (`restart:`); the others go on"), "{text}");
+    assert!(
+        text.contains(
+            "module 'rest' stays down: the graph does not restart it (`restart:`); the others go on"
+        ),
+        "{text}"
+    );
     assert!(text.contains("error: failed: module 'rest' was killed by SIGABRT"), "{text}");
     let fault = &summary["faults"][0];
-    assert_eq!((&fault["module"], &fault["down"], &fault["ready_after_ms"]), (&"rest".into(), &true.into(), &Value::Null));
-    assert_eq!((&summary["ended"]["ok"], &summary["ended"]["module"]), (&false.into(), &"rest".into()));
-    assert!(std::fs::read_to_string(f.path("out/report.html")).unwrap().contains("<h2>Modules that ended</h2>"));
+    assert_eq!(
+        (&fault["module"], &fault["down"], &fault["ready_after_ms"]),
+        (&"rest".into(), &true.into(), &Value::Null)
+    );
+    assert_eq!(
+        (&summary["ended"]["ok"], &summary["ended"]["module"]),
+        (&false.into(), &"rest".into())
+    );
+    assert!(
+        std::fs::read_to_string(f.path("out/report.html"))
+            .unwrap()
+            .contains("<h2>Modules that ended</h2>")
+    );
 }
 
 #[test]
 fn a_restarted_module_works_again_and_the_run_ends_well() {
-    let graph = GRAPH.replace("  rest:\n", "  rest:\n    restart: {policy: on_failure, backoff_ms: 1}\n");
+    let graph =
+        GRAPH.replace("  rest:\n", "  rest:\n    restart: {policy: on_failure, backoff_ms: 1}\n");
     let f = Fixture::new(&graph);
     let (code, lines, summary) = run_until(&f, "relay.abort_on=5", "works again as process");
     let text = lines.join("\n");
@@ -55,7 +74,11 @@ fn a_restarted_module_works_again_and_the_run_ends_well() {
     assert!(lines.last().is_some_and(|l| l == "ended as asked"), "{text}");
     let fault = &summary["faults"][0];
     assert_eq!((&fault["module"], &fault["down"]), (&"rest".into(), &false.into()));
-    assert!(fault["ready_after_ms"].is_number() && fault["cause"].as_str().is_some_and(|c| c.contains("SIGABRT")), "{fault}");
+    assert!(
+        fault["ready_after_ms"].is_number()
+            && fault["cause"].as_str().is_some_and(|c| c.contains("SIGABRT")),
+        "{fault}"
+    );
     assert_eq!(summary["ended"]["ok"], true);
 }
 
@@ -65,7 +88,11 @@ fn a_service_manager_is_told_when_the_graph_runs_lives_and_stops() {
     let socket = std::os::unix::net::UnixDatagram::bind(f.path("notify")).unwrap();
     socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
     let mut command = f.command(&["run", "g.yaml", "--set", "counter.limit=0"]);
-    command.env("NOTIFY_SOCKET", f.path("notify")).env("WATCHDOG_USEC", "20000").stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .env("NOTIFY_SOCKET", f.path("notify"))
+        .env("WATCHDOG_USEC", "20000")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = Background(command.spawn().unwrap());
     let until = |wanted: &str| {
         let mut buffer = [0; 4096];

@@ -35,9 +35,13 @@ fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(PointCloud, Range
     let mut fields = [PointField::default(); MAX_POINT_FIELDS];
     for (index, field) in fields.iter_mut().enumerate().take(field_count as usize) {
         let name = from.string()?;
-        let not_text = ConvertError::FieldName { index, source: driveline_msgs::TextError::NotText { field: "its name" } };
+        let not_text = ConvertError::FieldName {
+            index,
+            source: driveline_msgs::TextError::NotText { field: "its name" },
+        };
         let name = std::str::from_utf8(name).map_err(|_| not_text)?;
-        let name = to_fixed_text("its name", name).map_err(|source| ConvertError::FieldName { index, source })?;
+        let name = to_fixed_text("its name", name)
+            .map_err(|source| ConvertError::FieldName { index, source })?;
         let (offset, datatype, count) = (from.number()?, from.number::<u8>()?, from.number()?);
         *field = PointField { name, offset, datatype: datatype.into(), count };
     }
@@ -47,7 +51,8 @@ fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(PointCloud, Range
     let data = from.pass_over(len)?;
     let is_dense = from.bool()?.into();
     from.finish()?;
-    let head = PointCloud { header, height, width, point_step, row_step, is_dense, field_count, fields };
+    let head =
+        PointCloud { header, height, width, point_step, row_step, is_dense, field_count, fields };
     if is_bigendian {
         return Err(ConvertError::BigEndian);
     }

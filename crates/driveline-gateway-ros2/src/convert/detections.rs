@@ -15,13 +15,18 @@ pub(super) fn read(mut from: Decoder<'_>, arrival: &Arrival) -> Result<Detection
     let raw = header::raw(&mut from)?;
     // The same bound as for the plain types.
     to_fixed_text::<48>("frame_id", raw.frame()?).map_err(ConvertError::FrameId)?;
-    let own = Header { source_time_ns: raw.source_time_ns(arrival)?, frame_id: raw.frame()?.to_owned(), frame_index: arrival.frame_index };
+    let own = Header {
+        source_time_ns: raw.source_time_ns(arrival)?,
+        frame_id: raw.frame()?.to_owned(),
+        frame_index: arrival.frame_index,
+    };
     let count = from.length(LEAST)?;
     let mut detections = Vec::new();
     for index in 0..count as usize {
         let fault = |reason, what| ConvertError::Detection { index, reason, what };
         let of = header::raw(&mut from)?;
-        let stamped = (of.sec, of.nanosec) != (0, 0) && (of.sec, of.nanosec) != (raw.sec, raw.nanosec);
+        let stamped =
+            (of.sec, of.nanosec) != (0, 0) && (of.sec, of.nanosec) != (raw.sec, raw.nanosec);
         if stamped || !(of.frame_id.is_empty() || of.frame_id == raw.frame_id) {
             return Err(fault("detection_header", "a header of its own"));
         }
@@ -37,12 +42,19 @@ pub(super) fn read(mut from: Decoder<'_>, arrival: &Arrival) -> Result<Detection
             return Err(fault("rotated", "a rotated box"));
         }
         let edges = [x - width / 2.0, y - height / 2.0, width, height].map(single);
-        let [Some(x), Some(y), Some(width), Some(height)] = edges else { return Err(fault("range", "a box that no float holds")) };
+        let [Some(x), Some(y), Some(width), Some(height)] = edges else {
+            return Err(fault("range", "a box that no float holds"));
+        };
         if !from.string()?.is_empty() {
             return Err(fault("track_id", "a track id"));
         }
         let class_id = class_label.parse().unwrap_or(0);
-        detections.push(Detection2D { r#box: Some(BoundingBox2D { x, y, width, height }), class_id, class_label, score });
+        detections.push(Detection2D {
+            r#box: Some(BoundingBox2D { x, y, width, height }),
+            class_id,
+            class_label,
+            score,
+        });
     }
     from.finish()?;
     Ok(Detections2D { header: Some(own), detections, ..Detections2D::default() })
@@ -57,7 +69,8 @@ fn numbers<const N: usize>(from: &mut Decoder<'_>) -> Result<[f64; N]> {
 }
 
 fn text(bytes: &[u8], field: &'static str) -> Result<String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| ConvertError::FrameId(TextError::NotText { field }))?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| ConvertError::FrameId(TextError::NotText { field }))?;
     Ok(text.to_owned())
 }
 
@@ -75,8 +88,13 @@ fn posed(from: &mut Decoder<'_>) -> Result<bool> {
     Ok(zeros && (qw == 0.0 || qw == 1.0))
 }
 
-pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>, max_len: usize) -> Result<ToRos<'static>> {
-    let message = Detections2D::decode(payload).map_err(|e| ConvertError::Payload(e.to_string()))?;
+pub(super) fn sample(
+    payload: &[u8],
+    stamps_ahead_ns: Option<i64>,
+    max_len: usize,
+) -> Result<ToRos<'static>> {
+    let message =
+        Detections2D::decode(payload).map_err(|e| ConvertError::Payload(e.to_string()))?;
     let own = message.header.unwrap_or_default();
     let (sec, nanosec) = header::stamp(own.source_time_ns, stamps_ahead_ns)?;
     let mut to = Encoder::new(ByteOrder::Little);
@@ -93,7 +111,9 @@ pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>, max_len: usiz
     let mut len = 0_usize;
     for detection in &message.detections {
         // Before there is memory for it: a detection takes more there than here.
-        len = len.saturating_add(LEAST as usize + COVARIANCE * 8 + own.frame_id.len() + detection.class_label.len());
+        len = len.saturating_add(
+            LEAST as usize + COVARIANCE * 8 + own.frame_id.len() + detection.class_label.len(),
+        );
         if len > max_len {
             return Err(ConvertError::TooLong { len, max: max_len });
         }
@@ -101,7 +121,9 @@ pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>, max_len: usiz
         to.length(1)?;
         let label = match detection.class_label.as_str() {
             "" => detection.class_id.to_string(),
-            label if label.contains('\0') => return Err(ConvertError::FrameId(TextError::ZeroByte { field: "class_label" })),
+            label if label.contains('\0') => {
+                return Err(ConvertError::FrameId(TextError::ZeroByte { field: "class_label" }));
+            }
             label => label.to_owned(),
         };
         to.string(label.as_bytes())?;

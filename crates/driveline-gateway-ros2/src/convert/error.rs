@@ -22,7 +22,9 @@ pub enum ConvertError {
         max: usize,
     },
     /// The stamp is no time on the other side.
-    #[error("the stamp {0} has no time there; for recordings that are replayed, the rule can say `source_time: arrival`")]
+    #[error(
+        "the stamp {0} has no time there; for recordings that are replayed, the rule can say `source_time: arrival`"
+    )]
     Stamp(String),
     /// The frame's name does not fit.
     #[error("header.{0}")]
@@ -45,7 +47,9 @@ pub enum ConvertError {
         source: TextError,
     },
     /// Points or pixels of the other byte order.
-    #[error("points or pixels are big endian; Driveline's are little endian: have the publisher write these")]
+    #[error(
+        "points or pixels are big endian; Driveline's are little endian: have the publisher write these"
+    )]
     BigEndian,
     /// Not one class for each box.
     #[error("detection {index} has {count} hypotheses; one fits: have the detector send its best")]
@@ -56,7 +60,9 @@ pub enum ConvertError {
         count: u32,
     },
     /// Something of a detection has no place on the other side.
-    #[error("detection {index} has {what}, for which there is no place; carry the topic with `as: cdr`")]
+    #[error(
+        "detection {index} has {what}, for which there is no place; carry the topic with `as: cdr`"
+    )]
     Detection {
         /// Which, from 0.
         index: usize,
@@ -86,7 +92,9 @@ impl ConvertError {
             Self::Stamp(_) => "stamp",
             Self::FrameId(_) => "frame_id",
             Self::Format(_) => "format",
-            Self::Image(ImageError::Encoding { .. } | ImageError::EncodingName { .. }) => "encoding",
+            Self::Image(ImageError::Encoding { .. } | ImageError::EncodingName { .. }) => {
+                "encoding"
+            }
             Self::Image(_) => "image",
             Self::Cloud(CloudError::FieldCount { .. }) => "fields",
             Self::Cloud(_) => "cloud",

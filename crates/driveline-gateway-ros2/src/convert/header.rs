@@ -54,7 +54,9 @@ impl Raw<'_> {
     }
 
     pub(super) fn frame(&self) -> Result<&str> {
-        std::str::from_utf8(self.frame_id).map_err(|_| ConvertError::FrameId(driveline_msgs::TextError::NotText { field: "frame_id" }))
+        std::str::from_utf8(self.frame_id).map_err(|_| {
+            ConvertError::FrameId(driveline_msgs::TextError::NotText { field: "frame_id" })
+        })
     }
 }
 
@@ -68,7 +70,8 @@ pub(super) fn read(from: &mut Decoder<'_>, arrival: &Arrival) -> Result<Header> 
 pub(super) fn stamp(source_time_ns: u64, stamps_ahead_ns: Option<i64>) -> Result<(i32, u32)> {
     let Some(ahead) = stamps_ahead_ns.filter(|_| source_time_ns != 0) else { return Ok((0, 0)) };
     let beyond = || ConvertError::Stamp(format!("{source_time_ns} ns after this host's start"));
-    let wall = i64::try_from(source_time_ns).ok().and_then(|t| t.checked_add(ahead)).ok_or_else(beyond)?;
+    let wall =
+        i64::try_from(source_time_ns).ok().and_then(|t| t.checked_add(ahead)).ok_or_else(beyond)?;
     let sec = i32::try_from(wall.div_euclid(SECOND_NS)).map_err(|_| beyond())?;
     // Less than a second.
     Ok((sec, wall.rem_euclid(SECOND_NS) as u32))

@@ -55,7 +55,10 @@ impl Image<'_> {
 
 pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToRos<'_>> {
     let image = ImageView::new(PlainRef::new(payload)?)?;
-    let rows = usize::try_from(image.head().data_len()).ok().and_then(|len| image.data().get(..len)).unwrap_or_default();
+    let rows = usize::try_from(image.head().data_len())
+        .ok()
+        .and_then(|len| image.data().get(..len))
+        .unwrap_or_default();
     let mut to = Encoder::new(ByteOrder::Little);
     header::write(&mut to, image.header(), stamps_ahead_ns)?;
     to.number(image.height());

@@ -55,16 +55,20 @@ impl<'a> FromRos<'a> {
     /// As [`new`](Self::new).
     pub fn of_pieces(kind: Kind, sample: Pieces<'a>, arrival: &Arrival) -> Result<Self> {
         let (content, source_time_ns) = match kind {
-            Kind::Image => image::read(sample, arrival).map(|i| (i.head.header.source_time_ns, Content::Image(i))),
-            Kind::CompressedImage => {
-                compressed_image::read(sample, arrival).map(|i| (i.head.header.source_time_ns, Content::CompressedImage(Box::new(i))))
-            }
-            Kind::PointCloud => cloud::read(sample, arrival).map(|c| (c.head.header.source_time_ns, Content::PointCloud(Box::new(c)))),
-            Kind::Imu => sample.read(|from| imu::read(from, arrival)).map(|i| (i.header.source_time_ns, Content::Imu(Box::new(i)))),
-            Kind::RadarScan => radar::read(sample, arrival).map(|r| (r.head.header.source_time_ns, Content::RadarScan(r))),
-            Kind::Detections2D => sample
-                .read(|from| detections::read(from, arrival))
-                .map(|d| (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d))),
+            Kind::Image => image::read(sample, arrival)
+                .map(|i| (i.head.header.source_time_ns, Content::Image(i))),
+            Kind::CompressedImage => compressed_image::read(sample, arrival)
+                .map(|i| (i.head.header.source_time_ns, Content::CompressedImage(Box::new(i)))),
+            Kind::PointCloud => cloud::read(sample, arrival)
+                .map(|c| (c.head.header.source_time_ns, Content::PointCloud(Box::new(c)))),
+            Kind::Imu => sample
+                .read(|from| imu::read(from, arrival))
+                .map(|i| (i.header.source_time_ns, Content::Imu(Box::new(i)))),
+            Kind::RadarScan => radar::read(sample, arrival)
+                .map(|r| (r.head.header.source_time_ns, Content::RadarScan(r))),
+            Kind::Detections2D => sample.read(|from| detections::read(from, arrival)).map(|d| {
+                (d.header.as_ref().map_or(0, |h| h.source_time_ns), Content::Detections2D(d))
+            }),
         }
         .map(|(time, content)| (content, time))?;
         Ok(Self { content, source_time_ns })
@@ -104,7 +108,8 @@ impl<'a> FromRos<'a> {
             Content::RadarScan(r) => r.write(payload),
             Content::Detections2D(d) => {
                 let mut to = payload;
-                prost::Message::encode(d, &mut to).map_err(|_| ConvertError::Payload("too short for the detections".into()))
+                prost::Message::encode(d, &mut to)
+                    .map_err(|_| ConvertError::Payload("too short for the detections".into()))
             }
         }
     }
@@ -125,7 +130,12 @@ impl<'a> ToRos<'a> {
     ///
     /// # Errors
     /// [`ConvertError`]: its publisher wrote something that is no such message, or something in it does not fit.
-    pub fn new(kind: Kind, payload: &'a [u8], stamps_ahead_ns: Option<i64>, max_len: usize) -> Result<Self> {
+    pub fn new(
+        kind: Kind,
+        payload: &'a [u8],
+        stamps_ahead_ns: Option<i64>,
+        max_len: usize,
+    ) -> Result<Self> {
         match kind {
             Kind::Image => image::sample(payload, stamps_ahead_ns),
             Kind::CompressedImage => compressed_image::sample(payload, stamps_ahead_ns),

@@ -41,7 +41,10 @@ impl<'a> From<&'a [&'a [u8]]> for Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// Length of the sample, in bytes.
     #[must_use]
-    #[expect(clippy::len_without_is_empty, reason = "an empty one is broken, as are others that are too short")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "an empty one is broken, as are others that are too short"
+    )]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -66,13 +69,22 @@ impl<'a> Pieces<'a> {
         let (room, len) = (to.len(), range.len());
         let mut rest = to;
         for part in self.part(range) {
-            let Some((now, later)) = std::mem::take(&mut rest).split_at_mut_checked(part.len()) else {
-                return Err(ConvertError::Payload(format!("room for {room} bytes of data where there are {len}")));
+            let Some((now, later)) = std::mem::take(&mut rest).split_at_mut_checked(part.len())
+            else {
+                return Err(ConvertError::Payload(format!(
+                    "room for {room} bytes of data where there are {len}"
+                )));
             };
             now.copy_from_slice(part);
             rest = later;
         }
-        if rest.is_empty() { Ok(()) } else { Err(ConvertError::Payload(format!("room for {room} bytes of data where there are {len}"))) }
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(ConvertError::Payload(format!(
+                "room for {room} bytes of data where there are {len}"
+            )))
+        }
     }
 
     /// Copies the whole sample to where it goes, which has as many bytes.
@@ -86,7 +98,10 @@ impl<'a> Pieces<'a> {
     /// The whole sample in one piece: where it lies, if that is how it came, else as a copy.
     #[must_use]
     pub fn whole(&self) -> Cow<'a, [u8]> {
-        self.one().map_or_else(|| self.part(0..self.len).collect::<Vec<_>>().concat().into(), Cow::Borrowed)
+        self.one().map_or_else(
+            || self.part(0..self.len).collect::<Vec<_>>().concat().into(),
+            Cow::Borrowed,
+        )
     }
 
     /// Its encapsulation, which is one of plain CDR.
@@ -169,6 +184,8 @@ impl<'a> PassedOn<'a> {
         const ZEROS: &[u8] = &[0; 3];
         let padding = ZEROS.get(..self.padding).unwrap_or_default();
         let head = std::iter::once(self.head.as_slice());
-        head.chain(self.sample.part(HEADER_LEN..self.sample.len())).chain(std::iter::once(padding)).collect()
+        head.chain(self.sample.part(HEADER_LEN..self.sample.len()))
+            .chain(std::iter::once(padding))
+            .collect()
     }
 }

@@ -25,7 +25,10 @@ pub(super) fn read<'a>(sample: Pieces<'a>, arrival: &Arrival) -> Result<Scan<'a>
 }
 
 /// And where its returns are, and how they are written.
-fn decode(mut from: Decoder<'_>, arrival: &Arrival) -> Result<(RadarScan, Range<usize>, ByteOrder)> {
+fn decode(
+    mut from: Decoder<'_>,
+    arrival: &Arrival,
+) -> Result<(RadarScan, Range<usize>, ByteOrder)> {
     let head = RadarScan { header: header::read(&mut from, arrival)? };
     let count = from.length(RETURN_LEN as u64)?;
     // Behind a length they are aligned to 4, as floats are, and checked to be there.
@@ -57,7 +60,10 @@ pub(super) fn sample(payload: &[u8], stamps_ahead_ns: Option<i64>) -> Result<ToR
     header::write(&mut to, &scan.copy_head().header, stamps_ahead_ns)?;
     let returns = scan.tail();
     if u32::try_from(returns.as_bytes().len()).is_err() {
-        return Err(ConvertError::TooLong { len: returns.as_bytes().len(), max: u32::MAX as usize });
+        return Err(ConvertError::TooLong {
+            len: returns.as_bytes().len(),
+            max: u32::MAX as usize,
+        });
     }
     to.length(returns.len())?;
     Ok(ToRos::of(to.finish(), returns.as_bytes(), &[]))

@@ -11,7 +11,12 @@ use driveline_types::{MonotonicNs, Plain, PlainMut};
 use proptest::prelude::*;
 
 const WALL: i64 = 1_700_000_000_000_000_000;
-const ARRIVAL: Arrival = Arrival { time: MonotonicNs(9_000), stamps_ahead_ns: Some(WALL), frame_index: 7, source_time: SourceTime::Stamp };
+const ARRIVAL: Arrival = Arrival {
+    time: MonotonicNs(9_000),
+    stamps_ahead_ns: Some(WALL),
+    frame_index: 7,
+    source_time: SourceTime::Stamp,
+};
 
 /// Memory as slots have it.
 #[repr(C, align(64))]
@@ -59,7 +64,13 @@ fn image_bytes(encoding: &str, data: &[u8]) -> Vec<u8> {
 fn the_bytes_of_an_image() {
     let mut slot = slot();
     let header = Header::new(1_000_000_005, "cam", 3).unwrap();
-    let head = driveline_msgs::Image { header, width: 2, height: 1, step: 3, encoding: Encoding::Mono8 as u32 };
+    let head = driveline_msgs::Image {
+        header,
+        width: 2,
+        height: 1,
+        step: 3,
+        encoding: Encoding::Mono8 as u32,
+    };
     let len = plain(&mut slot, head, &[10, 20, 30]);
     let sample = ToRos::new(Kind::Image, &slot.0[..len], Some(WALL), 4096).unwrap();
     #[rustfmt::skip]
@@ -77,8 +88,17 @@ fn the_bytes_of_an_image() {
     assert_eq!((back.source_time_ns(), back.payload_len().unwrap()), (1_000_000_005, len));
     let mut again = self::slot();
     back.write(&mut again.0[..len]).unwrap();
-    let frame = driveline_msgs::ImageView::new(driveline_types::PlainRef::new(&again.0[..len]).unwrap()).unwrap();
-    assert_eq!((frame.head().header.frame_index, frame.data(), frame.header().frame_id().unwrap().as_str()), (7, &[10, 20, 30][..], "cam"));
+    let frame =
+        driveline_msgs::ImageView::new(driveline_types::PlainRef::new(&again.0[..len]).unwrap())
+            .unwrap();
+    assert_eq!(
+        (
+            frame.head().header.frame_index,
+            frame.data(),
+            frame.header().frame_id().unwrap().as_str()
+        ),
+        (7, &[10, 20, 30][..], "cam")
+    );
 }
 
 #[test]
@@ -96,7 +116,10 @@ fn every_encoding_comes_and_goes_by_its_name_in_ros() {
         let mut again = self::slot();
         let len = back.payload_len().unwrap();
         back.write(&mut again.0[..len]).unwrap();
-        let image = driveline_msgs::ImageView::new(driveline_types::PlainRef::new(&again.0[..len]).unwrap()).unwrap();
+        let image = driveline_msgs::ImageView::new(
+            driveline_types::PlainRef::new(&again.0[..len]).unwrap(),
+        )
+        .unwrap();
         assert_eq!((image.encoding(), image.data()), (encoding, &data[..]));
     }
 }
@@ -107,13 +130,18 @@ fn a_compressed_image_comes_and_goes() {
     let header = Header::new(1_000_000_005, "cam", 3).unwrap();
     let head = driveline_msgs::CompressedImage::new(header, "bgr8; jpeg compressed bgr8").unwrap();
     let len = plain(&mut slot, head, &[0xff, 0xd8, 0xff]);
-    let sample = joined(&ToRos::new(Kind::CompressedImage, &slot.0[..len], Some(WALL), 4096).unwrap());
+    let sample =
+        joined(&ToRos::new(Kind::CompressedImage, &slot.0[..len], Some(WALL), 4096).unwrap());
     let back = FromRos::new(Kind::CompressedImage, &sample, &ARRIVAL).unwrap();
     assert_eq!((back.source_time_ns(), back.payload_len().unwrap()), (1_000_000_005, len));
     let mut again = self::slot();
     back.write(&mut again.0[..len]).unwrap();
-    let image = driveline_types::PlainRef::<driveline_msgs::CompressedImage>::new(&again.0[..len]).unwrap();
-    assert_eq!((image.copy_head().format(), image.tail()), (Ok("bgr8; jpeg compressed bgr8"), &[0xff, 0xd8, 0xff][..]));
+    let image =
+        driveline_types::PlainRef::<driveline_msgs::CompressedImage>::new(&again.0[..len]).unwrap();
+    assert_eq!(
+        (image.copy_head().format(), image.tail()),
+        (Ok("bgr8; jpeg compressed bgr8"), &[0xff, 0xd8, 0xff][..])
+    );
 
     let mut to = Encoder::new(ByteOrder::Little);
     to.number(0i32);
@@ -122,7 +150,10 @@ fn a_compressed_image_comes_and_goes() {
     to.string(&[b'j'; 64]).unwrap();
     to.number(0u32);
     let e = FromRos::new(Kind::CompressedImage, &to.finish(), &ARRIVAL).unwrap_err();
-    assert_eq!((e.name(), e.to_string().as_str()), ("format", "the image's format is 64 bytes long where at most 63 fit: shorten it"));
+    assert_eq!(
+        (e.name(), e.to_string().as_str()),
+        ("format", "the image's format is 64 bytes long where at most 63 fit: shorten it")
+    );
 }
 
 #[test]
@@ -172,11 +203,17 @@ fn stamps_are_exact_or_refused() {
         let mut bytes = image_bytes("mono8", &[1; 8]);
         bytes[4..8].copy_from_slice(&sec.to_le_bytes());
         bytes[8..12].copy_from_slice(&nanosec.to_le_bytes());
-        FromRos::new(Kind::Image, &bytes, &Arrival { source_time, ..ARRIVAL }).map(|s| s.source_time_ns()).map_err(|e| e.name())
+        FromRos::new(Kind::Image, &bytes, &Arrival { source_time, ..ARRIVAL })
+            .map(|s| s.source_time_ns())
+            .map_err(|e| e.name())
     };
     assert_eq!(time(1_700_000_000, 1, SourceTime::Stamp), Ok(1));
     assert_eq!(time(0, 0, SourceTime::Stamp), Ok(0), "unknown");
-    assert_eq!(time(1_699_999_999, 0, SourceTime::Stamp), Err("stamp"), "before this host was started");
+    assert_eq!(
+        time(1_699_999_999, 0, SourceTime::Stamp),
+        Err("stamp"),
+        "before this host was started"
+    );
     assert_eq!(time(1_700_000_000, 0, SourceTime::Stamp), Err("stamp"), "would read as unknown");
     assert_eq!(time(1_800_000_000, 1_000_000_000, SourceTime::Stamp), Err("stamp"));
     assert_eq!(time(-1, 0, SourceTime::Stamp), Err("stamp"));
@@ -203,8 +240,14 @@ fn by_definition(kind: Kind, sample: &[u8]) -> Value {
 fn other_order(kind: Kind, sample: &[u8]) -> Vec<u8> {
     let types = Types::new(&[]).unwrap();
     let ros = types.to_ros(&kind.schema()).unwrap().ros;
-    let (name, catalog) = Catalog::from_schema(&types.from_ros(&ros.dds(), Form::Cdr).unwrap().schema).unwrap();
-    driveline_rosidl::cdr::write(&catalog.layout(&name).unwrap(), &by_definition(kind, sample), ByteOrder::Big).unwrap()
+    let (name, catalog) =
+        Catalog::from_schema(&types.from_ros(&ros.dds(), Form::Cdr).unwrap().schema).unwrap();
+    driveline_rosidl::cdr::write(
+        &catalog.layout(&name).unwrap(),
+        &by_definition(kind, sample),
+        ByteOrder::Big,
+    )
+    .unwrap()
 }
 
 /// Of which what is long in it has about so many bytes, and the name of its frame so many.
@@ -439,7 +482,10 @@ fn a_detection_with_more_than_driveline_has_is_named() {
         score: 0.5,
     };
     assert_eq!(d.detections, [expected]);
-    assert!(read(Parts { header: (1_700_000_001, "cam"), ..plain() }).is_ok(), "the same header again");
+    assert!(
+        read(Parts { header: (1_700_000_001, "cam"), ..plain() }).is_ok(),
+        "the same header again"
+    );
     for (parts, reason) in [
         (Parts { header: (5, ""), ..plain() }, "detection_header"),
         (Parts { header: (0, "other"), ..plain() }, "detection_header"),

@@ -46,7 +46,14 @@ pub(crate) struct Discovery {
 impl Discovery {
     fn new(participant: &Participant, topic: c::dds_entity_t) -> Result<Self> {
         // SAFETY: numbers, and neither QoS nor listener.
-        let reader = unsafe { c::dds_create_reader(participant.participant.0, topic, std::ptr::null(), std::ptr::null()) };
+        let reader = unsafe {
+            c::dds_create_reader(
+                participant.participant.0,
+                topic,
+                std::ptr::null(),
+                std::ptr::null(),
+            )
+        };
         Ok(Self { reader: Entity::new(checked("watch what others have", reader)?) })
     }
 
@@ -69,7 +76,15 @@ impl Discovery {
         let mut infos: [c::dds_sample_info_t; BATCH] = unsafe { std::mem::zeroed() };
         // SAFETY: room for as many pointers and infos as is said. All pointers being null asks for a loan: they then point to samples of
         // CycloneDDS until `dds_return_loan`.
-        let count = unsafe { c::dds_take(self.reader.0, samples.as_mut_ptr(), infos.as_mut_ptr(), BATCH, BATCH as u32) };
+        let count = unsafe {
+            c::dds_take(
+                self.reader.0,
+                samples.as_mut_ptr(),
+                infos.as_mut_ptr(),
+                BATCH,
+                BATCH as u32,
+            )
+        };
         let count = checked("take what was found", count)?;
         let mut found = Vec::new();
         for (sample, info) in samples.iter().zip(&infos).take(count as usize) {
@@ -116,11 +131,15 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
     if !data.is_null() {
         // SAFETY: `dds_qget_userdata` has given a block of `len` bytes that is ours, and that is freed once.
         unsafe {
-            user_data.extend_from_slice(std::slice::from_raw_parts(data.cast::<u8>(), len.min(MAX_USER_DATA)));
+            user_data.extend_from_slice(std::slice::from_raw_parts(
+                data.cast::<u8>(),
+                len.min(MAX_USER_DATA),
+            ));
             c::dds_free(data);
         }
     }
-    let time = |ns: i64| (ns != i64::MAX).then(|| Duration::from_nanos(u64::try_from(ns).unwrap_or(0)));
+    let time =
+        |ns: i64| (ns != i64::MAX).then(|| Duration::from_nanos(u64::try_from(ns).unwrap_or(0)));
     let qos = EndpointQos {
         reliability: if reliability == c::dds_reliability_kind_DDS_RELIABILITY_RELIABLE {
             Reliability::Reliable
@@ -136,7 +155,9 @@ pub(super) fn read(endpoint: &c::dds_builtintopic_endpoint_t, handle: u64) -> Op
         deadline: time(deadline),
         liveliness: match liveliness {
             c::dds_liveliness_kind_DDS_LIVELINESS_AUTOMATIC => LivelinessKind::Automatic,
-            c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_PARTICIPANT => LivelinessKind::ManualByParticipant,
+            c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_PARTICIPANT => {
+                LivelinessKind::ManualByParticipant
+            }
             _ => LivelinessKind::ManualByTopic,
         },
         lease: time(lease),

@@ -32,14 +32,22 @@ pub(crate) fn withheld() -> Option<String> {
 /// One line, without what a terminal would act upon: names in it come from the network.
 fn printable(line: &[u8]) -> String {
     let line = line.get(..MAX_LINE).unwrap_or(line);
-    String::from_utf8_lossy(line).trim_end().chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
+    String::from_utf8_lossy(line)
+        .trim_end()
+        .chars()
+        .map(|c| if driveline_types::text::misleads(c) { ' ' } else { c })
+        .collect()
 }
 
 /// Whoever read standard error may be gone: what is carried does not end with it.
 fn show(line: &[u8], verdict: &LineVerdict) {
-    let more =
-        if *verdict == LineVerdict::Last { "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted" } else { "" };
-    let _ = std::io::stderr().write_all(format!("CycloneDDS: {}{more}\n", printable(line)).as_bytes());
+    let more = if *verdict == LineVerdict::Last {
+        "\nCycloneDDS: what it says in the rest of this minute is not shown, and counted"
+    } else {
+        ""
+    };
+    let _ =
+        std::io::stderr().write_all(format!("CycloneDDS: {}{more}\n", printable(line)).as_bytes());
 }
 
 unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
@@ -47,7 +55,9 @@ unsafe extern "C" fn sink(_: *mut c_void, said: *const c::dds_log_data_t) {
     let Some(said) = (unsafe { said.as_ref() }) else { return };
     let verdict = limit(|limit| limit.line(Instant::now()));
     // After a fatal one it ends the process: nothing else would say why.
-    if said.message.is_null() || verdict == LineVerdict::Withheld && said.priority & c::DDS_LC_FATAL == 0 {
+    if said.message.is_null()
+        || verdict == LineVerdict::Withheld && said.priority & c::DDS_LC_FATAL == 0
+    {
         return;
     }
     // SAFETY: as many bytes of a buffer of the calling thread, which nobody changes as long as the call; without the end of the line.

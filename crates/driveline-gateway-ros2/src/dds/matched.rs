@@ -22,7 +22,9 @@ fn matches(action: &'static str, tell: impl Fn(&mut [u64]) -> i32) -> Result<Vec
         if count > MAX_MATCHES {
             return Err(DdsError {
                 action,
-                reason: format!("{count} are matched, and at most {MAX_MATCHES} are looked at: end those that are not needed"),
+                reason: format!(
+                    "{count} are matched, and at most {MAX_MATCHES} are looked at: end those that are not needed"
+                ),
             });
         }
         // Others may come in between.
@@ -34,9 +36,13 @@ impl Writer {
     /// Its readers; those of this process are not among them. An error if they are more than can be looked at.
     pub(crate) fn readers(&self) -> Result<Vec<Endpoint>> {
         // SAFETY: room for as many numbers as it is told.
-        let tell = |to: &mut [u64]| unsafe { c::dds_get_matched_subscriptions(self.entity.0, to.as_mut_ptr(), to.len()) };
+        let tell = |to: &mut [u64]| unsafe {
+            c::dds_get_matched_subscriptions(self.entity.0, to.as_mut_ptr(), to.len())
+        };
         // SAFETY: numbers; what comes is freed by `owned`.
-        let of = |handle: &u64| unsafe { owned(c::dds_get_matched_subscription_data(self.entity.0, *handle), *handle) };
+        let of = |handle: &u64| unsafe {
+            owned(c::dds_get_matched_subscription_data(self.entity.0, *handle), *handle)
+        };
         Ok(matches("tell who reads", tell)?.iter().filter_map(of).collect())
     }
 
@@ -59,8 +65,13 @@ impl Reader {
     /// As [`Writer::readers`].
     pub(crate) fn writers(&self) -> Result<Vec<Endpoint>> {
         // SAFETY: room for as many numbers as it is told.
-        let tell = |to: &mut [u64]| unsafe { c::dds_get_matched_publications(self.entity.0, to.as_mut_ptr(), to.len()) };
-        Ok(matches("tell who writes", tell)?.iter().filter_map(|handle| self.writer(*handle)).collect())
+        let tell = |to: &mut [u64]| unsafe {
+            c::dds_get_matched_publications(self.entity.0, to.as_mut_ptr(), to.len())
+        };
+        Ok(matches("tell who writes", tell)?
+            .iter()
+            .filter_map(|handle| self.writer(*handle))
+            .collect())
     }
 
     /// The writer with this handle, while it is matched.

@@ -160,7 +160,9 @@ impl Native {
         };
         let liveliness = match liveliness {
             LivelinessKind::Automatic => c::dds_liveliness_kind_DDS_LIVELINESS_AUTOMATIC,
-            LivelinessKind::ManualByParticipant => c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_PARTICIPANT,
+            LivelinessKind::ManualByParticipant => {
+                c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_PARTICIPANT
+            }
             LivelinessKind::ManualByTopic => c::dds_liveliness_kind_DDS_LIVELINESS_MANUAL_BY_TOPIC,
         };
         let depth = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
@@ -173,7 +175,11 @@ impl Native {
             c::dds_qset_lifespan(this.0, or_infinite(config.lifespan));
             let late = match config.history {
                 History::KeepLast(n) => {
-                    c::dds_qset_history(this.0, c::dds_history_kind_DDS_HISTORY_KEEP_LAST, depth(n));
+                    c::dds_qset_history(
+                        this.0,
+                        c::dds_history_kind_DDS_HISTORY_KEEP_LAST,
+                        depth(n),
+                    );
                     n
                 }
                 History::KeepAll { limit, late } => {
@@ -211,7 +217,10 @@ impl Participant {
         let qos = Native::new(user_data);
         // SAFETY: the QoS outlives the call, which copies it; no listener is given.
         let participant = unsafe { c::dds_create_participant(domain, qos.0, std::ptr::null()) };
-        Ok(Self { participant: Entity::new(checked("create a participant", participant)?), _domain: domain_entity })
+        Ok(Self {
+            participant: Entity::new(checked("create a participant", participant)?),
+            _domain: domain_entity,
+        })
     }
 
     pub(crate) fn gid(&self) -> Result<Gid> {
@@ -234,7 +243,14 @@ impl Participant {
         let (name, type_name) = (text(ACTION, name)?, text(ACTION, type_name)?);
         // SAFETY: both texts end in NUL and outlive the call; it takes them as mutable, but only reads and copies them
         // (`ddsi_sertype_init_flags`, `dds_create_topic_sertype`).
-        let topic = unsafe { c::cdds_create_blob_topic(self.participant.0, name.as_ptr().cast_mut(), type_name.as_ptr().cast_mut(), true) };
+        let topic = unsafe {
+            c::cdds_create_blob_topic(
+                self.participant.0,
+                name.as_ptr().cast_mut(),
+                type_name.as_ptr().cast_mut(),
+                true,
+            )
+        };
         Ok(Entity::new(checked(ACTION, topic)?))
     }
 
@@ -242,12 +258,18 @@ impl Participant {
     pub(crate) fn writer(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Writer> {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
-        let writer = unsafe { c::dds_create_writer(self.participant.0, topic.0, qos.0, std::ptr::null()) };
+        let writer =
+            unsafe { c::dds_create_writer(self.participant.0, topic.0, qos.0, std::ptr::null()) };
         let unacknowledged = match (config.history, config.qos) {
             // What lasts for late joiners stays in the history, acknowledged or not.
-            (History::KeepLast(depth), EndpointQos { reliability: Reliability::Reliable, durability: DurabilityKind::Volatile, .. }) => {
-                Some(Mutex::new(Unacknowledged::new(depth)))
-            }
+            (
+                History::KeepLast(depth),
+                EndpointQos {
+                    reliability: Reliability::Reliable,
+                    durability: DurabilityKind::Volatile,
+                    ..
+                },
+            ) => Some(Mutex::new(Unacknowledged::new(depth))),
             _ => None,
         };
         Ok(Writer { entity: Entity::new(checked("create a writer", writer)?), unacknowledged })
@@ -256,15 +278,24 @@ impl Participant {
     pub(crate) fn reader(&self, topic: &Entity, config: &EndpointConfig<'_>) -> Result<Reader> {
         let qos = Native::of(config);
         // SAFETY: as for the participant.
-        let reader = unsafe { c::dds_create_reader(self.participant.0, topic.0, qos.0, std::ptr::null()) };
+        let reader =
+            unsafe { c::dds_create_reader(self.participant.0, topic.0, qos.0, std::ptr::null()) };
         let reliable = config.qos.reliability == Reliability::Reliable;
         Ok(Reader { entity: Entity::new(checked("create a reader", reader)?), reliable })
     }
 
     pub(crate) fn waiting(&self) -> Result<Waiting> {
         // SAFETY: numbers go in and come out.
-        let (set, guard) = unsafe { (c::dds_create_waitset(self.participant.0), c::dds_create_guardcondition(self.participant.0)) };
-        let (set, guard) = (Entity::new(checked("create a wait set", set)?), Entity::new(checked("create a condition", guard)?));
+        let (set, guard) = unsafe {
+            (
+                c::dds_create_waitset(self.participant.0),
+                c::dds_create_guardcondition(self.participant.0),
+            )
+        };
+        let (set, guard) = (
+            Entity::new(checked("create a wait set", set)?),
+            Entity::new(checked("create a condition", guard)?),
+        );
         // SAFETY: numbers; the last one is only given back by `dds_waitset_wait`.
         checked("attach a condition", unsafe { c::dds_waitset_attach(set.0, guard.0, 0) })?;
         Ok(Waiting { set, guard })
@@ -284,7 +315,8 @@ impl Writer {
     /// reliable readers, one that keeps the last few never does. Returns how many samples were replaced, since the last call, that a reliable reader has not
     /// acknowledged in time, where that can be known: not where samples are kept for late joiners.
     pub(crate) fn write(&self, parts: &[&[u8]]) -> Result<u64> {
-        let mut unacknowledged = self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut unacknowledged =
+            self.unacknowledged.as_ref().map(|u| u.lock().unwrap_or_else(PoisonError::into_inner));
         sample::write(&self.entity, parts, unacknowledged.as_deref_mut())
     }
 
@@ -317,8 +349,10 @@ impl Reader {
     pub(crate) fn losses(&self) -> (u32, u32) {
         // SAFETY: plain numbers, for which zeros are good; written by the calls, which keep no pointer. If they fail, zeros stay.
         unsafe {
-            let (mut lost, mut rejected) =
-                (std::mem::zeroed::<c::dds_sample_lost_status>(), std::mem::zeroed::<c::dds_sample_rejected_status>());
+            let (mut lost, mut rejected) = (
+                std::mem::zeroed::<c::dds_sample_lost_status>(),
+                std::mem::zeroed::<c::dds_sample_rejected_status>(),
+            );
             c::dds_get_sample_lost_status(self.entity.0, &raw mut lost);
             c::dds_get_sample_rejected_status(self.entity.0, &raw mut rejected);
             (lost.total_count, if self.reliable { 0 } else { rejected.total_count })
@@ -338,7 +372,10 @@ impl Waiting {
     pub(crate) fn add(&self, reader: &Entity) -> Result<()> {
         // SAFETY: numbers. The condition belongs to the reader and ends with it.
         unsafe {
-            let condition = checked("create a condition", c::dds_create_readcondition(reader.0, c::DDS_ANY_STATE))?;
+            let condition = checked(
+                "create a condition",
+                c::dds_create_readcondition(reader.0, c::DDS_ANY_STATE),
+            )?;
             checked("attach a condition", c::dds_waitset_attach(self.set.0, condition, 1))?;
         }
         Ok(())

@@ -27,7 +27,9 @@ impl Taken {
         // SAFETY: `reference` was given for all bytes of `data` (`cdds_to_ser_ref`: a pointer into the one block in which the sample
         // was put together, and its length). The block is written once, before anybody can take the sample, and lives as long as
         // `data`, of which we hold a reference until this value is dropped. Lengths above isize::MAX are excluded in `take`.
-        unsafe { std::slice::from_raw_parts(self.reference.iov_base.cast(), self.reference.iov_len) }
+        unsafe {
+            std::slice::from_raw_parts(self.reference.iov_base.cast(), self.reference.iov_len)
+        }
     }
 }
 
@@ -50,13 +52,19 @@ pub(super) fn take(reader: &Entity) -> Result<Option<Taken>> {
         // SAFETY: plain numbers and a bool, for which zeros are good.
         let mut info: c::dds_sample_info_t = unsafe { std::mem::zeroed() };
         // SAFETY: room for one pointer and one info, which is what it is told; both are written before it says that there was one.
-        let count = unsafe { c::dds_takecdr(reader.0, &raw mut data, 1, &raw mut info, c::DDS_ANY_STATE) };
+        let count =
+            unsafe { c::dds_takecdr(reader.0, &raw mut data, 1, &raw mut info, c::DDS_ANY_STATE) };
         if checked("take a sample", count)? == 0 || data.is_null() {
             return Ok(None);
         }
         let empty = c::ddsrt_iovec_t { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // From here on it is given back, whatever happens.
-        let mut taken = Taken { data, reference: empty, writer: info.publication_handle, source_timestamp: info.source_timestamp };
+        let mut taken = Taken {
+            data,
+            reference: empty,
+            writer: info.publication_handle,
+            source_timestamp: info.source_timestamp,
+        };
         if !info.valid_data {
             // Tells that a writer has gone; has no bytes, and must not be asked for any.
             continue;
@@ -106,14 +114,19 @@ impl Drop for Reference {
 }
 
 /// Writes a sample. Returns how many samples were replaced, since the last call, that a reader has not acknowledged, where `unacknowledged` says what was written.
-pub(super) fn write(writer: &Entity, parts: &[&[u8]], unacknowledged: Option<&mut Unacknowledged<Reference>>) -> Result<u64> {
+pub(super) fn write(
+    writer: &Entity,
+    parts: &[&[u8]],
+    unacknowledged: Option<&mut Unacknowledged<Reference>>,
+) -> Result<u64> {
     const ACTION: &str = "write a sample";
     let len: usize = parts.iter().map(|p| p.len()).sum();
     // CycloneDDS sends multiples of 4 bytes and would read what lies behind others.
     if !len.is_multiple_of(4) || len == 0 || i32::try_from(len).is_err() {
         return Err(DdsError { action: ACTION, reason: format!("{len} bytes") });
     }
-    let pointed = |p: &&[u8]| c::ddsrt_iovec_t { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() };
+    let pointed =
+        |p: &&[u8]| c::ddsrt_iovec_t { iov_base: p.as_ptr().cast_mut().cast(), iov_len: p.len() };
     let iov: Vec<_> = parts.iter().map(pointed).collect();
     let mut sertype: *const c::ddsi_sertype = std::ptr::null();
     // SAFETY: room for one pointer. It points to the type of the writer's topic (CycloneDDS derives another for a writer only if the type says how, and those of
@@ -122,7 +135,15 @@ pub(super) fn write(writer: &Entity, parts: &[&[u8]], unacknowledged: Option<&mu
     checked(ACTION, unsafe { c::dds_get_entity_sertype(writer.0, &raw mut sertype) })?;
     // SAFETY: `sertype` is that of a topic made by `cdds_create_blob_topic`. `iov` has as many entries as is said, whose lengths add up to
     // `len`, below 2^31; they are only read (mutable by C's habit) and copied into a block of the sample's own before the call returns.
-    let data = unsafe { c::ddsi_serdata_from_ser_iov(sertype, c::ddsi_serdata_kind_SDK_DATA, iov.len(), iov.as_ptr(), len) };
+    let data = unsafe {
+        c::ddsi_serdata_from_ser_iov(
+            sertype,
+            c::ddsi_serdata_kind_SDK_DATA,
+            iov.len(),
+            iov.as_ptr(),
+            len,
+        )
+    };
     if data.is_null() {
         return Err(DdsError { action: ACTION, reason: "no memory".into() });
     }

@@ -26,7 +26,12 @@ pub(super) struct Unacknowledged<T> {
 
 impl<T: Written> Unacknowledged<T> {
     pub(super) fn new(depth: u32) -> Self {
-        Self { depth: depth.max(1) as usize, samples: VecDeque::new(), acknowledged: None, replaced: 0 }
+        Self {
+            depth: depth.max(1) as usize,
+            samples: VecDeque::new(),
+            acknowledged: None,
+            replaced: 0,
+        }
     }
 
     /// Releases what was acknowledged. Returns how many samples are known to be replaced before that, since the last call, if the next one is written now.
@@ -44,7 +49,8 @@ impl<T: Written> Unacknowledged<T> {
             self.samples.pop_front();
             self.replaced += 1;
         }
-        let overdue = self.acknowledged.is_some_and(|acknowledged| now.duration_since(acknowledged) >= DUE);
+        let overdue =
+            self.acknowledged.is_some_and(|acknowledged| now.duration_since(acknowledged) >= DUE);
         if overdue { std::mem::take(&mut self.replaced) } else { 0 }
     }
 
@@ -77,7 +83,12 @@ mod tests {
 
     impl Writer {
         fn new(depth: u32) -> Self {
-            Self { acknowledged: Rc::default(), unacknowledged: Unacknowledged::new(depth), written: 0, now: Instant::now() }
+            Self {
+                acknowledged: Rc::default(),
+                unacknowledged: Unacknowledged::new(depth),
+                written: 0,
+                now: Instant::now(),
+            }
         }
 
         /// Writes so many samples, each that much later than the one before. Returns how many were replaced.

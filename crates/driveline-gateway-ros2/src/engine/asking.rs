@@ -29,9 +29,17 @@ fn request(of: &EndpointQos) -> Qos {
     let ms = |time: Duration| u32::try_from(time.as_millis()).ok().map(|ms| ms.max(1));
     Qos {
         reliability: of.reliability,
-        durability: if of.durability == DurabilityKind::Volatile { Durability::Volatile } else { Durability::TransientLocal },
+        durability: if of.durability == DurabilityKind::Volatile {
+            Durability::Volatile
+        } else {
+            Durability::TransientLocal
+        },
         deadline_ms: of.deadline.and_then(ms),
-        liveliness: if of.liveliness == LivelinessKind::Automatic { Liveliness::Automatic } else { Liveliness::ManualByTopic },
+        liveliness: if of.liveliness == LivelinessKind::Automatic {
+            Liveliness::Automatic
+        } else {
+            Liveliness::ManualByTopic
+        },
         lease_ms: of.lease.and_then(ms),
         ..Qos::default()
     }
@@ -44,7 +52,8 @@ fn too_little(writing: &Writing, reader: &Endpoint) -> Option<Pair> {
     let both = lacks(&writing.qos) && lacks(&of_publisher(offered, &RuleQos::default()));
     // As Driveline compares it: an offer that satisfies it would match.
     let here = offered.satisfies(&request(&reader.qos), writing.topic.as_str()).is_err();
-    (both && here).then(|| (writing.topic.clone(), reader.handle, offered.reliability, offered.durability))
+    (both && here)
+        .then(|| (writing.topic.clone(), reader.handle, offered.reliability, offered.durability))
 }
 
 impl Asking {
@@ -56,8 +65,10 @@ impl Asking {
         pairs: impl Iterator<Item = (&'a Writing, &'a Endpoint)>,
         node: impl Fn(&Endpoint) -> Option<RosNode>,
     ) {
-        let wanted: HashMap<Pair, &Endpoint> =
-            pairs.filter_map(|(writing, reader)| Some((too_little(writing, reader)?, reader))).take(MAX_ASKED).collect();
+        let wanted: HashMap<Pair, &Endpoint> = pairs
+            .filter_map(|(writing, reader)| Some((too_little(writing, reader)?, reader)))
+            .take(MAX_ASKED)
+            .collect();
         self.asked.retain(|pair, _| wanted.contains_key(pair));
         for (pair, reader) in wanted {
             if self.asked.contains_key(&pair) {

@@ -45,8 +45,17 @@ pub(super) struct Backlog<T> {
 
 impl<T: Send + 'static> Backlog<T> {
     /// `depth`: samples that wait at most. `send` hands one over, on the backlog's thread.
-    pub(super) fn start(depth: u32, mut send: impl FnMut(T) -> Result<(), String> + Send + 'static) -> io::Result<(Self, JoinHandle<()>)> {
-        let state = State { waiting: VecDeque::new(), bytes: 0, failed: 0, why: String::new(), over: false };
+    pub(super) fn start(
+        depth: u32,
+        mut send: impl FnMut(T) -> Result<(), String> + Send + 'static,
+    ) -> io::Result<(Self, JoinHandle<()>)> {
+        let state = State {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            failed: 0,
+            why: String::new(),
+            over: false,
+        };
         let shared = Arc::new(Shared { state: Mutex::new(state), more: Condvar::new() });
         let of_thread = shared.clone();
         let run = move || {
@@ -65,8 +74,14 @@ impl<T: Send + 'static> Backlog<T> {
     /// Has a sample of `len` bytes wait for the thread. Does not block.
     pub(super) fn push(&self, sample: T, len: usize) -> Pushed {
         let mut state = lock(&self.shared.state);
-        let mut pushed = Pushed { replaced: 0, failed: std::mem::take(&mut state.failed), why: std::mem::take(&mut state.why) };
-        while !state.waiting.is_empty() && (state.waiting.len() >= self.most || state.bytes + len > MAX_BYTES) {
+        let mut pushed = Pushed {
+            replaced: 0,
+            failed: std::mem::take(&mut state.failed),
+            why: std::mem::take(&mut state.why),
+        };
+        while !state.waiting.is_empty()
+            && (state.waiting.len() >= self.most || state.bytes + len > MAX_BYTES)
+        {
             let oldest = state.waiting.pop_front().map_or(0, |(_, len)| len);
             state.bytes -= oldest;
             pushed.replaced += 1;
@@ -83,7 +98,8 @@ impl<T> Shared<T> {
     /// Waits for the next sample; `None`: there is none any more.
     fn next(&self) -> Option<T> {
         let idle = |state: &mut State<T>| state.waiting.is_empty() && !state.over;
-        let mut state = self.more.wait_while(lock(&self.state), idle).unwrap_or_else(PoisonError::into_inner);
+        let mut state =
+            self.more.wait_while(lock(&self.state), idle).unwrap_or_else(PoisonError::into_inner);
         let (sample, len) = state.waiting.pop_front()?;
         state.bytes -= len;
         Some(sample)
@@ -131,7 +147,8 @@ mod tests {
 
     impl Link {
         fn new(depth: u32) -> Self {
-            let ((permits, permitted), (begins, begun)) = (channel::<Result<(), String>>(), channel());
+            let ((permits, permitted), (begins, begun)) =
+                (channel::<Result<(), String>>(), channel());
             let send = move |sample| {
                 begins.send(sample).unwrap();
                 permitted.recv().unwrap()
@@ -174,10 +191,16 @@ mod tests {
         let link = Link::new(1);
         link.backlog.push(0, 1);
         link.begun.recv().unwrap();
-        let burst: u64 = (1..=MIN_SAMPLES as u32).map(|n| link.backlog.push(n, MAX_BYTES / MIN_SAMPLES).replaced).sum();
+        let burst: u64 = (1..=MIN_SAMPLES as u32)
+            .map(|n| link.backlog.push(n, MAX_BYTES / MIN_SAMPLES).replaced)
+            .sum();
         assert_eq!(burst, 0);
         assert_eq!(link.backlog.push(100, MAX_BYTES / 2).replaced, MIN_SAMPLES as u64 / 2);
-        assert_eq!(link.backlog.push(101, MAX_BYTES * 2).replaced, MIN_SAMPLES as u64 / 2 + 1, "one sample may be longer");
+        assert_eq!(
+            link.backlog.push(101, MAX_BYTES * 2).replaced,
+            MIN_SAMPLES as u64 / 2 + 1,
+            "one sample may be longer"
+        );
         drop(link.permits);
     }
 }

@@ -28,7 +28,9 @@ use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, 
 use driveline_runtime::interfaces::interfaces;
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
-use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, TopicName, limits::DEFAULT_PINS, wall_offset_ns};
+use driveline_types::{
+    EndpointId, MonotonicNs, NodeName, Qos, TopicName, limits::DEFAULT_PINS, wall_offset_ns,
+};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,7 +122,11 @@ impl Common {
     pub(super) fn outside(&self, profile: Profile) -> Outside {
         // A router may lead to any host.
         let same_clock = profile == Profile::Dds && self.spec.interface.is_none();
-        Outside { mark: self.mark, same_clock, stamps_ahead_ns: self.clock.ahead_ns(wall_offset_ns()) }
+        Outside {
+            mark: self.mark,
+            same_clock,
+            stamps_ahead_ns: self.clock.ahead_ns(wall_offset_ns()),
+        }
     }
 }
 
@@ -199,12 +205,16 @@ pub(super) struct Conductor {
 /// Lines for people, and of the rest how many there are.
 fn at_most(most: usize, lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
     let more = lines.len().saturating_sub(most);
-    lines.take(most).chain((more > 0).then(|| format!("and {more} more, which are not named here"))).collect()
+    lines
+        .take(most)
+        .chain((more > 0).then(|| format!("and {more} more, which are not named here")))
+        .collect()
 }
 
 /// Topics towards ROS 2: those of the graph that a rule covers, and those that a rule names.
 fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
-    let known = config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
+    let known =
+        config.topics.iter().filter(|t| config.ros2.rule(&t.topic, false).is_some()).cloned();
     let mut topics: Vec<LocalTopic> = known.collect();
     for rule in &config.ros2.topics {
         let Some(topic) = rule.single().filter(|t| rule.covers(t, false)) else { continue };
@@ -215,17 +225,29 @@ fn to_ros(config: &Ros2GatewayConfig) -> Vec<LocalTopic> {
                 depth: rule.qos.depth.unwrap_or(1),
                 ..Qos::default()
             };
-            topics.push(LocalTopic { topic, max_payload: rule.max_payload_bytes(), pins: DEFAULT_PINS, qos, access: Default::default() });
+            topics.push(LocalTopic {
+                topic,
+                max_payload: rule.max_payload_bytes(),
+                pins: DEFAULT_PINS,
+                qos,
+                access: Default::default(),
+            });
         }
     }
     topics
 }
 
 /// Has a topic go to ROS 2, as its rule says. `None`: it cannot, which is told.
-fn goes_out(common: &Arc<Common>, local: &LocalTopic) -> Result<Option<OutgoingTopic>, GatewayError> {
+fn goes_out(
+    common: &Arc<Common>,
+    local: &LocalTopic,
+) -> Result<Option<OutgoingTopic>, GatewayError> {
     let Some(rule) = common.spec.rule(&local.topic, false) else { return Ok(None) };
     if dds_topic(&local.topic).is_none() {
-        common.tell(format!("topic '{}' does not go to ROS 2, which does not permit its name: rename it", local.topic));
+        common.tell(format!(
+            "topic '{}' does not go to ROS 2, which does not permit its name: rename it",
+            local.topic
+        ));
         return Ok(None);
     }
     OutgoingTopic::start(common, local, rule).map(Some)
@@ -233,8 +255,14 @@ fn goes_out(common: &Arc<Common>, local: &LocalTopic) -> Result<Option<OutgoingT
 
 /// Topics that are looked for in ROS 2: those of the graph that a rule covers, and those that a rule names.
 fn from_ros(config: &Ros2GatewayConfig) -> BTreeSet<String> {
-    let covered = config.topics.iter().map(|t| &t.topic).filter(|t| config.ros2.rule(t, true).is_some()).cloned();
-    let named = config.ros2.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true)));
+    let covered = config
+        .topics
+        .iter()
+        .map(|t| &t.topic)
+        .filter(|t| config.ros2.rule(t, true).is_some())
+        .cloned();
+    let named =
+        config.ros2.topics.iter().filter_map(|rule| rule.single().filter(|t| rule.covers(t, true)));
     covered.chain(named).map(|t| t.to_string()).collect()
 }
 
@@ -245,7 +273,10 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
         reasons.extend(mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string));
     }
     if reader.type_name != writing.type_name {
-        reasons.push(format!("TYPE: the writer's is {}, the reader's {}", writing.type_name, reader.type_name));
+        reasons.push(format!(
+            "TYPE: the writer's is {}, the reader's {}",
+            writing.type_name, reader.type_name
+        ));
     } else if reader.hash != writing.hash {
         reasons.push(format!(
             "TYPE HASH: the writer's is {}, the reader's {}; have both use one definition, and say its release under `ros2:`",
@@ -258,9 +289,13 @@ pub(super) fn against(writing: &Writing, reader: &Endpoint) -> Vec<String> {
 /// What a reader of ROS 2 should know that gets samples of a writer of the gateway; empty: nothing.
 pub(super) fn remarks(writing: &Writing, reader: &Endpoint) -> Vec<String> {
     match writing.profile {
-        Profile::Dds => definitions_differ(writing.type_hash, reader.announced).into_iter().collect(),
+        Profile::Dds => {
+            definitions_differ(writing.type_hash, reader.announced).into_iter().collect()
+        }
         // Keys alone decide in rmw_zenoh.
-        Profile::Zenoh => mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect(),
+        Profile::Zenoh => {
+            mismatches(&writing.qos, &reader.qos).iter().map(ToString::to_string).collect()
+        }
     }
 }
 
@@ -269,7 +304,12 @@ pub(super) fn pairs<'a>(
     writings: &'a [Writing],
     readers: &'a HashMap<(Profile, Handle), Endpoint>,
 ) -> impl Iterator<Item = (&'a Writing, &'a Endpoint)> {
-    writings.iter().flat_map(move |w| readers.values().filter(move |r| r.profile == w.profile && r.topic == w.topic).map(move |r| (w, r)))
+    writings.iter().flat_map(move |w| {
+        readers
+            .values()
+            .filter(move |r| r.profile == w.profile && r.topic == w.topic)
+            .map(move |r| (w, r))
+    })
 }
 
 impl Conductor {
@@ -278,40 +318,74 @@ impl Conductor {
         let (topics, sought) = (to_ros(&config), from_ros(&config));
         if topics.len() > MAX_TOPICS {
             let message = format!("{} topics towards ROS 2 are too many", topics.len());
-            return Err(GatewayError::Config { key: "topics", message, help: format!("at most {MAX_TOPICS} are possible") });
+            return Err(GatewayError::Config {
+                key: "topics",
+                message,
+                help: format!("at most {MAX_TOPICS} are possible"),
+            });
         }
         let types = Types::new(&spec.types)?;
-        let left_out = at_most(MAX_LEFT_OUT, types.left_out(&spec.topics).iter().map(ToString::to_string));
+        let left_out =
+            at_most(MAX_LEFT_OUT, types.left_out(&spec.topics).iter().map(ToString::to_string));
         // Who has started it by hand may not have named the domain.
-        let domain = Some(config.domain).filter(|d| !d.is_empty()).unwrap_or_else(|| config.domain_dir.display().to_string());
-        let participant =
-            Participant::open(ParticipantConfig { domain_dir: Some(config.domain_dir.clone()), name: "gateway-ros2".into() })?;
+        let domain = Some(config.domain)
+            .filter(|d| !d.is_empty())
+            .unwrap_or_else(|| config.domain_dir.display().to_string());
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: Some(config.domain_dir.clone()),
+            name: "gateway-ros2".into(),
+        })?;
         let only = OnlyOne::new(participant.domain_dir(), KIND)?;
         participant.set_description(serde_json::json!({ "gateway": KIND }).to_string());
-        let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
+        let random = EndpointId::random()
+            .map_err(|source| GatewayError::System { action: "draw a random number", source })?;
         let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
         let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
-        let longest = topics.iter().map(|t| t.max_payload).chain(from_rules).chain(of_services).max().unwrap_or(0);
+        let longest = topics
+            .iter()
+            .map(|t| t.max_payload)
+            .chain(from_rules)
+            .chain(of_services)
+            .max()
+            .unwrap_or(0);
         let interfaces = Interfaces::new(&spec, &interfaces());
         let (mut dds, mut waiting) = (None, Waiting::Signal(Signal::default()));
         if spec.dds {
-            let participant = dds::Participant::open(spec.domain_id, &configuration(&spec, longest), PARTICIPANT_USER_DATA);
+            let participant = dds::Participant::open(
+                spec.domain_id,
+                &configuration(&spec, longest),
+                PARTICIPANT_USER_DATA,
+            );
             let participant = participant.map_err(|source| refused(&spec, source))?;
             let of_dds = participant.waiting()?;
             (dds, waiting) = (Some(participant), Waiting::Dds(of_dds));
         }
         let waiting = Arc::new(waiting);
-        let zenoh = spec.zenoh.as_ref().map(|z| Session::open(z, spec.domain_id, longest, waiting.clone())).transpose()?;
+        let zenoh = spec
+            .zenoh
+            .as_ref()
+            .map(|z| Session::open(z, spec.domain_id, longest, waiting.clone()))
+            .transpose()?;
         let graph = match (&dds, &*waiting) {
             (Some(dds), Waiting::Dds(of_dds)) => {
                 let session = zenoh.as_ref().map(Session::id);
-                Some(DdsGraph::open(dds, of_dds, spec.release, session.as_deref(), kept(Profile::Dds, 0, longest))?)
+                Some(DdsGraph::open(
+                    dds,
+                    of_dds,
+                    spec.release,
+                    session.as_deref(),
+                    kept(Profile::Dds, 0, longest),
+                )?)
             }
             _ => None,
         };
-        let node =
-            "gateway_ros2".parse().map_err(|_| GatewayError::Config { key: "topics", message: "a name".into(), help: String::new() })?;
-        let (writings, refusals, notices, failed) = (Arc::default(), Mutex::default(), Notices::default(), OnceLock::new());
+        let node = "gateway_ros2".parse().map_err(|_| GatewayError::Config {
+            key: "topics",
+            message: "a name".into(),
+            help: String::new(),
+        })?;
+        let (writings, refusals, notices, failed) =
+            (Arc::default(), Mutex::default(), Notices::default(), OnceLock::new());
         let mark = random.0 as u64;
         let clock = StampClock::new(spec.use_sim_time);
         let common = Arc::new(Common {
@@ -333,14 +407,17 @@ impl Conductor {
         });
         left_out.iter().for_each(|line| common.tell(line.clone()));
         let profiles = common.profiles().filter(|_| common.spec.use_sim_time);
-        let clocks = profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
+        let clocks =
+            profiles.map(|profile| SimTime::start(&common, profile)).collect::<Result<_, _>>()?;
         let mut outgoing = BTreeMap::new();
         for local in topics {
             let started = goes_out(&common, &local)?;
             outgoing.insert(local.topic, started);
         }
-        let local_topics = LocalTopics::start(&common.spec, common.participant.domain_dir(), &common.waiting);
-        let local_topics = local_topics.map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        let local_topics =
+            LocalTopics::start(&common.spec, common.participant.domain_dir(), &common.waiting);
+        let local_topics = local_topics
+            .map_err(|source| GatewayError::System { action: "start a thread", source })?;
         let first = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -348,7 +425,11 @@ impl Conductor {
             ros2: Some(Ros2Report { domain_id: common.spec.domain_id, ..Ros2Report::default() }),
             ..Report::default()
         };
-        let control = Arc::new(Control { stop: AtomicBool::new(false), desk: ReportDesk::new(first), common: common.clone() });
+        let control = Arc::new(Control {
+            stop: AtomicBool::new(false),
+            desk: ReportDesk::new(first),
+            common: common.clone(),
+        });
         Ok(Self {
             services: Services::start(&common)?,
             incoming: common.profiles().map(|profile| (profile, Incoming::new(profile))).collect(),
@@ -397,16 +478,22 @@ impl Conductor {
     /// For how long nothing has to be looked at if nothing comes. What DDS refuses is told, and keeps nobody from the rest.
     fn look(&mut self) -> Duration {
         let learnt = self.learn();
-        let ((found, services), troubles) = self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
+        let ((found, services), troubles) =
+            self.common.zenoh.as_ref().map(|z| (z.take(), z.troubles())).unwrap_or_default();
         services.into_iter().for_each(|change| self.services.changed(Profile::Zenoh, change));
         for (writes, change) in found {
             self.changed(Profile::Zenoh, writes, change);
         }
-        let of_interfaces = self.interfaces.look(Instant::now(), interfaces).unwrap_or_else(|why| {
-            self.common.fail(why);
-            Vec::new()
-        });
-        troubles.into_iter().chain(of_interfaces).chain(dds::withheld()).for_each(|trouble| self.common.tell(trouble));
+        let of_interfaces =
+            self.interfaces.look(Instant::now(), interfaces).unwrap_or_else(|why| {
+                self.common.fail(why);
+                Vec::new()
+            });
+        troubles
+            .into_iter()
+            .chain(of_interfaces)
+            .chain(dds::withheld())
+            .for_each(|trouble| self.common.tell(trouble));
         self.look_beside();
         self.find_local_topics();
         for (_, incoming) in &mut self.incoming {
@@ -419,13 +506,18 @@ impl Conductor {
         let writings = lock(&self.common.writings).clone();
         self.compare(&writings);
         let nodes = &self.nodes;
-        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| nodes.get(&reader.gid).cloned());
+        self.asking.look(&self.common, pairs(&writings, &self.readers), |reader| {
+            nodes.get(&reader.gid).cloned()
+        });
         let due = self.services.look(&self.nodes);
         let said = self.say(&writings);
         self.control.desk.answer(|| self.report(&writings));
         // What could not be learnt now is not due: it would be tried again without a pause.
         let of_graph = self.graph.as_ref().filter(|_| learnt.is_ok()).and_then(DdsGraph::next);
-        [learnt.err(), said.err()].into_iter().flatten().for_each(|e| self.common.tell(e.to_string()));
+        [learnt.err(), said.err()]
+            .into_iter()
+            .flatten()
+            .for_each(|e| self.common.tell(e.to_string()));
         let again = self.common.zenoh.as_ref().and_then(Session::connect_again);
         let next = [due, of_graph, again].into_iter().flatten().min();
         next.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK))
@@ -449,7 +541,8 @@ impl Conductor {
     /// Says in DDS what there is.
     fn say(&mut self, writings: &[Writing]) -> dds::Result<()> {
         let (Some(graph), Some(dds)) = (&mut self.graph, &self.common.dds) else { return Ok(()) };
-        let readers = self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
+        let readers =
+            self.incoming.iter().flat_map(|(_, incoming)| incoming.dds_readers()).collect();
         graph.say(dds.gid()?, writings, readers, self.services.own())
     }
 
@@ -469,7 +562,13 @@ impl Conductor {
             }
             // As long as DDS sends; what is longer is counted.
             let max_payload = self.common.longest;
-            let local = LocalTopic { topic, max_payload, pins: DEFAULT_PINS, qos: Qos::default(), access: Default::default() };
+            let local = LocalTopic {
+                topic,
+                max_payload,
+                pins: DEFAULT_PINS,
+                qos: Qos::default(),
+                access: Default::default(),
+            };
             let started = goes_out(&self.common, &local).unwrap_or_else(|e| {
                 self.common.tell(format!("topic '{}' does not go to ROS 2: {e}", local.topic));
                 None
@@ -482,7 +581,8 @@ impl Conductor {
     fn look_beside(&mut self) {
         let (Some(graph), Some(zenoh)) = (&self.graph, &self.common.zenoh) else { return };
         let there = zenoh.gateways();
-        let beside: BTreeSet<_> = graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
+        let beside: BTreeSet<_> =
+            graph.gateways().filter(|id| there.contains(*id)).take(MAX_BESIDE).cloned().collect();
         for id in beside.difference(&self.beside) {
             self.common.tell(format!(
                 "another gateway (session {id} in Zenoh) takes part in this DDS domain and in this Zenoh network as well: what both carry from one to the other \
@@ -495,7 +595,10 @@ impl Conductor {
     /// A topic in ROS 2 that a rule would carry, and that can have no such name here: told once.
     fn misnamed(&mut self, writes: bool, topic: &str) {
         let covered = self.common.spec.topics.iter().any(|rule| rule.covers_name(topic, writes));
-        let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED) else { return };
+        let Some(why) = misnamed(topic).filter(|_| covered && self.misnamed.len() < MAX_MISNAMED)
+        else {
+            return;
+        };
         if self.misnamed.insert(topic.to_owned()) {
             let topic: String = topic.chars().take(LONGEST_NAMED).collect();
             self.common.tell(format!("topic '/{topic}' of ROS 2 is not carried: {why}"));
@@ -510,7 +613,9 @@ impl Conductor {
             // Its token names its node.
             match &change {
                 Change::Here(endpoint) => {
-                    if let Some(node) = endpoint.node.clone().filter(|_| self.nodes.len() < MAX_ENDPOINTS) {
+                    if let Some(node) =
+                        endpoint.node.clone().filter(|_| self.nodes.len() < MAX_ENDPOINTS)
+                    {
                         self.nodes.insert(endpoint.gid, node);
                     }
                 }
@@ -522,14 +627,19 @@ impl Conductor {
     }
 
     fn writer(&mut self, profile: Profile, change: Change) {
-        let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == profile) else { return };
+        let Some((_, incoming)) = self.incoming.iter_mut().find(|(w, _)| *w == profile) else {
+            return;
+        };
         let endpoint = match change {
             Change::Gone(handle) => return incoming.gone(handle),
             Change::Misnamed(_) => return,
             Change::Here(endpoint) => endpoint,
         };
         let own = lock(&self.common.writings).iter().any(|w| w.gid == endpoint.gid);
-        let Some(rule) = self.common.spec.rule(&endpoint.topic, true).filter(|_| !own).cloned() else { return };
+        let Some(rule) = self.common.spec.rule(&endpoint.topic, true).filter(|_| !own).cloned()
+        else {
+            return;
+        };
         let node = endpoint.node.as_ref().or_else(|| self.nodes.get(&endpoint.gid));
         incoming.writer(&self.common, &rule, &endpoint, node);
     }
@@ -553,9 +663,12 @@ impl Conductor {
     /// Tells of readers that do not match, or that get less than they ask for.
     fn compare(&mut self, writings: &[Writing]) {
         if self.told.len() >= MAX_ENDPOINTS {
-            let (writers, readers): (HashSet<Gid>, HashSet<Gid>) =
-                (writings.iter().map(|w| w.gid).collect(), self.readers.values().map(|r| r.gid).collect());
-            self.told.retain(|(writer, reader)| writers.contains(writer) && readers.contains(reader));
+            let (writers, readers): (HashSet<Gid>, HashSet<Gid>) = (
+                writings.iter().map(|w| w.gid).collect(),
+                self.readers.values().map(|r| r.gid).collect(),
+            );
+            self.told
+                .retain(|(writer, reader)| writers.contains(writer) && readers.contains(reader));
         }
         for (writing, reader) in pairs(writings, &self.readers) {
             if self.told.len() >= MAX_ENDPOINTS {
@@ -566,12 +679,20 @@ impl Conductor {
                 continue;
             }
             let reasons = against(writing, reader);
-            let (verdict, reasons) = if reasons.is_empty() { (WITH_A_REMARK, remarks(writing, reader)) } else { ("gets nothing", reasons) };
+            let (verdict, reasons) = if reasons.is_empty() {
+                (WITH_A_REMARK, remarks(writing, reader))
+            } else {
+                ("gets nothing", reasons)
+            };
             if reasons.is_empty() {
                 continue;
             }
             self.told.insert((writing.gid, reader.gid));
-            self.common.tell(format!("topic '/{}': a ROS 2 subscription {verdict}: {}", writing.topic, reasons.join("; ")));
+            self.common.tell(format!(
+                "topic '/{}': a ROS 2 subscription {verdict}: {}",
+                writing.topic,
+                reasons.join("; ")
+            ));
         }
     }
 }

@@ -8,10 +8,15 @@ use driveline_types::Schema;
 fn a_gateway_that_does_not_hear_its_clock_any_more_cannot_go_on() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "use_sim_time": true }));
+    let conductor = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "domain_id": rig::DOMAIN, "use_sim_time": true }),
+    );
     conductor.control.close_dds();
     rig::eventually("over", || conductor.control.failure().is_some());
-    assert!(conductor.control.failure().unwrap().contains("the time on /clock is not heard any more"));
+    assert!(
+        conductor.control.failure().unwrap().contains("the time on /clock is not heard any more")
+    );
 }
 
 #[test]
@@ -39,10 +44,21 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/full", "direction": "to_ros" }] });
     let mut conductor = rig::conductor(dir.path(), rules);
     let common = conductor.common.clone();
-    let others = Participant::open(ParticipantConfig { domain_dir: Some(conductor.domain_dir()), name: "others".into() }).unwrap();
+    let others = Participant::open(ParticipantConfig {
+        domain_dir: Some(conductor.domain_dir()),
+        name: "others".into(),
+    })
+    .unwrap();
     let publisher = |node: &str| -> Publisher {
         let schema = Schema::bytes("a/msg/B", "cdr", "");
-        others.create_publisher(PublisherConfig::new("full".parse().unwrap(), node.parse().unwrap(), schema, 64)).unwrap()
+        others
+            .create_publisher(PublisherConfig::new(
+                "full".parse().unwrap(),
+                node.parse().unwrap(),
+                schema,
+                64,
+            ))
+            .unwrap()
     };
     let _first = publisher("first");
     rig::eventually("carried", || lock(&common.writings).len() == 1);
@@ -51,7 +67,8 @@ fn a_publisher_for_which_there_was_no_room_goes_there_once_there_is() {
     lock(&common.writings).extend(all);
     let _second = publisher("second");
     rig::eventually("refused", || !lock(&common.refusals).is_empty());
-    let reasons: Vec<_> = lock(&common.refusals).values().map(|refusal| refusal.reason.clone()).collect();
+    let reasons: Vec<_> =
+        lock(&common.refusals).values().map(|refusal| refusal.reason.clone()).collect();
     assert!(
         matches!(reasons.as_slice(), [why] if why.contains("by DDS: this gateway has 512 writers") && why.contains("`topics`")),
         "{reasons:?}"
@@ -75,14 +92,26 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
     let dir = tempfile::tempdir().unwrap();
     let rules = serde_json::json!({ "domain_id": rig::DOMAIN, "topics": [{ "topic": "/image", "direction": "to_ros" }] });
     let mut conductor = rig::conductor(dir.path(), rules);
-    let others = Participant::open(ParticipantConfig { domain_dir: Some(conductor.domain_dir()), name: "others".into() }).unwrap();
+    let others = Participant::open(ParticipantConfig {
+        domain_dir: Some(conductor.domain_dir()),
+        name: "others".into(),
+    })
+    .unwrap();
     let schema = <driveline_msgs::Image as driveline_types::Plain>::schema();
-    let _eye = others.create_publisher(PublisherConfig::new("image".parse().unwrap(), "eye".parse().unwrap(), schema, 4096)).unwrap();
+    let _eye = others
+        .create_publisher(PublisherConfig::new(
+            "image".parse().unwrap(),
+            "eye".parse().unwrap(),
+            schema,
+            4096,
+        ))
+        .unwrap();
     rig::eventually("carried", || !lock(&conductor.common.writings).is_empty());
     let writings = lock(&conductor.common.writings).clone();
     let mut reader = |handle: Handle, announced| {
         let gid = handle.to_le_bytes();
-        let (topic, type_name, qos) = (writings[0].topic.clone(), writings[0].type_name.clone(), writings[0].qos);
+        let (topic, type_name, qos) =
+            (writings[0].topic.clone(), writings[0].type_name.clone(), writings[0].qos);
         let (profile, hash) = (Profile::Dds, String::new());
         let reader = Endpoint {
             profile,
@@ -120,5 +149,8 @@ fn a_subscription_over_dds_that_announces_another_definition_is_remarked_on() {
 fn what_is_cut_off_is_told_of() {
     let lines = |n: usize| (0..n).map(|n| n.to_string()).collect::<Vec<_>>();
     assert_eq!(at_most(2, lines(2).into_iter()), ["0", "1"]);
-    assert_eq!(at_most(2, lines(5).into_iter()), ["0", "1", "and 3 more, which are not named here"]);
+    assert_eq!(
+        at_most(2, lines(5).into_iter()),
+        ["0", "1", "and 3 more, which are not named here"]
+    );
 }

@@ -58,7 +58,10 @@ mod tests {
         departed.heard(0, 3);
         // The oldest is 1 now.
         departed.remember(u128::MAX, 2);
-        assert_eq!((departed.take(1), departed.take(2), departed.take(0)), (None, Some(7), Some(5)));
+        assert_eq!(
+            (departed.take(1), departed.take(2), departed.take(0)),
+            (None, Some(7), Some(5))
+        );
         departed.heard(u128::MAX - 1, 1);
         assert_eq!(departed.take(u128::MAX - 1), None, "who never was there is not kept");
         assert_eq!(departed.last.len(), departed.order.len());

@@ -63,7 +63,10 @@ pub(super) struct Endpoint {
 }
 
 /// What is to be known of two ends over DDS which name one type and have different definitions of it: nodes of ROS 2 talk to each other nonetheless.
-pub(super) fn definitions_differ(writer: Option<TypeHash>, reader: Option<TypeHash>) -> Option<String> {
+pub(super) fn definitions_differ(
+    writer: Option<TypeHash>,
+    reader: Option<TypeHash>,
+) -> Option<String> {
     let (writer, reader) = writer.zip(reader).filter(|(writer, reader)| writer != reader)?;
     Some(format!(
         "TYPE HASH: the writer's is {writer}, the reader's {reader}: their definitions differ, and if more than names do, samples are read wrongly or dropped"
@@ -92,7 +95,12 @@ impl Change {
         };
         let topic = match topic_of_dds(&e.topic) {
             Some(topic) => topic,
-            None => return e.topic.strip_prefix(TOPIC_PREFIX).map(|topic| Self::Misnamed(topic.to_owned())),
+            None => {
+                return e
+                    .topic
+                    .strip_prefix(TOPIC_PREFIX)
+                    .map(|topic| Self::Misnamed(topic.to_owned()));
+            }
         };
         Some(Self::Here(Box::new(Endpoint {
             profile: Profile::Dds,
@@ -119,7 +127,9 @@ impl Change {
         };
         let endpoint = token.endpoint?;
         let name = endpoint.topic.strip_prefix('/')?;
-        let Some(topic) = topic_of_ros(name) else { return Some((publishes, Self::Misnamed(name.to_owned()))) };
+        let Some(topic) = topic_of_ros(name) else {
+            return Some((publishes, Self::Misnamed(name.to_owned())));
+        };
         let gid = gid_of(text);
         let here = Endpoint {
             profile: Profile::Zenoh,
@@ -148,7 +158,12 @@ impl ServiceChange {
             Kind::Node | Kind::Publisher | Kind::Subscription => return None,
         };
         let endpoint = token.endpoint?;
-        let service = endpoint.topic.strip_prefix('/').filter(|t| t.split('/').all(is_token))?.parse().ok()?;
+        let service = endpoint
+            .topic
+            .strip_prefix('/')
+            .filter(|t| t.split('/').all(is_token))?
+            .parse()
+            .ok()?;
         let gid = gid_of(text);
         Some(Self::Here(Box::new(ServiceEndpoint {
             profile: Profile::Zenoh,
@@ -215,10 +230,27 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         };
-        let (one, two) = (announces(format!("typehash={};", hash("1"))), announces(format!("typehash={};", hash("2"))));
-        assert_eq!((announces(String::new()), definitions_differ(one, None), definitions_differ(None, two)), (None, None, None));
+        let (one, two) = (
+            announces(format!("typehash={};", hash("1"))),
+            announces(format!("typehash={};", hash("2"))),
+        );
+        assert_eq!(
+            (
+                announces(String::new()),
+                definitions_differ(one, None),
+                definitions_differ(None, two)
+            ),
+            (None, None, None)
+        );
         assert_eq!(definitions_differ(one, one), None);
         let said = definitions_differ(one, two).unwrap();
-        assert!(said.starts_with(&format!("TYPE HASH: the writer's is {}, the reader's {}: ", hash("1"), hash("2"))), "{said}");
+        assert!(
+            said.starts_with(&format!(
+                "TYPE HASH: the writer's is {}, the reader's {}: ",
+                hash("1"),
+                hash("2")
+            )),
+            "{said}"
+        );
     }
 }

@@ -38,7 +38,9 @@ pub enum GatewayError {
         ports: String,
     },
     /// Zenoh refuses.
-    #[error("Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` tells who has a port, and ros2.zenoh.listen names another")]
+    #[error(
+        "Zenoh cannot take part ({endpoints}): {reason}; `ss -lntp` tells who has a port, and ros2.zenoh.listen names another"
+    )]
     Zenoh {
         /// Where it was to listen, or which setting it does not take.
         endpoints: String,

@@ -122,7 +122,13 @@ impl Feed {
     }
 
     /// Sees to it that a writer of this class, type and hash is read.
-    pub(super) fn read(&self, common: &Common, of: &Endpoint, class: ReaderClass, crossing: &Crossing) -> Result<(), String> {
+    pub(super) fn read(
+        &self,
+        common: &Common,
+        of: &Endpoint,
+        class: ReaderClass,
+        crossing: &Crossing,
+    ) -> Result<(), String> {
         let key = (class, of.type_name.clone(), of.hash.clone());
         match self {
             Self::Dds { readers, waiting, kept } => {
@@ -142,7 +148,16 @@ impl Feed {
                 };
                 let reader = dds.reader(&topic, &config).map_err(text)?;
                 waiting.add(&reader.entity).map_err(text)?;
-                readers.insert(key, Arc::new(DdsReader { class, reader, seen: AtomicU64::new(0), lost: AtomicU64::new(0), _topic: topic }));
+                readers.insert(
+                    key,
+                    Arc::new(DdsReader {
+                        class,
+                        reader,
+                        seen: AtomicU64::new(0),
+                        lost: AtomicU64::new(0),
+                        _topic: topic,
+                    }),
+                );
                 drop(readers);
                 waiting.wake();
             }
@@ -156,9 +171,16 @@ impl Feed {
     }
 
     /// Has what a writer of this class keeps for those who come late come before anything else of it.
-    pub(super) fn history(&self, common: &Common, of: &Endpoint, class: ReaderClass) -> Result<(), String> {
+    pub(super) fn history(
+        &self,
+        common: &Common,
+        of: &Endpoint,
+        class: ReaderClass,
+    ) -> Result<(), String> {
         match self {
-            Self::Zenoh { inbox, .. } if class.durability != Durability::Volatile => common.zenoh()?.history(of, class, inbox),
+            Self::Zenoh { inbox, .. } if class.durability != Durability::Volatile => {
+                common.zenoh()?.history(of, class, inbox)
+            }
             // Over DDS it writes that by itself.
             _ => Ok(()),
         }
@@ -186,11 +208,16 @@ impl Feed {
                 let mut any = false;
                 for r in &readers {
                     let losses = r.reader.losses();
-                    let Some(sample) = r.reader.take().map_err(|e| e.to_string())? else { continue };
+                    let Some(sample) = r.reader.take().map_err(|e| e.to_string())? else {
+                        continue;
+                    };
                     any = true;
                     let losses = u64::from(losses.0) + u64::from(losses.1);
                     // DDS does not tell whose they are: one inlet has them, and none has them twice.
-                    r.lost.fetch_add(losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)), Ordering::Relaxed);
+                    r.lost.fetch_add(
+                        losses.saturating_sub(r.seen.swap(losses, Ordering::Relaxed)),
+                        Ordering::Relaxed,
+                    );
                     each(&Came {
                         writer: sample.writer.into(),
                         class: r.class,
@@ -206,7 +233,11 @@ impl Feed {
             Self::Zenoh { inbox, .. } => {
                 let Some(arrived) = inbox.take() else { return Ok(false) };
                 let mut list = Vec::new();
-                let sample = arrived.payload.as_ref().map(|payload| pieces(payload, &mut list)).map_err(|len| *len);
+                let sample = arrived
+                    .payload
+                    .as_ref()
+                    .map(|payload| pieces(payload, &mut list))
+                    .map_err(|len| *len);
                 let attachment = &arrived.attachment;
                 each(&Came {
                     writer: handle_of(&attachment.gid),
@@ -262,13 +293,17 @@ impl Feed {
 
     /// Shows nodes here that subscribe as subscriptions in the ROS graph. Over DDS the conductor does, for all topics.
     pub(super) fn show(&self, common: &Common, topic: &TopicName, nodes: &BTreeSet<RosNode>) {
-        let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else { return };
+        let (Self::Zenoh { readers, shown, .. }, Ok(session)) = (self, common.zenoh()) else {
+            return;
+        };
         let readers = lock(readers);
         let mut shown = lock(shown);
         shown.retain(|(key, node), _| readers.contains_key(key) && nodes.contains(node));
         for key in readers.keys() {
             for node in nodes.iter().take(MOST_SHOWN) {
-                let Entry::Vacant(none) = shown.entry((key.clone(), node.clone())) else { continue };
+                let Entry::Vacant(none) = shown.entry((key.clone(), node.clone())) else {
+                    continue;
+                };
                 let (class, type_name, hash) = key;
                 // If Zenoh refuses it, samples pass nonetheless, and it is tried again.
                 if let Ok(announced) = session.show_reader(topic, *class, (type_name, hash), node) {
@@ -281,7 +316,9 @@ impl Feed {
     /// Ids of readers in DDS.
     pub(super) fn dds_readers(&self) -> Vec<Gid> {
         match self {
-            Self::Dds { readers, .. } => lock(readers).values().filter_map(|r| r.reader.entity.gid().ok()).collect(),
+            Self::Dds { readers, .. } => {
+                lock(readers).values().filter_map(|r| r.reader.entity.gid().ok()).collect()
+            }
             Self::Zenoh { .. } => Vec::new(),
         }
     }
@@ -294,9 +331,13 @@ mod tests {
     #[test]
     fn what_waits_has_a_bound_in_bytes_whatever_a_topic_s_own_samples_have() {
         const MIB: u64 = 1 << 20;
-        for (of_topic, of_any, over_dds, over_zenoh) in
-            [(64, 64, 4096, 4096), (64, 4 * MIB, 32, 4096), (4 * MIB, 4 * MIB, 32, 32), (64, 64 * MIB, 16, 4096), (0, 0, 4096, 4096)]
-        {
+        for (of_topic, of_any, over_dds, over_zenoh) in [
+            (64, 64, 4096, 4096),
+            (64, 4 * MIB, 32, 4096),
+            (4 * MIB, 4 * MIB, 32, 32),
+            (64, 64 * MIB, 16, 4096),
+            (0, 0, 4096, 4096),
+        ] {
             assert_eq!(kept(Profile::Dds, of_topic, of_any), over_dds, "{of_topic} {of_any}");
             assert_eq!(kept(Profile::Zenoh, of_topic, of_any), over_zenoh, "{of_topic} {of_any}");
         }

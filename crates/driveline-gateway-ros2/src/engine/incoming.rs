@@ -154,19 +154,35 @@ impl Incoming {
     }
 
     /// A writer was discovered on a topic that `rule` carries. `node`: whose it is, if that is known.
-    pub(super) fn writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) {
-        if self.writers.contains_key(&endpoint.handle) || self.refused.contains_key(&endpoint.handle) {
+    pub(super) fn writer(
+        &mut self,
+        common: &Arc<Common>,
+        rule: &Rule,
+        endpoint: &Endpoint,
+        node: Option<&RosNode>,
+    ) {
+        if self.writers.contains_key(&endpoint.handle)
+            || self.refused.contains_key(&endpoint.handle)
+        {
             return;
         }
         let name = node.map(RosNode::to_string).unwrap_or_default();
-        let refused = |counted, why, waits| RefusedWriter { topic: endpoint.topic.clone(), counted, node: name.clone(), why, waits };
+        let refused = |counted, why, waits| RefusedWriter {
+            topic: endpoint.topic.clone(),
+            counted,
+            node: name.clone(),
+            why,
+            waits,
+        };
         if endpoint.gateway {
             let why = "another gateway of Driveline writes it: it would go in circles".to_owned();
             self.refuse(common, endpoint.handle, refused("gateway", why.into(), None));
         } else if let Err(why) = self.try_writer(common, rule, endpoint, node) {
-            common.tell(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
+            common
+                .tell(format!("topic '/{}' is not taken from ROS 2: {}", endpoint.topic, why.text));
             self.count += 1;
-            let waits = (why.kind == Kind::NoRoom).then(|| (self.count, Newcomer::new(endpoint, node)));
+            let waits =
+                (why.kind == Kind::NoRoom).then(|| (self.count, Newcomer::new(endpoint, node)));
             self.refuse(common, endpoint.handle, refused("refused", why, waits));
         }
     }
@@ -177,7 +193,11 @@ impl Incoming {
         if !std::mem::take(&mut self.freed) {
             return;
         }
-        let mut waiting: Vec<_> = self.refused.iter().filter_map(|(handle, r)| Some((r.waits.as_ref()?.0, *handle))).collect();
+        let mut waiting: Vec<_> = self
+            .refused
+            .iter()
+            .filter_map(|(handle, r)| Some((r.waits.as_ref()?.0, *handle)))
+            .collect();
         waiting.sort_unstable();
         // Topics for which there still is no room: one try of each is enough.
         let mut full = HashSet::new();
@@ -186,7 +206,8 @@ impl Incoming {
                 return;
             }
             let Some(mut refused) = self.refused.remove(&handle) else { continue };
-            let rule = common.spec.rule(&refused.topic, true).filter(|_| !full.contains(&refused.topic));
+            let rule =
+                common.spec.rule(&refused.topic, true).filter(|_| !full.contains(&refused.topic));
             if let (Some(rule), Some((_, newcomer))) = (rule, &refused.waits) {
                 let topic = &refused.topic;
                 match self.try_writer(common, rule, &newcomer.endpoint, newcomer.node.as_ref()) {
@@ -202,7 +223,10 @@ impl Incoming {
                         refused.why = why;
                     }
                     Err(why) => {
-                        common.tell(format!("topic '/{topic}' is not taken from ROS 2: {}", why.text));
+                        common.tell(format!(
+                            "topic '/{topic}' is not taken from ROS 2: {}",
+                            why.text
+                        ));
                         (refused.why, refused.waits) = (why, None);
                     }
                 }
@@ -226,11 +250,22 @@ impl Incoming {
         self.refused.insert(handle, refused);
     }
 
-    fn try_writer(&mut self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, node: Option<&RosNode>) -> Result<(), Why> {
+    fn try_writer(
+        &mut self,
+        common: &Arc<Common>,
+        rule: &Rule,
+        endpoint: &Endpoint,
+        node: Option<&RosNode>,
+    ) -> Result<(), Why> {
         let topic = &endpoint.topic;
         // Its own from before, if it is there yet, makes way for this one.
         let own = endpoint.handle;
-        let leaving = || self.leaving.iter().filter(move |(handle, _)| **handle != own).map(|(_, (topic, _))| topic);
+        let leaving = || {
+            self.leaving
+                .iter()
+                .filter(move |(handle, _)| **handle != own)
+                .map(|(_, (topic, _))| topic)
+        };
         let of_topic = self.writers.values().chain(leaving()).filter(|t| *t == topic).count();
         if of_topic >= MAX_INLETS_OF_TOPIC {
             return Err(Why::no_room(format!(
@@ -247,7 +282,8 @@ impl Incoming {
         }
         // Before anything is opened or told: whoever waits is tried again each time that somebody has gone.
         self.has_room_for(topic)?;
-        let crossing = common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
+        let crossing =
+            common.types.from_ros(&endpoint.type_name, rule.form).map_err(|e| e.to_string())?;
         agree(endpoint, &crossing)?;
         let class = ReaderClass::of_writer(&endpoint.qos, &rule.qos);
         let lacks = class.lacks(&endpoint.qos);
@@ -277,7 +313,15 @@ impl Incoming {
     }
 
     /// Asks for what a writer does not offer, by `class`, so that its node is told by DDS; `text` says what that is. By keys alone, rmw_zenoh would have it read.
-    fn ask(&mut self, common: &Arc<Common>, rule: &Rule, of: &Endpoint, class: ReaderClass, crossing: &Crossing, text: String) -> Why {
+    fn ask(
+        &mut self,
+        common: &Arc<Common>,
+        rule: &Rule,
+        of: &Endpoint,
+        class: ReaderClass,
+        crossing: &Crossing,
+        text: String,
+    ) -> Why {
         if self.profile == Profile::Zenoh {
             return text.into();
         }
@@ -294,7 +338,14 @@ impl Incoming {
     }
 
     /// Has samples of a writer go on by the other profile. `false`: there is no room for that, as was told.
-    fn pass(&self, common: &Arc<Common>, rule: &Rule, endpoint: &Endpoint, inlet: &Inlet, node: Option<&RosNode>) -> bool {
+    fn pass(
+        &self,
+        common: &Arc<Common>,
+        rule: &Rule,
+        endpoint: &Endpoint,
+        inlet: &Inlet,
+        node: Option<&RosNode>,
+    ) -> bool {
         let (topic, profile) = (&endpoint.topic, self.profile.other());
         let offer = Offer {
             topic,
@@ -314,7 +365,10 @@ impl Incoming {
                 true
             }
             Err(e) => {
-                common.tell(format!("topic '/{topic}' does not pass from {} to {profile}: {e}", self.profile));
+                common.tell(format!(
+                    "topic '/{topic}' does not pass from {} to {profile}: {e}",
+                    self.profile
+                ));
                 !matches!(e, OpenError::NoRoom)
             }
         }
@@ -324,13 +378,16 @@ impl Incoming {
     fn pass_again(&mut self, common: &Arc<Common>) {
         for (handle, newcomer) in std::mem::take(&mut self.short) {
             let topic = &newcomer.endpoint.topic;
-            let known = self.topics.get(topic).zip(common.spec.rule(topic, true)).and_then(|(t, rule)| {
-                let writers = lock(&t.shared.writers);
-                let Some(Known::Open(open)) = writers.known.get(&handle) else { return None };
-                Some((open.inlet.clone(), rule))
-            });
+            let known =
+                self.topics.get(topic).zip(common.spec.rule(topic, true)).and_then(|(t, rule)| {
+                    let writers = lock(&t.shared.writers);
+                    let Some(Known::Open(open)) = writers.known.get(&handle) else { return None };
+                    Some((open.inlet.clone(), rule))
+                });
             let Some((inlet, rule)) = known else { continue };
-            if !Outlet::has_room(common) || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref()) {
+            if !Outlet::has_room(common)
+                || !self.pass(common, rule, &newcomer.endpoint, &inlet, newcomer.node.as_ref())
+            {
                 self.short.push((handle, newcomer));
             }
         }
@@ -346,19 +403,28 @@ impl Incoming {
         )))
     }
 
-    fn topic(&mut self, common: &Arc<Common>, topic: &TopicName, rule: &Rule) -> Result<Arc<Shared>, Why> {
+    fn topic(
+        &mut self,
+        common: &Arc<Common>,
+        topic: &TopicName,
+        rule: &Rule,
+    ) -> Result<Arc<Shared>, Why> {
         if let Some(t) = self.topics.get(topic) {
             return Ok(t.shared.clone());
         }
         self.has_room_for(topic)?;
-        let shared = Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
+        let shared =
+            Arc::new(Shared::new(topic, Feed::new(common, self.profile, rule)?, &self.departed));
         for (handle, refused) in self.refused.iter().filter(|(_, r)| r.topic == *topic) {
             shared.know(*handle, Known::Refused(refused.counted));
         }
         let (of_thread, profile, common) = (shared.clone(), self.profile, common.clone());
-        let thread = std::thread::Builder::new().name("dl-from-ros".into()).spawn(move || of_thread.run(&common, profile));
+        let thread = std::thread::Builder::new()
+            .name("dl-from-ros".into())
+            .spawn(move || of_thread.run(&common, profile));
         let thread = thread.map_err(|e| e.to_string())?;
-        self.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: Some(thread) });
+        self.topics
+            .insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: Some(thread) });
         Ok(shared)
     }
 
@@ -368,18 +434,27 @@ impl Incoming {
         self.short.retain(|(short, _)| *short != handle);
         let taken = self.writers.remove(&handle);
         let Some(topic) = taken.or(refused) else { return };
-        let leaving = self.topics.get(&topic).and_then(|t| t.shared.gone(handle, Gone::new(self.profile, Instant::now())));
+        let leaving = self
+            .topics
+            .get(&topic)
+            .and_then(|t| t.shared.gone(handle, Gone::new(self.profile, Instant::now())));
         self.leaving.extend(leaving.map(|inlet| (handle, (topic, inlet))));
     }
 
     /// Lets go of topics that nobody publishes any more, or as it is asked for, and of those whose threads cannot go on.
     pub(super) fn tidy(&mut self, common: &Common) {
-        let ended = self.topics.iter().filter(|(_, t)| t.thread.as_ref().is_some_and(JoinHandle::is_finished));
+        let ended = self
+            .topics
+            .iter()
+            .filter(|(_, t)| t.thread.as_ref().is_some_and(JoinHandle::is_finished));
         for topic in ended.map(|(topic, _)| topic.clone()).collect::<Vec<_>>() {
             self.give_up(common, &topic);
         }
-        let asked: HashSet<_> = self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
-        let open = |t: &IncomingTopic| lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)));
+        let asked: HashSet<_> =
+            self.refused.values().filter(|r| r.why.kind == Kind::Asked).map(|r| &r.topic).collect();
+        let open = |t: &IncomingTopic| {
+            lock(&t.shared.writers).known.values().any(|k| matches!(k, Known::Open(_)))
+        };
         let before = self.topics.len() + self.leaving.len();
         self.topics.retain(|topic, t| asked.contains(topic) || open(t));
         self.leaving.retain(|_, (_, inlet)| inlet.strong_count() > 0);
@@ -395,10 +470,15 @@ impl Incoming {
             if let Known::Open(Open { inlet, .. }) = known
                 && self.writers.remove(&handle).is_some()
             {
-                let (node, topic, why) = (inlet.node.to_string(), topic.clone(), why.to_owned().into());
+                let (node, topic, why) =
+                    (inlet.node.to_string(), topic.clone(), why.to_owned().into());
                 self.short.retain(|(short, _)| *short != handle);
                 self.freed = true;
-                self.refuse(common, handle, RefusedWriter { topic, counted: "refused", node, why, waits: None });
+                self.refuse(
+                    common,
+                    handle,
+                    RefusedWriter { topic, counted: "refused", node, why, waits: None },
+                );
             }
         }
     }
@@ -410,7 +490,10 @@ impl Incoming {
             if nodes.is_empty() {
                 nodes.insert(RosNode::gateway());
             }
-            nodes.into_iter().flat_map(move |node| gids.clone().into_iter().map(move |gid| (node.clone(), gid))).collect::<Vec<_>>()
+            nodes
+                .into_iter()
+                .flat_map(move |node| gids.clone().into_iter().map(move |gid| (node.clone(), gid)))
+                .collect::<Vec<_>>()
         };
         self.topics.values().flat_map(|t| of(&t.shared)).collect()
     }
@@ -427,7 +510,9 @@ impl Incoming {
                 }),
                 Known::Refused(_) => None,
             };
-            let remark = |k: &Known| if let Known::Open(Open { inlet, .. }) = k { inlet.remark.clone() } else { None };
+            let remark = |k: &Known| {
+                if let Known::Open(Open { inlet, .. }) = k { inlet.remark.clone() } else { None }
+            };
             let writers = lock(&t.shared.writers);
             let mut publishers: Vec<_> = writers.known.values().filter_map(publisher).collect();
             let mut remarks: Vec<_> = writers.known.values().filter_map(remark).collect();
@@ -436,7 +521,16 @@ impl Incoming {
             remarks.sort();
             let (carried, dropped) = t.shared.counters.figures();
             let (across, replaced) = (t.shared.counters.across(), t.shared.counters.replaced());
-            Ros2TopicReport { topic: topic.to_string(), publishers, readers: Vec::new(), remarks, carried, across, replaced, dropped }
+            Ros2TopicReport {
+                topic: topic.to_string(),
+                publishers,
+                readers: Vec::new(),
+                remarks,
+                carried,
+                across,
+                replaced,
+                dropped,
+            }
         };
         self.topics.iter().map(of).collect()
     }
@@ -469,7 +563,8 @@ fn late(endpoint: &Endpoint, class: ReaderClass, rule: &Rule) -> u32 {
 
 /// Number of samples that a writer of the other profile keeps for such a writer.
 fn across_depth(endpoint: &Endpoint, rule: &Rule) -> u32 {
-    let most = (ACROSS_BYTES / rule.max_payload_bytes().max(1)).clamp(MOST_LATE.into(), Qos::MAX_DEPTH.into());
+    let most = (ACROSS_BYTES / rule.max_payload_bytes().max(1))
+        .clamp(MOST_LATE.into(), Qos::MAX_DEPTH.into());
     rule.qos.depth.unwrap_or_else(|| endpoint.depth.unwrap_or(MOST_LATE).clamp(1, most as u32))
 }
 
@@ -485,7 +580,9 @@ fn remark(endpoint: &Endpoint, inlet: &Inlet) -> Option<String> {
 
 /// What is to be known of a writer that keeps more for late joiners than its inlet does.
 fn keeps_less(endpoint: &Endpoint, inlet: &Inlet, late: u32) -> Option<String> {
-    let all = endpoint.depth.filter(|depth| *depth > late && inlet.class.durability == Durability::TransientLocal)?;
+    let all = endpoint
+        .depth
+        .filter(|depth| *depth > late && inlet.class.durability == Durability::TransientLocal)?;
     let all = if all == u32::MAX { "all samples".to_owned() } else { format!("{all} samples") };
     Some(format!(
         "node '{}' keeps {all} for late joiners, and the gateway {late} of them for those here; give the rule `qos: {{depth: …}}`, at most {}",
@@ -496,7 +593,11 @@ fn keeps_less(endpoint: &Endpoint, inlet: &Inlet, late: u32) -> Option<String> {
 
 /// Whether a writer's type is the one of which the definition is at hand.
 fn agree(endpoint: &Endpoint, crossing: &Crossing) -> Result<(), String> {
-    let Some(ours) = crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH) else { return Ok(()) };
+    let Some(ours) =
+        crossing.hash.filter(|_| endpoint.profile == Profile::Zenoh && endpoint.hash != NO_HASH)
+    else {
+        return Ok(());
+    };
     if endpoint.hash == ours.to_string() {
         return Ok(());
     }

@@ -20,7 +20,8 @@ const WRITER: Handle = 7;
 fn inlet(common: &Common, topic: &TopicName, rule: &Rule, class: ReaderClass, qos: Qos) -> Inlet {
     let crossing = common.types.from_ros("rosgraph_msgs::msg::dds_::Clock_", Form::Cdr).unwrap();
     let what = (EndpointQos::default(), class, qos);
-    Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule).unwrap()
+    Inlet::open(&common.participant, topic, "camera".parse().unwrap(), crossing, what, rule)
+        .unwrap()
 }
 
 #[test]
@@ -29,7 +30,8 @@ fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
     let (common, topic) = (&conductor.common, "ends".parse().unwrap());
-    let (rule, mut incoming) = (Rule::new("/ends", Direction::FromRos), Incoming::new(Profile::Dds));
+    let (rule, mut incoming) =
+        (Rule::new("/ends", Direction::FromRos), Incoming::new(Profile::Dds));
     let shared = incoming.topic(common, &topic, &rule).unwrap();
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     shared.know(WRITER, Known::of(inlet(common, &topic, &rule, class, Qos::default())));
@@ -42,9 +44,15 @@ fn writers_of_a_topic_whose_thread_cannot_go_on_are_refused_with_the_reason() {
         incoming.topics.is_empty()
     });
     let reasons: Vec<_> = incoming.refusals().map(|refusal| refusal.reason).collect();
-    assert!(matches!(reasons.as_slice(), [reason] if reason.contains("CycloneDDS cannot wait")), "{reasons:?}");
+    assert!(
+        matches!(reasons.as_slice(), [reason] if reason.contains("CycloneDDS cannot wait")),
+        "{reasons:?}"
+    );
     incoming.gone(WRITER);
-    assert!(incoming.refusals().next().is_none() && incoming.writers.is_empty(), "it may come again");
+    assert!(
+        incoming.refusals().next().is_none() && incoming.writers.is_empty(),
+        "it may come again"
+    );
 }
 
 #[test]
@@ -55,10 +63,15 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
     let rule = Rule::new("/slow", Direction::FromRos);
     let class = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
     // An hour: until the test says that it is over.
-    let qos = Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
+    let qos =
+        Qos { reliability: Reliability::Reliable, max_blocking_ms: 3_600_000, ..Qos::default() };
     let inlet = inlet(&common, &topic, &rule, class, qos);
     let mut incoming = Incoming::new(Profile::Zenoh);
-    let shared = Arc::new(Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed));
+    let shared = Arc::new(Shared::new(
+        &topic,
+        Feed::new(&common, Profile::Zenoh, &rule).unwrap(),
+        &incoming.departed,
+    ));
     shared.know(WRITER, Known::of(inlet));
     incoming.topics.insert(topic.clone(), IncomingTopic { shared: shared.clone(), thread: None });
     incoming.writers.insert(WRITER, topic.clone());
@@ -101,7 +114,8 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
             while !waits(lock(&shared.writers).known.get(&WRITER)) {
                 std::thread::yield_now();
             }
-            let publishers: usize = incoming.report().iter().map(|topic| topic.publishers.len()).sum();
+            let publishers: usize =
+                incoming.report().iter().map(|topic| topic.publishers.len()).sum();
             incoming.gone(WRITER);
             incoming.tidy(common);
             shared.know(WRITER + 1, Known::Refused("another"));
@@ -119,7 +133,11 @@ fn fill(incoming: &mut Incoming, common: &Common) {
     let rule = Rule::new("/**", Direction::FromRos);
     for n in 0..MAX_TOPICS {
         let topic: TopicName = format!("other_{n}").parse().unwrap();
-        let shared = Shared::new(&topic, Feed::new(common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+        let shared = Shared::new(
+            &topic,
+            Feed::new(common, Profile::Zenoh, &rule).unwrap(),
+            &incoming.departed,
+        );
         incoming.topics.insert(topic, IncomingTopic { shared: Arc::new(shared), thread: None });
     }
 }
@@ -127,21 +145,31 @@ fn fill(incoming: &mut Incoming, common: &Common) {
 #[test]
 fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!([{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
+    let rules =
+        serde_json::json!([{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor =
+        rig::conductor(dir.path(), serde_json::json!({ "dds": false, "topics": rules }));
     let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Dds));
     fill(&mut incoming, &common);
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let crossing =
+        common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
     for handle in 0..3 {
         let topic = format!("late_{handle}").parse().unwrap();
         // Once it has an inlet, that is remarked on.
-        let of_dds = Endpoint { profile: Profile::Dds, announced: Some(other), ..found(&topic, &crossing, handle) };
+        let of_dds = Endpoint {
+            profile: Profile::Dds,
+            announced: Some(other),
+            ..found(&topic, &crossing, handle)
+        };
         incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
     }
     let told = conductor.control().take_notices();
     assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")), "{told:?}");
+    assert!(
+        told.iter().all(|line| line.contains("this gateway takes 256 topics from ROS 2 by DDS")),
+        "{told:?}"
+    );
     for _ in 0..3 {
         incoming.freed = true;
         incoming.try_again(&common);
@@ -153,8 +181,19 @@ fn for_topics_for_which_there_is_no_room_nothing_is_opened_nor_told_again() {
 #[test]
 fn what_this_host_has_no_memory_for_is_tried_again() {
     let topic = || "image".to_owned();
-    let memory = CreatePublisherError::Memory { topic: topic(), needed: 2, slots: 1, slot_len: 2, available: 1, limit: "memory".into() };
-    let system = CreatePublisherError::System { topic: topic(), action: "make memory", source: std::io::ErrorKind::Other.into() };
+    let memory = CreatePublisherError::Memory {
+        topic: topic(),
+        needed: 2,
+        slots: 1,
+        slot_len: 2,
+        available: 1,
+        limit: "memory".into(),
+    };
+    let system = CreatePublisherError::System {
+        topic: topic(),
+        action: "make memory",
+        source: std::io::ErrorKind::Other.into(),
+    };
     let config = CreatePublisherError::Config { topic: topic(), reason: "depth".into() };
     let kinds = [memory, system, config].map(|e| Why::from(e).kind);
     assert_eq!(kinds, [Kind::NoRoom, Kind::NoRoom, Kind::Lasting]);
@@ -164,29 +203,46 @@ fn what_this_host_has_no_memory_for_is_tried_again() {
 fn a_writer_for_which_there_is_no_reader_is_refused_and_nothing_of_it_is_left() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }));
+    let rules =
+        serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }),
+    );
     let (common, topic) = (conductor.common.clone(), "image".parse().unwrap());
     let (mut incoming, rule) = (Incoming::new(Profile::Dds), &common.spec.topics[0]);
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let crossing =
+        common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let of_dds = |handle| Endpoint { profile: Profile::Dds, ..found(&topic, &crossing, handle) };
     let shared = incoming.topic(&common, &topic, rule).unwrap();
     conductor.control().close_dds();
     incoming.writer(&common, rule, &of_dds(1), None);
     // One that there was no room for before, which nobody took from so far.
     let waits = Some((1, Newcomer::new(&of_dds(2), None)));
-    let waiting = RefusedWriter { topic: topic.clone(), counted: "refused", node: String::new(), why: Why::no_room(String::new()), waits };
+    let waiting = RefusedWriter {
+        topic: topic.clone(),
+        counted: "refused",
+        node: String::new(),
+        why: Why::no_room(String::new()),
+        waits,
+    };
     incoming.refuse(&common, 2, waiting);
     incoming.freed = true;
     incoming.try_again(&common);
     let reasons: Vec<_> = incoming.refusals().map(|refusal| refusal.reason).collect();
-    assert!(reasons.len() == 2 && reasons.iter().all(|why| why.contains("CycloneDDS")), "{reasons:?}");
+    assert!(
+        reasons.len() == 2 && reasons.iter().all(|why| why.contains("CycloneDDS")),
+        "{reasons:?}"
+    );
     assert!(
         incoming.writers.is_empty() && incoming.refused.values().all(|r| r.waits.is_none()),
         "its place is free, and it is told for good"
     );
     let writers = lock(&shared.writers);
-    assert!(writers.known.len() == 2 && writers.known.values().all(|known| matches!(known, Known::Refused("refused"))));
+    assert!(
+        writers.known.len() == 2
+            && writers.known.values().all(|known| matches!(known, Known::Refused("refused")))
+    );
 }
 
 /// A publisher of images on rmw_zenoh.
@@ -215,10 +271,13 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         serde_json::json!({ "dds": false, "zenoh": {}, "topics": [{ "topic": "/**", "direction": "from_ros", "max_payload": "4 KiB" }] }),
     );
     let common = common.common.clone();
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let crossing =
+        common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let (topic, rule): (TopicName, _) = ("crowded".parse().unwrap(), &common.spec.topics[0]);
     let mut incoming = Incoming::new(Profile::Zenoh);
-    let here = |incoming: &mut Incoming, topic: &TopicName, handle| incoming.writer(&common, rule, &found(topic, &crossing, handle), None);
+    let here = |incoming: &mut Incoming, topic: &TopicName, handle| {
+        incoming.writer(&common, rule, &found(topic, &crossing, handle), None)
+    };
     let most = MAX_INLETS_OF_TOPIC as Handle;
     (0..most + 2).for_each(|handle| here(&mut incoming, &topic, handle));
     assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS_OF_TOPIC, 2));
@@ -231,7 +290,10 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         let (writers, refused) = (incoming.writers.len(), incoming.refusals().count());
         incoming.gone(gone);
         here(incoming, topic, 5000);
-        assert_eq!((incoming.writers.len(), incoming.refusals().count()), (writers - 1, refused + 1));
+        assert_eq!(
+            (incoming.writers.len(), incoming.refusals().count()),
+            (writers - 1, refused + 1)
+        );
         here(incoming, topic, gone);
         assert!(incoming.writers.contains_key(&gone), "it is back");
         incoming.gone(5000);
@@ -248,34 +310,58 @@ fn publishers_for_which_there_was_no_room_are_taken_from_once_others_have_gone()
         });
     };
     go(&mut incoming, 3..4);
-    assert!(incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)), "who came first is first");
+    assert!(
+        incoming.writers.contains_key(&most) && incoming.refused.contains_key(&(most + 1)),
+        "who came first is first"
+    );
     go(&mut incoming, 4..5);
     // And what is the most of a gateway.
     let more: Vec<TopicName> = (0..8).map(|n| format!("crowded_{n}").parse().unwrap()).collect();
     (0..MAX_INLETS as Handle).for_each(|n| here(&mut incoming, &more[n as usize % 8], 1000 + n));
-    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC));
+    assert_eq!(
+        (incoming.writers.len(), incoming.refusals().count()),
+        (MAX_INLETS, MAX_INLETS_OF_TOPIC)
+    );
     let why = incoming.refusals().next().unwrap().reason;
-    assert!(why.starts_with("this gateway takes from 512 publishers by rmw_zenoh") && why.contains("`topics` under `ros2:`"), "{why}");
+    assert!(
+        why.starts_with("this gateway takes from 512 publishers by rmw_zenoh")
+            && why.contains("`topics` under `ros2:`"),
+        "{why}"
+    );
     counts(&mut incoming, &more[0], 1000);
     go(&mut incoming, 1000..1010);
-    assert_eq!((incoming.writers.len(), incoming.refusals().count()), (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10));
-    assert!(incoming.writers.contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle)));
+    assert_eq!(
+        (incoming.writers.len(), incoming.refusals().count()),
+        (MAX_INLETS, MAX_INLETS_OF_TOPIC - 10)
+    );
+    assert!(
+        incoming
+            .writers
+            .contains_key(&(1000 + MAX_INLETS as Handle - MAX_INLETS_OF_TOPIC as Handle))
+    );
 }
 
 #[test]
 fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!([{ "topic": "/passes", "direction": "both", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }));
+    let rules =
+        serde_json::json!([{ "topic": "/passes", "direction": "both", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }),
+    );
     let common = conductor.common.clone();
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let crossing =
+        common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let (topic, rule): (TopicName, _) = ("passes".parse().unwrap(), &common.spec.topics[0]);
     let mut incoming = Incoming::new(Profile::Zenoh);
     incoming.writer(&common, rule, &found(&topic, &crossing, 1), None);
     let of_first = lock(&common.writings)[0].clone();
-    lock(&common.writings).extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
-    (WRITER..WRITER + 8).for_each(|handle| incoming.writer(&common, rule, &found(&topic, &crossing, handle), None));
+    lock(&common.writings)
+        .extend((1..512).map(|n| Writing { number: u64::MAX - n, ..of_first.clone() }));
+    (WRITER..WRITER + 8)
+        .for_each(|handle| incoming.writer(&common, rule, &found(&topic, &crossing, handle), None));
     let passes = |incoming: &Incoming| -> Vec<Handle> {
         let writers = lock(&incoming.topics[&topic].shared.writers);
         let across = |handle: &Handle| match writers.known.get(handle) {
@@ -285,7 +371,11 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
         (WRITER..WRITER + 8).filter(across).collect()
     };
     let told = conductor.control().take_notices();
-    assert!(told.iter().any(|line| line.contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")), "{told:?}");
+    assert!(
+        told.iter().any(|line| line
+            .contains("does not pass from rmw_zenoh to DDS: this gateway has 512 writers")),
+        "{told:?}"
+    );
     incoming.try_again(&common);
     assert!(passes(&incoming).is_empty());
     for n in 1..=8 {
@@ -295,7 +385,11 @@ fn what_has_no_room_to_pass_to_the_other_profile_passes_once_there_is() {
         writings.remove(other);
         drop(writings);
         incoming.try_again(&common);
-        assert_eq!(passes(&incoming), (WRITER..WRITER + n).collect::<Vec<_>>(), "who came first is first");
+        assert_eq!(
+            passes(&incoming),
+            (WRITER..WRITER + n).collect::<Vec<_>>(),
+            "who came first is first"
+        );
     }
     assert!(incoming.short.is_empty());
     incoming.gone(WRITER);
@@ -323,15 +417,21 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
         { "topic": "/converted", "direction": "both", "max_payload": "4 KiB" },
         { "topic": "/as_it_is", "direction": "both", "max_payload": "4 KiB", "as": "cdr" },
     ]);
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }));
+    let conductor = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "domain_id": rig::DOMAIN, "zenoh": {}, "topics": rules }),
+    );
     let (common, mut incoming) = (conductor.common.clone(), Incoming::new(Profile::Zenoh));
     let mut comes = |topic: &str| {
-        let (topic, rule): (TopicName, _) =
-            (topic.parse().unwrap(), common.spec.topics.iter().find(|r| r.topic == format!("/{topic}")).unwrap());
+        let (topic, rule): (TopicName, _) = (
+            topic.parse().unwrap(),
+            common.spec.topics.iter().find(|r| r.topic == format!("/{topic}")).unwrap(),
+        );
         let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", rule.form).unwrap();
         let handle = incoming.writers.len() as Handle;
         incoming.writer(&common, rule, &found(&topic, &crossing, handle), None);
-        let (shared, mut number, common) = (incoming.topics[&topic].shared.clone(), 0, common.clone());
+        let (shared, mut number, common) =
+            (incoming.topics[&topic].shared.clone(), 0, common.clone());
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
         // In pieces, as Zenoh brings what is long; and whether it went across, with what it is counted under if it does not fit.
         move |sample: &[u8]| {
@@ -348,39 +448,63 @@ fn what_does_not_fit_here_passes_on_and_what_is_broken_as_well_does_not() {
             };
             let before = (shared.counters.across(), shared.counters.figures().1);
             shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
-            let of_now = |(reason, count): (String, u64)| (before.1.get(&reason) != Some(&count)).then_some(reason);
-            let reasons: Vec<_> = shared.counters.figures().1.into_iter().filter_map(of_now).collect();
+            let of_now = |(reason, count): (String, u64)| {
+                (before.1.get(&reason) != Some(&count)).then_some(reason)
+            };
+            let reasons: Vec<_> =
+                shared.counters.figures().1.into_iter().filter_map(of_now).collect();
             (shared.counters.across() > before.0, reasons.join(" "))
         }
     };
     let trailing = |sample: &[u8]| [sample, &[0; 8]].concat();
     let mut converted = comes("converted");
     assert_eq!(converted(&image(b"cam", [0, 0], 64)), (true, String::new()));
-    for (unfit, reason) in [(image(&[b'f'; 48], [0, 0], 64), "frame_id"), (image(b"cam", [1, 1_000_000_000], 64), "stamp")] {
+    for (unfit, reason) in [
+        (image(&[b'f'; 48], [0, 0], 64), "frame_id"),
+        (image(b"cam", [1, 1_000_000_000], 64), "stamp"),
+    ] {
         assert_eq!(converted(&unfit), (true, reason.into()));
         assert_eq!(converted(&trailing(&unfit)), (false, reason.into()));
         assert_eq!(converted(&unfit[..unfit.len() - 40]), (false, reason.into()));
     }
     let long = image(b"cam", [0, 0], 4096);
-    assert_eq!((converted(&long), converted(&trailing(&long))), ((true, "too_long".into()), (false, "trailing".into())));
+    assert_eq!(
+        (converted(&long), converted(&trailing(&long))),
+        ((true, "too_long".into()), (false, "trailing".into()))
+    );
     let mut as_it_is = comes("as_it_is");
-    assert_eq!((as_it_is(&long), as_it_is(&trailing(&long))), ((true, "too_long".into()), (false, "too_long".into())));
+    assert_eq!(
+        (as_it_is(&long), as_it_is(&trailing(&long))),
+        ((true, "too_long".into()), (false, "too_long".into()))
+    );
 }
 
 #[test]
 fn what_a_writer_has_sent_before_it_went_is_taken_although_the_news_of_that_comes_first() {
     let dir = tempfile::tempdir().unwrap();
     let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
-    let (topic, rule): (TopicName, _) = ("leaves".parse().unwrap(), Rule::new("/leaves", Direction::FromRos));
+    let (topic, rule): (TopicName, _) =
+        ("leaves".parse().unwrap(), Rule::new("/leaves", Direction::FromRos));
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
-    let here = |handle| shared.know(handle, Known::of(inlet(&common, &topic, &rule, class, Qos::default())));
+    let shared =
+        Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let here = |handle| {
+        shared.know(handle, Known::of(inlet(&common, &topic, &rule, class, Qos::default())))
+    };
     let went = Instant::now();
     let gone = |at| shared.gone(WRITER, Gone::new(Profile::Zenoh, at)).unwrap();
     let comes = |number| {
         // A rosgraph_msgs/Clock: two words.
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
-        let came = Came { writer: WRITER, class, source_timestamp: 0, number: Some(number), lost: &AtomicU64::new(0), rejected: 0, sample };
+        let came = Came {
+            writer: WRITER,
+            class,
+            source_timestamp: 0,
+            number: Some(number),
+            lost: &AtomicU64::new(0),
+            rejected: 0,
+            sample,
+        };
         let mut patience = Patience::new(Instant::now());
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);
@@ -415,10 +539,14 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     let topic: TopicName = "two".parse().unwrap();
     let rule = Rule::new("/two", Direction::FromRos);
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
-    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
+    let shared =
+        Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &Arc::default());
     let writers = [WRITER, WRITER + 1];
     for writer in writers {
-        shared.know(writer, Known::of(inlet(&common, &topic, &rule, class, Qos { depth: 16, ..Qos::default() })));
+        shared.know(
+            writer,
+            Known::of(inlet(&common, &topic, &rule, class, Qos { depth: 16, ..Qos::default() })),
+        );
     }
     let mut config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
     config.qos.depth = 16;
@@ -427,7 +555,8 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     let lost = AtomicU64::new(0);
     let comes = |writer, number, rejected| {
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
-        let came = Came { writer, class, source_timestamp: 0, number, lost: &lost, rejected, sample };
+        let came =
+            Came { writer, class, source_timestamp: 0, number, lost: &lost, rejected, sample };
         shared.sample(&common, Profile::Zenoh, &came, &mut Patience::new(Instant::now()));
     };
     let mut missed = || {
@@ -446,23 +575,37 @@ fn what_is_missing_is_missed_once_however_many_writers_a_topic_has() {
     // Numbered: 2 to 4 found no room, 5 did not come.
     comes(WRITER, Some(1), 3);
     comes(WRITER, Some(6), 0);
-    assert_eq!((missed(), shared.counters.figures().1["lost"]), (4, 1), "those without room are counted as such already");
+    assert_eq!(
+        (missed(), shared.counters.figures().1["lost"]),
+        (4, 1),
+        "those without room are counted as such already"
+    );
 }
 
 #[test]
-fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place() {
+fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_announcement_has_its_place()
+ {
     let dir = tempfile::tempdir().unwrap();
     let common = rig::conductor(dir.path(), serde_json::json!({ "dds": false })).common.clone();
     let topic: TopicName = "strangers".parse().unwrap();
     let rule = Rule::new("/strangers", Direction::FromRos);
     let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
     let incoming = Incoming::new(Profile::Zenoh);
-    let shared = Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
+    let shared =
+        Shared::new(&topic, Feed::new(&common, Profile::Zenoh, &rule).unwrap(), &incoming.departed);
     let mut patience = Patience::new(Instant::now());
     let mut comes = |writer, number| {
         // A rosgraph_msgs/Clock: two words.
         let sample = Ok([0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0].as_slice().into());
-        let came = Came { writer, class, source_timestamp: 0, number: Some(number), lost: &AtomicU64::new(0), rejected: 0, sample };
+        let came = Came {
+            writer,
+            class,
+            source_timestamp: 0,
+            number: Some(number),
+            lost: &AtomicU64::new(0),
+            rejected: 0,
+            sample,
+        };
         // Nobody waits: what is announced is announced already.
         patience.spend(Instant::now());
         shared.sample(&common, Profile::Zenoh, &came, &mut patience);
@@ -486,22 +629,36 @@ fn of_writers_that_nobody_has_announced_so_many_are_kept_in_mind_and_a_late_anno
 fn a_writer_over_dds_that_announces_another_definition_is_taken_from_and_remarked_on() {
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
-    let rules = serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
-    let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }));
+    let rules =
+        serde_json::json!([{ "topic": "/image", "direction": "from_ros", "max_payload": "4 KiB" }]);
+    let conductor = rig::conductor(
+        dir.path(),
+        serde_json::json!({ "domain_id": rig::DOMAIN, "topics": rules }),
+    );
     let common = conductor.common.clone();
-    let crossing = common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
+    let crossing =
+        common.types.from_ros("sensor_msgs::msg::dds_::Image_", Form::Converted).unwrap();
     let mut incoming = Incoming::new(Profile::Dds);
     let other: TypeHash = format!("RIHS01_{}", "0".repeat(64)).parse().unwrap();
     for (handle, announced) in [(1, None), (2, crossing.hash), (3, Some(other))] {
-        let of_dds =
-            Endpoint { profile: Profile::Dds, hash: String::new(), announced, ..found(&"image".parse().unwrap(), &crossing, handle) };
+        let of_dds = Endpoint {
+            profile: Profile::Dds,
+            hash: String::new(),
+            announced,
+            ..found(&"image".parse().unwrap(), &crossing, handle)
+        };
         incoming.writer(&common, &common.spec.topics[0], &of_dds, None);
     }
     let report = incoming.report();
-    assert_eq!((report[0].publishers.len(), incoming.refusals().count()), (3, 0), "as between nodes of ROS 2");
+    assert_eq!(
+        (report[0].publishers.len(), incoming.refusals().count()),
+        (3, 0),
+        "as between nodes of ROS 2"
+    );
     let [remark] = report[0].remarks.as_slice() else { panic!("{:?}", report[0].remarks) };
     assert!(
-        remark.contains(&format!("TYPE HASH: the writer's is {other}")) && remark.ends_with("under `types` and carry it `as: cdr`"),
+        remark.contains(&format!("TYPE HASH: the writer's is {other}"))
+            && remark.ends_with("under `types` and carry it `as: cdr`"),
         "{remark}"
     );
     let told = conductor.control().take_notices();

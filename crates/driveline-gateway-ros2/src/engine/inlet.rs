@@ -9,8 +9,13 @@ use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
 use crate::qos::{DurabilityKind, EndpointQos, ReaderClass};
 use crate::types::Crossing;
 use driveline_runtime::ros2::{Rule, SourceTime};
-use driveline_shm::{CreatePublisherError, Participant, Publisher, PublisherConfig, PublisherEvent, RefusalCode};
-use driveline_types::{Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName, wall_offset_ns};
+use driveline_shm::{
+    CreatePublisherError, Participant, Publisher, PublisherConfig, PublisherEvent, RefusalCode,
+};
+use driveline_types::{
+    Durability, Lineage, MonotonicNs, NodeName, Qos, Remote, SampleHeader, TopicName,
+    wall_offset_ns,
+};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
@@ -132,7 +137,11 @@ pub(super) struct Across {
 impl Across {
     /// Hands a sample over as it is. `unchecked`: what it must be, if nobody has looked at all of it yet. `None`: it is none, or too long; its inlet has counted
     /// it then. Does not wait.
-    pub(super) fn pass_on(&self, sample: &Came<'_>, unchecked: Option<&Crossing>) -> Option<Result<Written, String>> {
+    pub(super) fn pass_on(
+        &self,
+        sample: &Came<'_>,
+        unchecked: Option<&Crossing>,
+    ) -> Option<Result<Written, String>> {
         let pieces = sample.sample.ok()?;
         let passed_on = PassedOn::new(pieces, self.longest).ok()?;
         unchecked.map_or(Ok(()), |crossing| crossing.check(&pieces.whole())).ok()?;
@@ -163,7 +172,11 @@ fn missing(number: i64, last: Option<i64>, before: Option<i64>) -> Option<u64> {
 
 /// What a writer keeps for late joiners, in Driveline's terms.
 fn lasting(offered: &EndpointQos) -> Durability {
-    if offered.durability >= DurabilityKind::TransientLocal { Durability::TransientLocal } else { Durability::Volatile }
+    if offered.durability >= DurabilityKind::TransientLocal {
+        Durability::TransientLocal
+    } else {
+        Durability::Volatile
+    }
 }
 
 impl Inlet {
@@ -176,14 +189,31 @@ impl Inlet {
         rule: &Rule,
     ) -> Result<Self, CreatePublisherError> {
         let max_payload = usize::try_from(rule.max_payload_bytes()).unwrap_or(usize::MAX);
-        let mut config = PublisherConfig::new(topic.clone(), node.clone(), crossing.schema.clone(), max_payload);
+        let mut config =
+            PublisherConfig::new(topic.clone(), node.clone(), crossing.schema.clone(), max_payload);
         config.qos = qos;
         config.pins = rule.pins.unwrap_or(config.pins);
         config.loans = 1;
-        let publishing = Mutex::new(Publishing { publisher: participant.create_publisher(config)?, taken: 0, lost: 0, dropped: 0 });
+        let publishing = Mutex::new(Publishing {
+            publisher: participant.create_publisher(config)?,
+            taken: 0,
+            lost: 0,
+            dropped: 0,
+        });
         let (source_time, topic) = (rule.source_time, topic.clone());
         let (across, subscribers) = (OnceLock::new(), Mutex::default());
-        Ok(Self { node, crossing, class, offered, remark: None, source_time, topic, across, subscribers, publishing })
+        Ok(Self {
+            node,
+            crossing,
+            class,
+            offered,
+            remark: None,
+            source_time,
+            topic,
+            across,
+            subscribers,
+            publishing,
+        })
     }
 
     /// Nodes here that subscribe, as of the last [`hear`](Self::hear).
@@ -198,15 +228,26 @@ impl Inlet {
         while let Some(event) = publishing.publisher.poll_event() {
             any = true;
             // That the type or the QoS differs is the graph's mistake, or a rule's; other reasons pass, or are those of strangers.
-            if let PublisherEvent::Refused { code: RefusalCode::Qos | RefusalCode::Type, text } = event {
-                let weakened = self.offered.reliability > self.class.reliability || self.class.durability < lasting(&self.offered);
-                let why = if weakened { " (the rule's `qos` has the gateway offer less here than the node does)" } else { "" };
-                let text = format!("a subscription here does not match what node '{}' publishes in ROS 2: {text}{why}", self.node);
+            if let PublisherEvent::Refused { code: RefusalCode::Qos | RefusalCode::Type, text } =
+                event
+            {
+                let weakened = self.offered.reliability > self.class.reliability
+                    || self.class.durability < lasting(&self.offered);
+                let why = if weakened {
+                    " (the rule's `qos` has the gateway offer less here than the node does)"
+                } else {
+                    ""
+                };
+                let text = format!(
+                    "a subscription here does not match what node '{}' publishes in ROS 2: {text}{why}",
+                    self.node
+                );
                 happened.refused.push(text);
             }
         }
         if any {
-            let now: BTreeSet<_> = publishing.publisher.subscriptions().into_iter().map(|s| s.node).collect();
+            let now: BTreeSet<_> =
+                publishing.publisher.subscriptions().into_iter().map(|s| s.node).collect();
             drop(publishing);
             let mut before = lock(&self.subscribers);
             happened.changed = *before != now;
@@ -216,7 +257,12 @@ impl Inlet {
     }
 
     /// Copies a sample into a slot and publishes it; `gaps`: samples of its writer that are missing so far. Where the topic is reliable this may wait for readers.
-    pub(super) fn take(&self, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
+    pub(super) fn take(
+        &self,
+        sample: &Came<'_>,
+        gaps: u64,
+        outside: Outside,
+    ) -> Result<(), Dropped> {
         let mut publishing = lock(&self.publishing);
         publishing.lost += sample.lost.swap(0, Ordering::Relaxed);
         let result = self.publish(&mut publishing, sample, gaps, outside);
@@ -227,11 +273,22 @@ impl Inlet {
         result
     }
 
-    fn publish(&self, to: &mut Publishing, sample: &Came<'_>, gaps: u64, outside: Outside) -> Result<(), Dropped> {
+    fn publish(
+        &self,
+        to: &mut Publishing,
+        sample: &Came<'_>,
+        gaps: u64,
+        outside: Outside,
+    ) -> Result<(), Dropped> {
         let (now, offset) = (MonotonicNs::now(), wall_offset_ns());
         let max = to.publisher.max_payload();
         let pieces = sample.sample.map_err(|len| ConvertError::TooLong { len, max })?;
-        let arrival = Arrival { time: now, stamps_ahead_ns: outside.stamps_ahead_ns, frame_index: to.taken, source_time: self.source_time };
+        let arrival = Arrival {
+            time: now,
+            stamps_ahead_ns: outside.stamps_ahead_ns,
+            frame_index: to.taken,
+            source_time: self.source_time,
+        };
         let written = sample.source_timestamp.wrapping_sub(offset);
         let (loan, source) = match self.crossing.kind {
             Some(kind) => {
@@ -257,13 +314,30 @@ impl Inlet {
                 pieces.copy_to(loan.payload_mut())?;
                 // In its slot it is in one piece, and nobody else has it yet.
                 self.crossing.check(loan.payload()).map_err(ConvertError::from)?;
-                (loan, if self.source_time == SourceTime::Arrival { now.0 } else { written.cast_unsigned() })
+                (
+                    loan,
+                    if self.source_time == SourceTime::Arrival {
+                        now.0
+                    } else {
+                        written.cast_unsigned()
+                    },
+                )
             }
         };
         let error_ns = if outside.same_clock { 0 } else { u64::MAX };
-        let mut header = SampleHeader { publish_time: MonotonicNs::now(), wall_offset_ns: offset, ..SampleHeader::default() };
-        let trace = to.publisher.id().0 as u64 ^ to.publisher.next_sequence().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Lineage::default().stamp(&mut header, self.topic.id(), Some(MonotonicNs(source)), trace.max(1));
+        let mut header = SampleHeader {
+            publish_time: MonotonicNs::now(),
+            wall_offset_ns: offset,
+            ..SampleHeader::default()
+        };
+        let trace = to.publisher.id().0 as u64
+            ^ to.publisher.next_sequence().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Lineage::default().stamp(
+            &mut header,
+            self.topic.id(),
+            Some(MonotonicNs(source)),
+            trace.max(1),
+        );
         for origin in header.origins.as_mut_slice() {
             // All of its age was on the way, or in the node that published it.
             origin.communication_ns = header.publish_time.signed_since(origin.source_oldest);
@@ -272,7 +346,13 @@ impl Inlet {
         header.clock_error_ns = error_ns;
         let transit_ns = header.publish_time.0.cast_signed().wrapping_sub(written);
         let lost = to.lost.saturating_add(gaps).saturating_add(to.dropped);
-        header.remote = Some(Remote { host: outside.mark, lost, publisher: 0, transit_ns, offset_error_ns: error_ns });
+        header.remote = Some(Remote {
+            host: outside.mark,
+            lost,
+            publisher: 0,
+            transit_ns,
+            offset_error_ns: error_ns,
+        });
         to.publisher.publish(loan, &mut header).map_err(Dropped::no_room)?;
         Ok(())
     }
@@ -302,7 +382,8 @@ mod tests {
     fn a_long_sample_in_pieces_is_put_together_nowhere_but_in_its_slot() {
         const PIXELS: usize = 4 << 20;
         let dir = tempfile::tempdir().unwrap();
-        let config = ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() };
+        let config =
+            ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() };
         let participant = Participant::open(config).unwrap();
         let pixels: Vec<u8> = (0..PIXELS).map(|n| (n % 251) as u8).collect();
         let mut to = Encoder::new(ByteOrder::Little);
@@ -316,28 +397,50 @@ mod tests {
         let sample = to.finish();
         for (form, topic) in [(Form::Converted, "image"), (Form::Cdr, "cdr")] {
             let topic: TopicName = topic.parse().unwrap();
-            let crossing = Types::new(&[]).unwrap().from_ros("sensor_msgs::msg::dds_::Image_", form).unwrap();
+            let crossing =
+                Types::new(&[]).unwrap().from_ros("sensor_msgs::msg::dds_::Image_", form).unwrap();
             let mut rule = Rule::new(format!("/{topic}"), Direction::FromRos);
             rule.max_payload = Some(ByteSize(5 << 20));
             let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
             let what = (EndpointQos::default(), class, Qos::default());
-            let inlet = Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule).unwrap();
-            let config = SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
+            let inlet =
+                Inlet::open(&participant, &topic, "camera".parse().unwrap(), crossing, what, &rule)
+                    .unwrap();
+            let config =
+                SubscriptionConfig::new(topic, "reader".parse().unwrap(), SchemaRequest::Any);
             let mut subscription = participant.create_subscription(config).unwrap();
             while subscription.matched() == 0 {
                 std::thread::yield_now();
             }
-            let (payload, outside) = (in_batches(&sample), Outside { mark: 1, same_clock: true, stamps_ahead_ns: Some(wall_offset_ns()) });
+            let (payload, outside) = (
+                in_batches(&sample),
+                Outside { mark: 1, same_clock: true, stamps_ahead_ns: Some(wall_offset_ns()) },
+            );
             assert!(payload.slices().count() > 60);
             let used = allocation_counter::measure(|| {
                 let mut list = Vec::new();
                 let sample = Ok(pieces(&payload, &mut list));
-                let came = Came { writer: 1, class, source_timestamp: 0, number: None, lost: &AtomicU64::new(0), rejected: 0, sample };
+                let came = Came {
+                    writer: 1,
+                    class,
+                    source_timestamp: 0,
+                    number: None,
+                    lost: &AtomicU64::new(0),
+                    rejected: 0,
+                    sample,
+                };
                 assert!(inlet.take(&came, 0, outside).is_ok());
             });
-            assert!(used.bytes_total < 16 << 10, "a list of pieces, and no copy of 4 MiB: {used:?}");
+            assert!(
+                used.bytes_total < 16 << 10,
+                "a list of pieces, and no copy of 4 MiB: {used:?}"
+            );
             let taken = subscription.take_next().unwrap().unwrap();
-            let end = if form == Form::Cdr { taken.payload() == sample } else { taken.payload().ends_with(&pixels) };
+            let end = if form == Form::Cdr {
+                taken.payload() == sample
+            } else {
+                taken.payload().ends_with(&pixels)
+            };
             assert!(end, "{form:?}: whole, in order");
         }
     }
@@ -355,12 +458,22 @@ mod tests {
 
     #[test]
     fn what_was_published_while_a_publisher_was_away_is_missing_once() {
-        assert_eq!([missing(7, None, None), missing(8, Some(7), None), missing(11, Some(7), None)], [Some(0), Some(0), Some(3)]);
+        assert_eq!(
+            [missing(7, None, None), missing(8, Some(7), None), missing(11, Some(7), None)],
+            [Some(0), Some(0), Some(3)]
+        );
         assert_eq!([missing(7, Some(7), None), missing(6, Some(7), None)], [None, None]);
         // It had come as far as 7.
         assert_eq!([missing(8, None, Some(7)), missing(11, None, Some(7))], [Some(0), Some(3)]);
         // History comes again: the last two of 7, and then 10.
-        assert_eq!([missing(6, None, Some(7)), missing(7, Some(6), Some(7)), missing(10, Some(7), Some(7))], [Some(0), Some(0), Some(2)]);
+        assert_eq!(
+            [
+                missing(6, None, Some(7)),
+                missing(7, Some(6), Some(7)),
+                missing(10, Some(7), Some(7))
+            ],
+            [Some(0), Some(0), Some(2)]
+        );
         assert_eq!([missing(10, Some(6), Some(7)), missing(6, Some(6), Some(7))], [Some(2), None]);
     }
 }

@@ -32,7 +32,13 @@ impl Bound {
     fn new(name: &str, by_address: bool, there: &[Interface]) -> Self {
         let interface = there.iter().find(|i| i.name == name);
         let address = interface.filter(|_| by_address).and_then(|i| i.ipv4().next());
-        Self { name: name.to_owned(), index: interface.map(|i| i.index), address, by_address, away: false }
+        Self {
+            name: name.to_owned(),
+            index: interface.map(|i| i.index),
+            address,
+            by_address,
+            away: false,
+        }
     }
 
     /// What is the matter, in words that go on after its name.
@@ -52,7 +58,9 @@ impl Bound {
 
     /// Whether a gateway that starts now could take part on it.
     fn is_usable(&self, interface: &Interface) -> bool {
-        interface.is_up && (interface.ipv4().next().is_some() || !self.by_address && !interface.addresses.is_empty())
+        interface.is_up
+            && (interface.ipv4().next().is_some()
+                || !self.by_address && !interface.addresses.is_empty())
     }
 
     /// A line for people; an error if what is there now needs sockets of its own.
@@ -67,7 +75,9 @@ impl Bound {
             Some(what) if !std::mem::replace(&mut self.away, true) => Ok(Some(format!(
                 "the network interface {name} {what}: nobody is reached by it until it is there again (`ip address` lists them)"
             ))),
-            None if std::mem::take(&mut self.away) => Ok(Some(format!("the network interface {name} is there again as it was"))),
+            None if std::mem::take(&mut self.away) => {
+                Ok(Some(format!("the network interface {name} is there again as it was")))
+            }
             _ => Ok(None),
         }
     }
@@ -76,20 +86,30 @@ impl Bound {
 impl Interfaces {
     /// `there`: from before sockets were opened, so that whatever changes meanwhile is seen.
     pub(super) fn new(spec: &Ros2Spec, there: &[Interface]) -> Self {
-        let of_dds = spec.interface.as_deref().filter(|_| spec.dds).map(|name| Bound::new(name, true, there));
+        let of_dds = spec
+            .interface
+            .as_deref()
+            .filter(|_| spec.dds)
+            .map(|name| Bound::new(name, true, there));
         let listen = spec.zenoh.iter().flat_map(|zenoh| zenoh.listen_interfaces());
-        let bound = of_dds.into_iter().chain(listen.map(|name| Bound::new(name, false, there))).collect();
+        let bound =
+            of_dds.into_iter().chain(listen.map(|name| Bound::new(name, false, there))).collect();
         Self { bound, next: Instant::now() + EVERY }
     }
 
     /// Lines for people, if it is time to look; an error if the gateway cannot go on.
-    pub(super) fn look(&mut self, now: Instant, there: impl FnOnce() -> Vec<Interface>) -> Result<Vec<String>, String> {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        there: impl FnOnce() -> Vec<Interface>,
+    ) -> Result<Vec<String>, String> {
         if self.bound.is_empty() || now < self.next {
             return Ok(Vec::new());
         }
         self.next = now + EVERY;
         let there = there();
-        let looked: Result<Vec<_>, _> = self.bound.iter_mut().map(|bound| bound.look(&there)).collect();
+        let looked: Result<Vec<_>, _> =
+            self.bound.iter_mut().map(|bound| bound.look(&there)).collect();
         Ok(looked?.into_iter().flatten().collect())
     }
 }
@@ -108,7 +128,8 @@ mod tests {
 
     /// What is said of one that was there with the number 3 and two addresses, one look after the other.
     fn said(looks: &[Vec<Interface>]) -> Vec<Result<Option<String>, String>> {
-        let mut bound = Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));
+        let mut bound =
+            Bound::new("eth0", true, &card(3, UP, &["fe80::1", "10.0.0.1", "10.0.0.2"]));
         looks.iter().map(|there| bound.look(there)).collect()
     }
 
@@ -125,22 +146,47 @@ mod tests {
 
     #[test]
     fn one_that_is_away_is_told_of_once_and_so_is_that_it_is_there_again() {
-        let told = said(&[vec![], vec![], card(3, UP, &["10.0.0.1"]), card(3, UP, &["fe80::1"]), card(3, UP, &["10.0.0.1"])]);
+        let told = said(&[
+            vec![],
+            vec![],
+            card(3, UP, &["10.0.0.1"]),
+            card(3, UP, &["fe80::1"]),
+            card(3, UP, &["10.0.0.1"]),
+        ]);
         let told: Vec<_> = told.into_iter().map(Result::unwrap).collect();
-        let starts = |n: usize, with: &str| told[n].as_ref().is_some_and(|line| line.starts_with(with));
-        assert!(starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(), "{told:?}");
+        let starts =
+            |n: usize, with: &str| told[n].as_ref().is_some_and(|line| line.starts_with(with));
+        assert!(
+            starts(0, "the network interface eth0 is not there any more: ") && told[1].is_none(),
+            "{told:?}"
+        );
         assert!(starts(2, "the network interface eth0 is there again as it was"), "{told:?}");
-        assert!(starts(3, "the network interface eth0 has its address 10.0.0.1 no longer: "), "{told:?}");
+        assert!(
+            starts(3, "the network interface eth0 has its address 10.0.0.1 no longer: "),
+            "{told:?}"
+        );
         assert!(starts(4, "the network interface eth0 is there again"), "{told:?}");
     }
 
     #[test]
     fn the_gateway_ends_as_soon_as_another_one_can_be_used_and_no_sooner() {
         // Without an address or switched off, the next gateway could not start.
-        let anew = said(&[card(4, DOWN, &["10.0.0.1"]), card(4, UP, &["fe80::1"]), card(4, UP, &["10.0.0.1"])]);
-        assert!(anew[0].is_ok() && anew[1] == Ok(None) && anew[2].as_ref().unwrap_err().contains("eth0 was made anew"), "{anew:?}");
+        let anew = said(&[
+            card(4, DOWN, &["10.0.0.1"]),
+            card(4, UP, &["fe80::1"]),
+            card(4, UP, &["10.0.0.1"]),
+        ]);
+        assert!(
+            anew[0].is_ok()
+                && anew[1] == Ok(None)
+                && anew[2].as_ref().unwrap_err().contains("eth0 was made anew"),
+            "{anew:?}"
+        );
         let other = said(&[card(3, UP, &["10.0.0.7", "10.0.0.2"])]);
-        assert!(other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"), "{other:?}");
+        assert!(
+            other[0].as_ref().unwrap_err().contains("eth0 has 10.0.0.7 in place of 10.0.0.1"),
+            "{other:?}"
+        );
         // It was not there before the sockets were, and was when they were opened.
         assert!(Bound::new("eth0", true, &[]).look(&card(3, UP, &["10.0.0.1"])).is_err());
     }
@@ -154,6 +200,9 @@ mod tests {
         assert!(named(serde_json::json!({})).is_empty());
         assert_eq!(named(serde_json::json!({ "interface": "eth0" })), ["eth0"]);
         let zenoh = serde_json::json!({ "listen": ["tcp/10.0.0.1:7447#iface=eth1", "tcp/localhost:0"], "connect": ["tcp/10.0.0.9:7447#iface=eth2"] });
-        assert_eq!(named(serde_json::json!({ "dds": false, "interface": "eth0", "zenoh": zenoh })), ["eth1"]);
+        assert_eq!(
+            named(serde_json::json!({ "dds": false, "interface": "eth0", "zenoh": zenoh })),
+            ["eth1"]
+        );
     }
 }

@@ -45,10 +45,17 @@ mod tests {
         let (went, mut idle) = (Instant::now(), Gone::new(Profile::Zenoh, Instant::now()));
         let mut busy = idle;
         let late = went + GRACE / 2;
-        assert!(!idle.ends(late, true, 0, KEPT) && !busy.ends(late, false, 100, KEPT), "its last sample may be overtaken");
+        assert!(
+            !idle.ends(late, true, 0, KEPT) && !busy.ends(late, false, 100, KEPT),
+            "its last sample may be overtaken"
+        );
         let (over, rounds) = (went + GRACE * 2, 1000);
         assert!(idle.ends(over, true, rounds, KEPT), "nothing waits");
-        assert_eq!((0..=KEPT + 1).position(|n| busy.ends(over, false, rounds + n, KEPT)), Some(KEPT as usize), "as many as can wait");
+        assert_eq!(
+            (0..=KEPT + 1).position(|n| busy.ends(over, false, rounds + n, KEPT)),
+            Some(KEPT as usize),
+            "as many as can wait"
+        );
     }
 
     #[test]

@@ -34,25 +34,43 @@ pub(super) struct LocalTopics {
 
 /// Whether a gateway says this of itself: what it publishes comes from elsewhere.
 fn is_gateway(description: &str) -> bool {
-    serde_json::from_str::<serde_json::Value>(description).is_ok_and(|description| description.get("gateway").is_some())
+    serde_json::from_str::<serde_json::Value>(description)
+        .is_ok_and(|description| description.get("gateway").is_some())
 }
 
 /// Topics that these participants publish and that a pattern takes to ROS 2.
 fn covered(spec: &Ros2Spec, participants: &[ParticipantInfo]) -> BTreeSet<TopicName> {
     let own = participants.iter().filter(|p| p.of_this_user && !is_gateway(&p.description));
-    let topics = own.flat_map(|p| &p.publishers).map(|p| p.topic.as_str()).filter(|topic| !is_reserved(topic));
-    let covered = |topic: &TopicName| spec.rule(topic, false).is_some_and(|rule| rule.single().is_none());
+    let topics = own
+        .flat_map(|p| &p.publishers)
+        .map(|p| p.topic.as_str())
+        .filter(|topic| !is_reserved(topic));
+    let covered =
+        |topic: &TopicName| spec.rule(topic, false).is_some_and(|rule| rule.single().is_none());
     topics.filter_map(|topic| topic.parse().ok()).filter(covered).collect()
 }
 
 impl LocalTopics {
     /// `None`: no rule needs it.
-    pub(super) fn start(spec: &Ros2Spec, domain_dir: &Path, conductor: &Arc<Waiting>) -> std::io::Result<Option<Self>> {
-        if !spec.topics.iter().any(|rule| rule.direction != Direction::FromRos && rule.single().is_none()) {
+    pub(super) fn start(
+        spec: &Ros2Spec,
+        domain_dir: &Path,
+        conductor: &Arc<Waiting>,
+    ) -> std::io::Result<Option<Self>> {
+        if !spec
+            .topics
+            .iter()
+            .any(|rule| rule.direction != Direction::FromRos && rule.single().is_none())
+        {
             return Ok(None);
         }
-        let shared = Arc::new(Shared { found: Mutex::default(), stop: Mutex::new(false), more: Condvar::new() });
-        let (of_thread, spec, domain_dir, conductor) = (shared.clone(), spec.clone(), domain_dir.to_owned(), conductor.clone());
+        let shared = Arc::new(Shared {
+            found: Mutex::default(),
+            stop: Mutex::new(false),
+            more: Condvar::new(),
+        });
+        let (of_thread, spec, domain_dir, conductor) =
+            (shared.clone(), spec.clone(), domain_dir.to_owned(), conductor.clone());
         let run = move || of_thread.run(&spec, &domain_dir, &conductor);
         let thread = Some(std::thread::Builder::new().name("dl-topics".into()).spawn(run)?);
         Ok(Some(Self { shared, thread }))
@@ -75,7 +93,8 @@ impl Shared {
             }
             if asks > 0 {
                 asks -= 1;
-                let covered = covered(spec, &driveline_shm::list(domain_dir, ANSWERED).unwrap_or_default());
+                let covered =
+                    covered(spec, &driveline_shm::list(domain_dir, ANSWERED).unwrap_or_default());
                 let new: BTreeSet<_> = covered.difference(&known).cloned().collect();
                 if !new.is_empty() {
                     lock(&self.found).extend(new);
@@ -83,7 +102,11 @@ impl Shared {
                 }
                 known = covered;
             }
-            let stop = self.more.wait_timeout_while(lock(&self.stop), CHECKED, |stop| !*stop).unwrap_or_else(PoisonError::into_inner).0;
+            let stop = self
+                .more
+                .wait_timeout_while(lock(&self.stop), CHECKED, |stop| !*stop)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             if *stop {
                 return;
             }

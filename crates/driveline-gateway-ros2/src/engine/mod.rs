@@ -77,15 +77,23 @@ impl Gateway {
     /// [`GatewayError`] if something in the configuration, the domain, DDS or Zenoh does not let it.
     pub fn start(config: Ros2GatewayConfig) -> Result<Self, GatewayError> {
         config.check()?;
-        let zenoh = config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
-        let profiles: Vec<_> = config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
-        let greeting =
-            format!("exchanges topics and services with ROS 2 in domain {} over {}", config.ros2.domain_id, profiles.join(" and "));
+        let zenoh =
+            config.ros2.zenoh.as_ref().map(|z| format!("rmw_zenoh at {}", z.connect.join(", ")));
+        let profiles: Vec<_> =
+            config.ros2.dds.then(|| "DDS".to_owned()).into_iter().chain(zenoh).collect();
+        let greeting = format!(
+            "exchanges topics and services with ROS 2 in domain {} over {}",
+            config.ros2.domain_id,
+            profiles.join(" and ")
+        );
         let conductor = conductor::Conductor::new(config)?;
         let control = conductor.control();
         let asked = control.clone();
         let status = StatusSocket::new(&conductor.domain_dir(), KIND, move || report(&asked))
-            .map_err(|source| GatewayError::System { action: "listen on gateway-ros2.status in the domain's directory", source })?;
+            .map_err(|source| GatewayError::System {
+                action: "listen on gateway-ros2.status in the domain's directory",
+                source,
+            })?;
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
             .spawn(move || conductor.run())
@@ -102,7 +110,9 @@ impl Gateway {
     /// Why it cannot go on, if it cannot: nothing new is carried any more. Whoever has it lets go of it, and may start another one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.control.failure().or_else(|| self.thread.as_ref().filter(|thread| thread.is_finished()).map(|_| PANICKED.to_owned()))
+        self.control.failure().or_else(|| {
+            self.thread.as_ref().filter(|thread| thread.is_finished()).map(|_| PANICKED.to_owned())
+        })
     }
 
     /// What the gateway has to tell to people, since it was asked last; at most 256 lines are kept.
@@ -173,6 +183,10 @@ mod tests {
         assert_eq!(gateway.failure(), None);
         gateway.control.close_dds();
         rig::eventually("over", || gateway.failure().is_some());
-        assert!(gateway.failure().unwrap().contains("CycloneDDS cannot wait"), "{:?}", gateway.failure());
+        assert!(
+            gateway.failure().unwrap().contains("CycloneDDS cannot wait"),
+            "{:?}",
+            gateway.failure()
+        );
     }
 }

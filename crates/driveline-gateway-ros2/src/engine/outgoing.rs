@@ -17,7 +17,9 @@ use bytes::Bytes;
 use driveline_rosidl::cdr::Fault;
 use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::{LocalTopic, Rule, RuleQos};
-use driveline_shm::{Kicker, MatchedPublisher, Sample, SubscriptionEvent, WaitBackend, WaitSet, Wake};
+use driveline_shm::{
+    Kicker, MatchedPublisher, Sample, SubscriptionEvent, WaitBackend, WaitSet, Wake,
+};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Schema, TopicName};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -52,11 +54,22 @@ impl Drop for OutgoingTopic {
 }
 
 impl OutgoingTopic {
-    pub(super) fn start(common: &Arc<Common>, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
+    pub(super) fn start(
+        common: &Arc<Common>,
+        local: &LocalTopic,
+        rule: &Rule,
+    ) -> Result<Self, GatewayError> {
         let sender = Sender::new(common, local, rule)?;
-        let (counters, stop, short, kicker) = (sender.counters.clone(), sender.stop.clone(), sender.short.clone(), sender.set.kicker());
-        let thread = std::thread::Builder::new().name("dl-to-ros".into()).spawn(move || sender.run());
-        let thread = thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        let (counters, stop, short, kicker) = (
+            sender.counters.clone(),
+            sender.stop.clone(),
+            sender.short.clone(),
+            sender.set.kicker(),
+        );
+        let thread =
+            std::thread::Builder::new().name("dl-to-ros".into()).spawn(move || sender.run());
+        let thread =
+            thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
         Ok(Self { topic: local.topic.clone(), counters, stop, short, kicker, thread: Some(thread) })
     }
 
@@ -82,7 +95,14 @@ impl OutgoingTopic {
         publishers.sort();
         let (carried, dropped) = self.counters.figures();
         let (topic, replaced) = (self.topic.to_string(), self.counters.replaced());
-        Ros2TopicReport { topic, publishers, carried, replaced, dropped, ..Ros2TopicReport::default() }
+        Ros2TopicReport {
+            topic,
+            publishers,
+            carried,
+            replaced,
+            dropped,
+            ..Ros2TopicReport::default()
+        }
     }
 }
 
@@ -114,7 +134,10 @@ struct Known {
 /// What to know of a publisher of which a rule has the gateway offer more in ROS 2 than the publisher does here; `None`: it does not.
 fn weaker(node: &str, qos: &Qos, rule: &RuleQos) -> Option<String> {
     let weaker = mismatches(&of_publisher(qos, &RuleQos::default()), &of_publisher(qos, rule));
-    let pairs: Vec<_> = weaker.iter().map(|m| format!("{} ({} here, {} there)", m.policy, m.offered, m.requested)).collect();
+    let pairs: Vec<_> = weaker
+        .iter()
+        .map(|m| format!("{} ({} here, {} there)", m.policy, m.offered, m.requested))
+        .collect();
     (!pairs.is_empty()).then(|| {
         format!(
             "what node '{node}' publishes is offered as more in ROS 2 than it is here: {}; have the publisher offer it, or take it out of the rule's `qos`",
@@ -217,15 +240,23 @@ impl Sender {
     /// Somebody on this host publishes what cannot go there.
     fn refuse(&self, publisher: EndpointId, node: &str, reason: String) {
         self.tell(&reason);
-        let refusal =
-            Refusal { topic: self.topic.to_string(), host: node.to_owned(), outgoing: true, subscription: false, reason, again_ms: None };
+        let refusal = Refusal {
+            topic: self.topic.to_string(),
+            host: node.to_owned(),
+            outgoing: true,
+            subscription: false,
+            reason,
+            again_ms: None,
+        };
         lock(&self.common.refusals).insert(publisher, refusal);
     }
 
     fn events(&mut self) {
         while let Some(event) = self.sources.poll_event() {
             match event {
-                SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => self.here(publisher, &node, &schema, &qos),
+                SubscriptionEvent::Matched { publisher, node, schema, qos, .. } => {
+                    self.here(publisher, &node, &schema, &qos)
+                }
                 SubscriptionEvent::Unmatched { publisher, .. } => {
                     if let Some(known) = self.publishers.get_mut(&publisher) {
                         known.gone = true;
@@ -249,12 +280,16 @@ impl Sender {
         }
         let profiles: Vec<_> = self.common.profiles().collect();
         let crossing = self.common.types.to_ros(schema).map_err(|e| e.to_string());
-        let opened = crossing.and_then(|crossing| Ok((self.open(node, &crossing, qos, &profiles)?, crossing)));
+        let opened = crossing
+            .and_then(|crossing| Ok((self.open(node, &crossing, qos, &profiles)?, crossing)));
         self.publishers.insert(publisher, Known::default());
         match opened {
             Ok((opened, crossing)) => {
-                let weaker = weaker(node, qos, &self.rule.qos).filter(|_| !opened.outlets.is_empty());
-                weaker.iter().for_each(|weaker| self.common.tell(format!("topic '/{}': {weaker}", self.topic)));
+                let weaker =
+                    weaker(node, qos, &self.rule.qos).filter(|_| !opened.outlets.is_empty());
+                weaker.iter().for_each(|weaker| {
+                    self.common.tell(format!("topic '/{}': {weaker}", self.topic))
+                });
                 self.settle(publisher, node, opened, crossing);
             }
             Err(reason) => self.refuse(publisher, node, reason),
@@ -267,7 +302,11 @@ impl Sender {
         let known = self.publishers.entry(publisher).or_default();
         known.short = opened.short;
         if !opened.outlets.is_empty() {
-            known.carried.get_or_insert_with(|| Carried { outlets: Vec::new(), crossing }).outlets.extend(opened.outlets);
+            known
+                .carried
+                .get_or_insert_with(|| Carried { outlets: Vec::new(), crossing })
+                .outlets
+                .extend(opened.outlets);
         }
         if known.carried.is_some() {
             opened.reasons.iter().for_each(|reason| self.tell(reason));
@@ -278,7 +317,10 @@ impl Sender {
 
     /// Whether anybody has no writer for want of room: the conductor says when there is some.
     fn count_short(&self) {
-        self.short.store(self.publishers.values().any(|known| !known.short.is_empty()), Ordering::Release);
+        self.short.store(
+            self.publishers.values().any(|known| !known.short.is_empty()),
+            Ordering::Release,
+        );
     }
 
     /// Opens writers for which there was no room, if there is some now.
@@ -287,9 +329,15 @@ impl Sender {
             return;
         }
         for MatchedPublisher { publisher, node, schema, qos, .. } in self.sources.publishers() {
-            let (Some(schema), Some(known)) = (schema, self.publishers.get(&publisher)) else { continue };
+            let (Some(schema), Some(known)) = (schema, self.publishers.get(&publisher)) else {
+                continue;
+            };
             let profiles = known.short.clone();
-            let Some(crossing) = self.common.types.to_ros(&schema).ok().filter(|_| !profiles.is_empty()) else { continue };
+            let Some(crossing) =
+                self.common.types.to_ros(&schema).ok().filter(|_| !profiles.is_empty())
+            else {
+                continue;
+            };
             let Ok(opened) = self.open(node.as_str(), &crossing, &qos, &profiles) else { continue };
             if opened.short == profiles {
                 // As was told already.
@@ -321,7 +369,13 @@ impl Sender {
     }
 
     /// Opens what there is room for, by these profiles.
-    fn open(&self, node: &str, crossing: &Crossing, qos: &Qos, profiles: &[Profile]) -> Result<Opened, String> {
+    fn open(
+        &self,
+        node: &str,
+        crossing: &Crossing,
+        qos: &Qos,
+        profiles: &[Profile],
+    ) -> Result<Opened, String> {
         let node: NodeName = node.parse().map_err(|e| format!("{e}"))?;
         let outlet = |profile| {
             let offer = Offer {
@@ -359,8 +413,10 @@ impl Sender {
             return;
         }
         let unread = self.sources.unread_of_gone();
-        let ends = |(publisher, known): &(&EndpointId, &Known)| known.gone && !unread.contains(publisher);
-        let ended: Vec<_> = self.publishers.iter().filter(ends).map(|(publisher, _)| *publisher).collect();
+        let ends =
+            |(publisher, known): &(&EndpointId, &Known)| known.gone && !unread.contains(publisher);
+        let ended: Vec<_> =
+            self.publishers.iter().filter(ends).map(|(publisher, _)| *publisher).collect();
         for publisher in &ended {
             self.publishers.remove(publisher);
             lock(&self.common.refusals).remove(publisher);
@@ -399,7 +455,9 @@ impl Sender {
         if !self.publishers.contains_key(&publisher) {
             self.meet(publisher);
         }
-        let Some(carried) = self.publishers.get(&publisher).and_then(|known| known.carried.as_ref()) else {
+        let Some(carried) =
+            self.publishers.get(&publisher).and_then(|known| known.carried.as_ref())
+        else {
             self.counters.dropped("refused");
             return;
         };
@@ -407,13 +465,21 @@ impl Sender {
         let slot = Bytes::from_owner(Pinned(sample));
         let converted = match carried.crossing.kind {
             Some(kind) => ToRos::new(kind, &slot, self.common.clock.ahead_ns(offset), self.max_len),
-            None => carried.crossing.check(&slot).map_err(Into::into).and_then(|()| ToRos::of_cdr(&slot, self.max_len)),
+            None => carried
+                .crossing
+                .check(&slot)
+                .map_err(Into::into)
+                .and_then(|()| ToRos::of_cdr(&slot, self.max_len)),
         };
         let converted = match converted {
             Ok(converted) => converted,
             Err(e) => {
                 if self.counters.dropped(e.name()) {
-                    self.tell(&format!("a sample is dropped ({}): {e}{}", e.name(), undefined(&carried.crossing, &e)));
+                    self.tell(&format!(
+                        "a sample is dropped ({}): {e}{}",
+                        e.name(),
+                        undefined(&carried.crossing, &e)
+                    ));
                 }
                 return;
             }
@@ -423,7 +489,9 @@ impl Sender {
             match outlet.write(&converted.parts(), Some(&slot), published) {
                 Ok(written) => {
                     taken = true;
-                    self.counters.written(&written, "not_written", |why| self.tell(&format!("a sample is dropped (not_written): {why}")));
+                    self.counters.written(&written, "not_written", |why| {
+                        self.tell(&format!("a sample is dropped (not_written): {why}"))
+                    });
                 }
                 Err(e) => {
                     if self.counters.dropped("not_written") {

@@ -8,18 +8,33 @@ use driveline_types::SampleHeader;
 use std::path::Path;
 
 fn sender(conductor: &Conductor, topic: &TopicName, qos: Qos) -> Sender {
-    let local = LocalTopic { topic: topic.clone(), max_payload: 64, pins: 1, qos, access: Default::default() };
-    Sender::new(&conductor.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos)).unwrap()
+    let local = LocalTopic {
+        topic: topic.clone(),
+        max_payload: 64,
+        pins: 1,
+        qos,
+        access: Default::default(),
+    };
+    Sender::new(&conductor.common, &local, &Rule::new(format!("/{topic}"), Direction::ToRos))
+        .unwrap()
 }
 
 /// In the domain of [`rig::conductor`].
 fn others(dir: &Path) -> Participant {
-    Participant::open(ParticipantConfig { domain_dir: Some(dir.join("domain")), name: "others".into() }).unwrap()
+    Participant::open(ParticipantConfig {
+        domain_dir: Some(dir.join("domain")),
+        name: "others".into(),
+    })
+    .unwrap()
 }
 
 fn publisher(of: &Participant, topic: &TopicName, node: &str, qos: Qos) -> Publisher {
     let schema = Schema::bytes("a/msg/B", "cdr", "");
-    of.create_publisher(PublisherConfig { qos, ..PublisherConfig::new(topic.clone(), node.parse().unwrap(), schema, 64) }).unwrap()
+    of.create_publisher(PublisherConfig {
+        qos,
+        ..PublisherConfig::new(topic.clone(), node.parse().unwrap(), schema, 64)
+    })
+    .unwrap()
 }
 
 #[test]
@@ -57,7 +72,8 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
     let _alone = lock(&rig::ALONE);
     let dir = tempfile::tempdir().unwrap();
     let conductor = rig::conductor(dir.path(), serde_json::json!({ "domain_id": rig::DOMAIN }));
-    let (topic, qos): (TopicName, _) = ("never_empty".parse().unwrap(), Qos { depth: 4, ..Qos::default() });
+    let (topic, qos): (TopicName, _) =
+        ("never_empty".parse().unwrap(), Qos { depth: 4, ..Qos::default() });
     let mut sender = sender(&conductor, &topic, qos.clone());
     let others = others(dir.path());
     let publisher = |node| publisher(&others, &topic, node, qos.clone());
@@ -85,7 +101,12 @@ fn publishers_that_come_and_go_leave_no_writers_on_a_topic_that_is_never_empty()
         assert_eq!(writers, Some(1), "after {n}");
     }
     let (carried, dropped) = sender.counters.figures();
-    assert!(carried >= 600 && !dropped.contains_key("refused") && lock(&conductor.common.refusals).is_empty(), "{carried} {dropped:?}");
+    assert!(
+        carried >= 600
+            && !dropped.contains_key("refused")
+            && lock(&conductor.common.refusals).is_empty(),
+        "{carried} {dropped:?}"
+    );
 }
 
 #[test]
@@ -107,7 +128,9 @@ fn who_loses_everything_because_his_schema_has_no_definition_is_told_so() {
     eventually("taken", || sender.step());
     let told = conductor.control().take_notices();
     let says = |line: &String| {
-        line.contains("dropped (trailing)") && line.contains("its schema has no definition") && line.contains("name the fields")
+        line.contains("dropped (trailing)")
+            && line.contains("its schema has no definition")
+            && line.contains("name the fields")
     };
     assert!(matches!(told.as_slice(), [line] if says(line)), "{told:?}");
 }
@@ -122,7 +145,8 @@ fn publishers_of_whom_nothing_was_heard_are_found_and_lost_nonetheless() {
     let publisher = |node| publisher(&others, &topic, node, Qos::default());
     // What has no type of ROS 2, nor a profile to go by, is refused: who is refused is who was heard of and is there.
     let refused = || {
-        let mut nodes: Vec<_> = lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
+        let mut nodes: Vec<_> =
+            lock(&conductor.common.refusals).values().map(|r| r.host.clone()).collect();
         nodes.sort();
         nodes
     };

@@ -27,7 +27,9 @@ const MAX_WRITERS: usize = 512;
 #[derive(Debug, Error)]
 pub(super) enum OpenError {
     /// It may be tried again when another one has gone.
-    #[error("this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: {FEWER}")]
+    #[error(
+        "this gateway has {MAX_WRITERS} writers towards ROS 2, which is the most there can be: {FEWER}"
+    )]
     NoRoom,
     #[error("{0}")]
     Refused(String),
@@ -109,7 +111,11 @@ impl Outlet {
         lock(&common.writings).len() < MAX_WRITERS
     }
 
-    pub(super) fn open(common: &Arc<Common>, profile: Profile, offer: Offer<'_>) -> Result<Self, OpenError> {
+    pub(super) fn open(
+        common: &Arc<Common>,
+        profile: Profile,
+        offer: Offer<'_>,
+    ) -> Result<Self, OpenError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         if !Self::has_room(common) {
             return Err(OpenError::NoRoom);
@@ -127,7 +133,8 @@ impl Outlet {
                     lifespan: offer.lifespan,
                     user_data: &endpoint_user_data(crossing.hash, common.spec.release),
                 };
-                let name = dds_topic(topic).ok_or_else(|| "ROS 2 does not permit its name: rename it".to_owned())?;
+                let name = dds_topic(topic)
+                    .ok_or_else(|| "ROS 2 does not permit its name: rename it".to_owned())?;
                 let topic = common.dds()?.topic(&name, &type_name).map_err(text)?;
                 let writer = common.dds()?.writer(&topic, &config).map_err(text)?;
                 let gid = writer.entity.gid().map_err(text)?;
@@ -137,8 +144,15 @@ impl Outlet {
                 hash = key_hash(crossing.hash, common.spec.release).ok_or_else(|| {
                     format!("the definition of {} is not complete, so its hash is not known; name its packages under `types`", crossing.ros)
                 })?;
-                let qos = TokenQos { endpoint: qos, keep_all: false, depth, lifespan: offer.lifespan };
-                let config = zenoh::WriterConfig { topic, type_name: &type_name, hash: &hash, qos, node: &offer.node };
+                let qos =
+                    TokenQos { endpoint: qos, keep_all: false, depth, lifespan: offer.lifespan };
+                let config = zenoh::WriterConfig {
+                    topic,
+                    type_name: &type_name,
+                    hash: &hash,
+                    qos,
+                    node: &offer.node,
+                };
                 let writer = common.zenoh()?.writer(&config)?;
                 let gid = writer.gid();
                 (Made::Zenoh(Box::new(writer)), gid)
@@ -163,7 +177,8 @@ impl Outlet {
         };
         lock(&common.writings).push(writing);
         common.wake();
-        let listed = Listed { writings: common.writings.clone(), number, conductor: common.waiting.clone() };
+        let listed =
+            Listed { writings: common.writings.clone(), number, conductor: common.waiting.clone() };
         let writer = match made {
             Made::Dds(writer, topic) => Writer::Dds { writer, _topic: topic, _listed: listed },
             // Nobody else waits with it.
@@ -172,7 +187,8 @@ impl Outlet {
                 let writer: Arc<zenoh::Writer> = writer.into();
                 let of_thread = (writer.clone(), listed);
                 let send = move |sample| of_thread.0.put(sample);
-                let (backlog, thread) = Backlog::start(depth, send).map_err(|e| format!("cannot start a thread: {e}"))?;
+                let (backlog, thread) = Backlog::start(depth, send)
+                    .map_err(|e| format!("cannot start a thread: {e}"))?;
                 common.backlogs.add(thread);
                 Writer::Apart(writer, backlog)
             }
@@ -182,17 +198,25 @@ impl Outlet {
 
     /// Hands a sample over, in parts whose lengths add up to a multiple of 4. `slot`: what parts lie in that may be kept for a while.
     /// `source_timestamp`: on the wall clock, in nanoseconds; DDS takes the time of the call. Waits for a link by rmw_zenoh unless the writer is apart.
-    pub(super) fn write(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<Written, String> {
+    pub(super) fn write(
+        &self,
+        parts: &[&[u8]],
+        slot: Option<&Bytes>,
+        source_timestamp: i64,
+    ) -> Result<Written, String> {
         match &self.writer {
             Writer::Dds { writer, .. } => {
                 let replaced = writer.write(parts).map_err(|e| e.to_string())?;
                 Ok(Written { replaced, ..Written::default() })
             }
-            Writer::Zenoh { writer, .. } => writer.put(writer.prepare(parts, slot, source_timestamp)?).map(|()| Written::default()),
+            Writer::Zenoh { writer, .. } => writer
+                .put(writer.prepare(parts, slot, source_timestamp)?)
+                .map(|()| Written::default()),
             Writer::Apart(writer, backlog) => {
                 // A slot would be kept for as long as the sample waits, and its publisher has few.
                 let sample = writer.prepare(parts, None, source_timestamp)?;
-                let Pushed { replaced, failed, why } = backlog.push(sample, parts.iter().map(|part| part.len()).sum());
+                let Pushed { replaced, failed, why } =
+                    backlog.push(sample, parts.iter().map(|part| part.len()).sum());
                 Ok(Written { replaced, failed, why })
             }
         }

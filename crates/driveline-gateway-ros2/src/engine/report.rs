@@ -19,18 +19,23 @@ const MAX_REMARKS: usize = 64;
 impl Conductor {
     pub(super) fn report(&self, writings: &[Writing]) -> Report {
         let spec = &self.common.spec;
-        let mut to_ros: Vec<_> = self.outgoing.values().flatten().map(|t| t.report(writings)).collect();
+        let mut to_ros: Vec<_> =
+            self.outgoing.values().flatten().map(|t| t.report(writings)).collect();
         for topic in &mut to_ros {
-            let published = pairs(writings, &self.readers).filter(|(w, _)| w.publisher.is_some() && w.topic.as_str() == topic.topic);
-            let matched: HashSet<_> = published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
+            let published = pairs(writings, &self.readers)
+                .filter(|(w, _)| w.publisher.is_some() && w.topic.as_str() == topic.topic);
+            let matched: HashSet<_> =
+                published.filter(|(w, r)| against(w, r).is_empty()).map(|(_, r)| r.gid).collect();
             topic.readers = matched.iter().map(|gid| self.node_of(gid)).collect();
             topic.readers.sort();
             topic.remarks = self.remarks(writings, &topic.topic);
         }
         let empty = |topic: String| Ros2TopicReport { topic, ..Ros2TopicReport::default() };
-        let mut from_ros: BTreeMap<String, Ros2TopicReport> = self.sought.iter().map(|t| (t.clone(), empty(t.clone()))).collect();
+        let mut from_ros: BTreeMap<String, Ros2TopicReport> =
+            self.sought.iter().map(|t| (t.clone(), empty(t.clone()))).collect();
         for of_profile in self.incoming.iter().flat_map(|(_, incoming)| incoming.report()) {
-            let topic = from_ros.entry(of_profile.topic.clone()).or_insert_with(|| empty(of_profile.topic));
+            let topic =
+                from_ros.entry(of_profile.topic.clone()).or_insert_with(|| empty(of_profile.topic));
             topic.publishers.extend(of_profile.publishers);
             topic.remarks.extend(of_profile.remarks);
             topic.carried += of_profile.carried;
@@ -40,7 +45,9 @@ impl Conductor {
                 *topic.dropped.entry(reason).or_default() += count;
             }
         }
-        let unmatched = pairs(writings, &self.readers).map(|(w, r)| (w, r, against(w, r))).filter(|(_, _, reasons)| !reasons.is_empty());
+        let unmatched = pairs(writings, &self.readers)
+            .map(|(w, r)| (w, r, against(w, r)))
+            .filter(|(_, _, reasons)| !reasons.is_empty());
         let unmatched = unmatched.map(|(w, r, reasons)| Refusal {
             topic: w.topic.to_string(),
             host: self.node_of(&r.gid),
@@ -51,7 +58,8 @@ impl Conductor {
         });
         let here: Vec<_> = lock(&self.common.refusals).values().cloned().collect();
         let there = self.incoming.iter().flat_map(|(_, incoming)| incoming.refusals());
-        let mut refused: Vec<_> = here.into_iter().chain(unmatched).chain(there).take(MAX_REFUSALS).collect();
+        let mut refused: Vec<_> =
+            here.into_iter().chain(unmatched).chain(there).take(MAX_REFUSALS).collect();
         refused.sort_by(|a, b| (&a.topic, &a.host, &a.reason).cmp(&(&b.topic, &b.host, &b.reason)));
         let now = MonotonicNs::now();
         let nodes: HashSet<_> = self.nodes.values().collect();
@@ -84,12 +92,18 @@ impl Conductor {
 
     /// What is to be known of publishers of a topic here, and of subscriptions in ROS 2 that get its samples.
     fn remarks(&self, writings: &[Writing], topic: &str) -> Vec<String> {
-        let matched = pairs(writings, &self.readers).filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
+        let matched = pairs(writings, &self.readers)
+            .filter(|(w, r)| w.topic.as_str() == topic && against(w, r).is_empty());
         let of = |(w, r): (&Writing, &Endpoint)| {
             let remarks = Some(remarks(w, r)).filter(|remarks| !remarks.is_empty())?;
-            Some(format!("a subscription of node {} {WITH_A_REMARK}: {}", self.node_of(&r.gid), remarks.join("; ")))
+            Some(format!(
+                "a subscription of node {} {WITH_A_REMARK}: {}",
+                self.node_of(&r.gid),
+                remarks.join("; ")
+            ))
         };
-        let weaker = writings.iter().filter(|w| w.topic.as_str() == topic).filter_map(|w| w.weaker.clone());
+        let weaker =
+            writings.iter().filter(|w| w.topic.as_str() == topic).filter_map(|w| w.weaker.clone());
         let all: BTreeSet<_> = weaker.chain(matched.filter_map(of)).take(MAX_REMARKS).collect();
         all.into_iter().collect()
     }

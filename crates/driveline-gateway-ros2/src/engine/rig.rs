@@ -26,7 +26,8 @@ pub(super) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 
 /// Of a gateway in a domain of its own below `dir`. `ros2`: as in a graph file.
 pub(super) fn config(dir: &Path, ros2: serde_json::Value) -> Ros2GatewayConfig {
-    serde_json::from_value(serde_json::json!({ "domain_dir": dir.join("domain"), "ros2": ros2 })).unwrap()
+    serde_json::from_value(serde_json::json!({ "domain_dir": dir.join("domain"), "ros2": ros2 }))
+        .unwrap()
 }
 
 /// The same gateway, whose thread does not run.

@@ -36,7 +36,8 @@ impl SimTime {
         };
         let rule = Rule::new(format!("/{}", clock::TOPIC), Direction::FromRos);
         let topic: TopicName = clock::TOPIC.parse().map_err(|_| refused("its name".into()))?;
-        let crossing = common.types.from_ros(clock::TYPE, Form::Cdr).map_err(|e| refused(e.to_string()))?;
+        let crossing =
+            common.types.from_ros(clock::TYPE, Form::Cdr).map_err(|e| refused(e.to_string()))?;
         // Whoever tells the time, at whatever QoS, is heard by who asks for least.
         let class = ReaderClass::new(Reliability::BestEffort, Durability::Volatile);
         let anybody = Endpoint {
@@ -60,7 +61,8 @@ impl SimTime {
             let (common, feed, stop) = (common.clone(), feed.clone(), stop.clone());
             move || listen(&common, &feed, &stop)
         });
-        let thread = thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
+        let thread =
+            thread.map_err(|source| GatewayError::System { action: "start a thread", source })?;
         Ok(Self { feed, stop, thread: Some(thread) })
     }
 }
@@ -73,11 +75,16 @@ fn listen(common: &Common, feed: &Feed, stop: &AtomicBool) {
             // 12 bytes, which nothing cuts.
             let heard = came.sample.and_then(|s| s.one().ok_or(s.len()));
             let heard = heard.map_err(|len| format!("it has {len} bytes"));
-            let heard = heard.and_then(|bytes| common.clock.hear(bytes, MonotonicNs::now()).map_err(|e| e.to_string()));
+            let heard = heard.and_then(|bytes| {
+                common.clock.hear(bytes, MonotonicNs::now()).map_err(|e| e.to_string())
+            });
             if let Err(e) = heard
                 && !std::mem::replace(&mut broken, true)
             {
-                common.tell(format!("a sample of /{} is not understood, and others like it: {e}", clock::TOPIC));
+                common.tell(format!(
+                    "a sample of /{} is not understood, and others like it: {e}",
+                    clock::TOPIC
+                ));
             }
         });
         if common.clock.ahead_ns(0).is_some() {

@@ -6,8 +6,8 @@ use super::error::GatewayError;
 use driveline_runtime::graph::model::Access as Spec;
 use driveline_runtime::ros2::{LocalTopic, Rule};
 use driveline_shm::{
-    Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, TakeError,
-    WaitSet, WaitSetError,
+    Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription,
+    SubscriptionConfig, SubscriptionEvent, TakeError, WaitSet, WaitSetError,
 };
 use driveline_types::{Durability, EndpointId, Qos, Reliability};
 
@@ -29,7 +29,11 @@ fn access(spec: &Spec) -> Access {
 }
 
 /// What the gateway requests of publishers that offer this. A rule that has less pass than is offered asks for no more here either.
-fn requested(local: &LocalTopic, rule: &Rule, (reliability, durability): (Reliability, Durability)) -> Qos {
+fn requested(
+    local: &LocalTopic,
+    rule: &Rule,
+    (reliability, durability): (Reliability, Durability),
+) -> Qos {
     Qos {
         // The publisher's own depth is the limit.
         depth: Qos::MAX_DEPTH,
@@ -41,11 +45,20 @@ fn requested(local: &LocalTopic, rule: &Rule, (reliability, durability): (Reliab
 }
 
 impl Sources {
-    pub(super) fn new(common: &Common, local: &LocalTopic, rule: &Rule) -> Result<Self, GatewayError> {
+    pub(super) fn new(
+        common: &Common,
+        local: &LocalTopic,
+        rule: &Rule,
+    ) -> Result<Self, GatewayError> {
         let classes = [Reliability::BestEffort, Reliability::Reliable].into_iter();
-        let classes = classes.flat_map(|r| [Durability::Volatile, Durability::TransientLocal].map(|d| (r, d)));
+        let classes = classes
+            .flat_map(|r| [Durability::Volatile, Durability::TransientLocal].map(|d| (r, d)));
         let create = |offered| {
-            let mut config = SubscriptionConfig::new(local.topic.clone(), common.node.clone(), SchemaRequest::Any);
+            let mut config = SubscriptionConfig::new(
+                local.topic.clone(),
+                common.node.clone(),
+                SchemaRequest::Any,
+            );
             config.qos = requested(local, rule, offered);
             config.offering = Some(offered);
             config.max_held = 1;
@@ -63,7 +76,9 @@ impl Sources {
 
     /// Has the thread that waits go on when a sample was given back.
     pub(super) fn kick_when_given_back(&self, kicker: &Kicker) {
-        self.subscriptions.iter().for_each(|subscription| subscription.kick_when_given_back(kicker.clone()));
+        self.subscriptions
+            .iter()
+            .for_each(|subscription| subscription.kick_when_given_back(kicker.clone()));
     }
 
     /// Whether samples that can be taken end a wait of the set.
@@ -88,7 +103,9 @@ impl Sources {
     /// Samples that were replaced before they were taken, and samples that were too old, so far.
     pub(super) fn losses(&self) -> (u64, u64) {
         let all = self.subscriptions.iter().map(Subscription::stats);
-        all.fold((0, 0), |(missed, expired), stats| (missed + stats.missed, expired + stats.expired))
+        all.fold((0, 0), |(missed, expired), stats| {
+            (missed + stats.missed, expired + stats.expired)
+        })
     }
 
     pub(super) fn poll_event(&mut self) -> Option<SubscriptionEvent> {

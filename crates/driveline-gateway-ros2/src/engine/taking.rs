@@ -59,7 +59,8 @@ impl Patience {
     }
 
     fn left(&mut self, now: Instant) -> Duration {
-        self.left = (self.left + now.saturating_duration_since(self.since) / PAUSES).min(KNOWN_WITHIN);
+        self.left =
+            (self.left + now.saturating_duration_since(self.since) / PAUSES).min(KNOWN_WITHIN);
         self.since = now;
         self.left
     }
@@ -113,7 +114,8 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(topic: &TopicName, feed: Feed, departed: &Arc<Mutex<Departed>>) -> Self {
         let (topic, departed) = (topic.clone(), departed.clone());
-        let (stop, writers, more, counters) = (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
+        let (stop, writers, more, counters) =
+            (AtomicBool::new(false), Mutex::default(), Condvar::new(), Counters::default());
         Self { topic, feed, stop, writers, more, counters, departed, ended: OnceLock::new() }
     }
 
@@ -165,7 +167,13 @@ impl Shared {
     }
 
     /// Lets go of inlets whose writers have gone, as [`Gone::ends`] has it. For how long nobody needs to look if nothing comes.
-    pub(super) fn part(&self, common: &Common, now: Instant, is_empty: bool, rounds: u64) -> Duration {
+    pub(super) fn part(
+        &self,
+        common: &Common,
+        now: Instant,
+        is_empty: bool,
+        rounds: u64,
+    ) -> Duration {
         let (mut writers, kept, mut next) = (lock(&self.writers), self.feed.kept(), LOOK);
         let mut ends = |known: &mut Known| {
             let Known::Open(Open { gone: Some(gone), .. }) = known else { return false };
@@ -189,12 +197,17 @@ impl Shared {
 
     /// Tells of subscriptions here that do not match, and shows those that do in the ROS graph.
     fn listen(&self, common: &Common) {
-        let open = |known: &Known| if let Known::Open(open) = known { Some(open.inlet.clone()) } else { None };
+        let open = |known: &Known| {
+            if let Known::Open(open) = known { Some(open.inlet.clone()) } else { None }
+        };
         let inlets: Vec<_> = lock(&self.writers).known.values().filter_map(open).collect();
         let mut changed = false;
         for inlet in &inlets {
             let happened = inlet.hear();
-            happened.refused.iter().for_each(|text| common.tell(format!("topic '/{}': {text}", self.topic)));
+            happened
+                .refused
+                .iter()
+                .for_each(|text| common.tell(format!("topic '/{}': {text}", self.topic)));
             changed |= happened.changed;
         }
         self.feed.show(common, &self.topic, &self.subscribers());
@@ -206,7 +219,9 @@ impl Shared {
     /// Nodes here that subscribe, as ROS 2 calls them.
     pub(super) fn subscribers(&self) -> BTreeSet<RosNode> {
         let writers = lock(&self.writers);
-        let of = |known: &Known| if let Known::Open(open) = known { open.inlet.subscribers() } else { BTreeSet::new() };
+        let of = |known: &Known| {
+            if let Known::Open(open) = known { open.inlet.subscribers() } else { BTreeSet::new() }
+        };
         writers.known.values().flat_map(of).map(|node| ros_node(&node)).collect()
     }
 
@@ -217,7 +232,10 @@ impl Shared {
         while !self.stop.load(Ordering::Acquire) {
             let now = Instant::now();
             let taken = self.feed.take(|came| self.sample(common, profile, came, &mut patience));
-            self.feed.losses().into_iter().for_each(|(reason, count)| self.counters.set(reason, count));
+            self.feed
+                .losses()
+                .into_iter()
+                .for_each(|(reason, count)| self.counters.set(reason, count));
             let waited = match taken {
                 Ok(true) => {
                     rounds += 1;
@@ -244,19 +262,33 @@ impl Shared {
         }
     }
 
-    pub(super) fn sample(&self, common: &Common, profile: Profile, sample: &Came<'_>, patience: &mut Patience) {
+    pub(super) fn sample(
+        &self,
+        common: &Common,
+        profile: Profile,
+        sample: &Came<'_>,
+        patience: &mut Patience,
+    ) {
         let mut writers = lock(&self.writers);
         if !writers.heard_of(sample.writer) {
             // It was matched before the conductor has heard of it.
             common.wake();
             let longest = patience.left(Instant::now());
-            let unknown = |w: &mut Writers| !w.heard_of(sample.writer) && !self.stop.load(Ordering::Acquire);
-            writers = self.more.wait_timeout_while(writers, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
+            let unknown =
+                |w: &mut Writers| !w.heard_of(sample.writer) && !self.stop.load(Ordering::Acquire);
+            writers = self
+                .more
+                .wait_timeout_while(writers, longest, unknown)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
             patience.spent(Instant::now());
         }
         let dropped = |reason, text: &str, node: &str| {
             if self.counters.dropped(reason) {
-                common.tell(format!("topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}", self.topic));
+                common.tell(format!(
+                    "topic '/{}': a sample of node '{node}' is dropped ({reason}): {text}",
+                    self.topic
+                ));
             }
         };
         let reason = match writers.known.get_mut(&sample.writer) {
@@ -330,7 +362,11 @@ mod tests {
             patience.spent(now);
             now += Duration::from_secs(1);
         }
-        assert!(waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES, "{waited:?} of {:?}", now.duration_since(began));
+        assert!(
+            waited <= KNOWN_WITHIN + now.duration_since(began) / PAUSES,
+            "{waited:?} of {:?}",
+            now.duration_since(began)
+        );
         assert!(waited > KNOWN_WITHIN * 2, "it comes back");
     }
 }

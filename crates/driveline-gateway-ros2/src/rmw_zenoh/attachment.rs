@@ -30,8 +30,13 @@ impl Attachment {
     #[must_use]
     pub fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
-        let fields =
-            self.sequence.to_le_bytes().into_iter().chain(self.source_timestamp.to_le_bytes()).chain([Self::GID_LEN]).chain(self.gid);
+        let fields = self
+            .sequence
+            .to_le_bytes()
+            .into_iter()
+            .chain(self.source_timestamp.to_le_bytes())
+            .chain([Self::GID_LEN])
+            .chain(self.gid);
         out.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
         out
     }
@@ -41,9 +46,11 @@ impl Attachment {
     /// # Errors
     /// Another length than 33, another length of the gid, or a number before the first.
     pub fn decode(bytes: &[u8]) -> Result<Self, AttachmentError> {
-        let bytes: &[u8; Self::LEN] = bytes.try_into().map_err(|_| AttachmentError("it has not 33 bytes"))?;
+        let bytes: &[u8; Self::LEN] =
+            bytes.try_into().map_err(|_| AttachmentError("it has not 33 bytes"))?;
         let (sequence, rest) = bytes.split_first_chunk().ok_or(AttachmentError("no sequence"))?;
-        let (source_timestamp, rest) = rest.split_first_chunk().ok_or(AttachmentError("no timestamp"))?;
+        let (source_timestamp, rest) =
+            rest.split_first_chunk().ok_or(AttachmentError("no timestamp"))?;
         let (len, gid) = rest.split_first().ok_or(AttachmentError("no gid"))?;
         if *len != Self::GID_LEN {
             return Err(AttachmentError("the length of its gid is not 16"));
@@ -64,8 +71,8 @@ pub(super) mod tests {
 
     /// Captured from a publisher of rmw_zenoh.
     pub(crate) const CAPTURED: [u8; 33] = [
-        0xd8, 0, 0, 0, 0, 0, 0, 0, 0x34, 0xda, 0xe1, 0x01, 0x62, 0xf8, 0xc4, 0x18, 0x10, 0xf0, 0x71, 0x68, 0xd3, 0x85, 0x6c, 0xe9, 0xf6,
-        0x89, 0x25, 0x4c, 0xbe, 0xd6, 0x25, 0x21, 0x51,
+        0xd8, 0, 0, 0, 0, 0, 0, 0, 0x34, 0xda, 0xe1, 0x01, 0x62, 0xf8, 0xc4, 0x18, 0x10, 0xf0,
+        0x71, 0x68, 0xd3, 0x85, 0x6c, 0xe9, 0xf6, 0x89, 0x25, 0x4c, 0xbe, 0xd6, 0x25, 0x21, 0x51,
     ];
 
     #[test]

@@ -7,4 +7,6 @@ mod token;
 
 pub use attachment::{Attachment, AttachmentError};
 pub use qos::{DEFAULT_DEPTH, TokenQos};
-pub use token::{GATEWAY_ENCLAVE, Kind, NO_HASH, Token, TokenEndpoint, TokenError, gid_of, key_hash, topic_key};
+pub use token::{
+    GATEWAY_ENCLAVE, Kind, NO_HASH, Token, TokenEndpoint, TokenError, gid_of, key_hash, topic_key,
+};

@@ -91,8 +91,19 @@ impl TokenQos {
     pub fn parse(field: &str) -> Option<Self> {
         let parts: Vec<&str> = field.split([':', ',']).collect();
         let separators = field.bytes().filter(|b| matches!(b, b':' | b','));
-        let [reliability, durability, history, depth, deadline_s, deadline_ns, lifespan_s, lifespan_ns, liveliness, lease_s, lease_ns] =
-            parts[..]
+        let [
+            reliability,
+            durability,
+            history,
+            depth,
+            deadline_s,
+            deadline_ns,
+            lifespan_s,
+            lifespan_ns,
+            liveliness,
+            lease_s,
+            lease_ns,
+        ] = parts[..]
         else {
             return None;
         };
@@ -124,7 +135,12 @@ impl TokenQos {
             2 => true,
             _ => return None,
         };
-        Some(Self { endpoint, keep_all, depth: number(depth, DEFAULT_DEPTH)?, lifespan: duration(lifespan_s, lifespan_ns)? })
+        Some(Self {
+            endpoint,
+            keep_all,
+            depth: number(depth, DEFAULT_DEPTH)?,
+            lifespan: duration(lifespan_s, lifespan_ns)?,
+        })
     }
 }
 
@@ -136,7 +152,8 @@ pub(super) mod tests {
     #[test]
     fn the_fields_of_rmw_zenoh_are_read_and_written() {
         let default = TokenQos::default();
-        let lasting = EndpointQos { durability: DurabilityKind::TransientLocal, ..default.endpoint };
+        let lasting =
+            EndpointQos { durability: DurabilityKind::TransientLocal, ..default.endpoint };
         let fast = EndpointQos { reliability: Reliability::BestEffort, ..default.endpoint };
         for (field, qos) in [
             ("::,:,:,:,,", default),
@@ -147,7 +164,10 @@ pub(super) mod tests {
             assert_eq!((TokenQos::parse(field), qos.to_string().as_str()), (Some(qos), field));
         }
         let said = TokenQos::parse("1:2:1,10:5,0:60,3000:1,0,0").unwrap();
-        assert_eq!((said.depth, said.endpoint.deadline, said.endpoint.lease), (10, Some(Duration::from_secs(5)), None));
+        assert_eq!(
+            (said.depth, said.endpoint.deadline, said.endpoint.lease),
+            (10, Some(Duration::from_secs(5)), None)
+        );
         assert_eq!(said.lifespan, Some(Duration::new(60, 3000)));
     }
 
@@ -172,17 +192,29 @@ pub(super) mod tests {
     }
 
     fn duration() -> impl Strategy<Value = Option<Duration>> {
-        prop::option::of((0..INFINITE.0, 1..1_000_000_000_u32).prop_map(|(s, ns)| Duration::new(s, ns)))
+        prop::option::of(
+            (0..INFINITE.0, 1..1_000_000_000_u32).prop_map(|(s, ns)| Duration::new(s, ns)),
+        )
     }
 
     pub(crate) fn any_qos() -> impl Strategy<Value = TokenQos> {
-        let liveliness =
-            prop::sample::select(vec![LivelinessKind::Automatic, LivelinessKind::ManualByParticipant, LivelinessKind::ManualByTopic]);
+        let liveliness = prop::sample::select(vec![
+            LivelinessKind::Automatic,
+            LivelinessKind::ManualByParticipant,
+            LivelinessKind::ManualByTopic,
+        ]);
         (any::<(bool, bool, bool, u32)>(), duration(), duration(), duration(), liveliness).prop_map(
             |((reliable, lasting, keep_all, depth), deadline, lifespan, lease, liveliness)| {
-                let reliability = if reliable { Reliability::Reliable } else { Reliability::BestEffort };
-                let durability = if lasting { DurabilityKind::TransientLocal } else { DurabilityKind::Volatile };
-                TokenQos { endpoint: EndpointQos { reliability, durability, deadline, liveliness, lease }, keep_all, depth, lifespan }
+                let reliability =
+                    if reliable { Reliability::Reliable } else { Reliability::BestEffort };
+                let durability =
+                    if lasting { DurabilityKind::TransientLocal } else { DurabilityKind::Volatile };
+                TokenQos {
+                    endpoint: EndpointQos { reliability, durability, deadline, liveliness, lease },
+                    keep_all,
+                    depth,
+                    lifespan,
+                }
             },
         )
     }

@@ -33,8 +33,13 @@ pub enum Kind {
     Client,
 }
 
-const KINDS: [(Kind, &str); 5] =
-    [(Kind::Node, "NN"), (Kind::Publisher, "MP"), (Kind::Subscription, "MS"), (Kind::Service, "SS"), (Kind::Client, "SC")];
+const KINDS: [(Kind, &str); 5] = [
+    (Kind::Node, "NN"),
+    (Kind::Publisher, "MP"),
+    (Kind::Subscription, "MS"),
+    (Kind::Service, "SS"),
+    (Kind::Client, "SC"),
+];
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,9 +108,22 @@ impl Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { domain, session, node_id, id, kind, enclave, namespace, node, endpoint } = self;
         let kind = KINDS.iter().find(|(k, _)| k == kind).map_or("", |(_, text)| text);
-        write!(f, "{SPACE}/{domain}/{session}/{node_id}/{id}/{kind}/{}/{}/{}", mangled(enclave), mangled(namespace), mangled(node))?;
+        write!(
+            f,
+            "{SPACE}/{domain}/{session}/{node_id}/{id}/{kind}/{}/{}/{}",
+            mangled(enclave),
+            mangled(namespace),
+            mangled(node)
+        )?;
         match endpoint {
-            Some(e) => write!(f, "/{}/{}/{}/{}", mangled(&e.topic), mangled(&e.type_name), mangled(&e.hash), e.qos),
+            Some(e) => write!(
+                f,
+                "/{}/{}/{}/{}",
+                mangled(&e.topic),
+                mangled(&e.type_name),
+                mangled(&e.hash),
+                e.qos
+            ),
             None => Ok(()),
         }
     }
@@ -119,33 +137,55 @@ impl FromStr for Token {
             return Err(TokenError("it is longer than 2048 bytes"));
         }
         let mut fields = text.split('/');
-        let mut field = |missing: &'static str| fields.next().filter(|f| (1..=MAX_FIELD).contains(&f.len())).ok_or(TokenError(missing));
+        let mut field = |missing: &'static str| {
+            fields.next().filter(|f| (1..=MAX_FIELD).contains(&f.len())).ok_or(TokenError(missing))
+        };
         if field("no space")? != SPACE {
             return Err(TokenError("it does not begin with @ros2_lv"));
         }
-        let number = |text: &str, wrong: &'static str| text.parse::<u64>().map_err(|_| TokenError(wrong));
+        let number =
+            |text: &str, wrong: &'static str| text.parse::<u64>().map_err(|_| TokenError(wrong));
         let domain = number(field("no domain")?, "its domain is no number")?;
         let domain = u32::try_from(domain).map_err(|_| TokenError("its domain is no number"))?;
         let session = field("no session")?;
         if session.len() > MAX_ZID || !session.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(TokenError("its session is no id of Zenoh"));
         }
-        let (node_id, id) = (number(field("no node id")?, "its node id is no number")?, number(field("no id")?, "its id is no number")?);
+        let (node_id, id) = (
+            number(field("no node id")?, "its node id is no number")?,
+            number(field("no id")?, "its id is no number")?,
+        );
         let kind = field("no kind")?;
-        let kind = KINDS.iter().find(|(_, text)| *text == kind).ok_or(TokenError("its kind is none of NN, MP, MS, SS, SC"))?.0;
+        let kind = KINDS
+            .iter()
+            .find(|(_, text)| *text == kind)
+            .ok_or(TokenError("its kind is none of NN, MP, MS, SS, SC"))?
+            .0;
         let named = |field: &str| field.replace('%', "/");
-        let (enclave, namespace, node) = (named(field("no enclave")?), named(field("no namespace")?), named(field("no name")?));
+        let (enclave, namespace, node) =
+            (named(field("no enclave")?), named(field("no namespace")?), named(field("no name")?));
         let endpoint = match kind {
             Kind::Node => None,
             _ => Some(TokenEndpoint {
                 topic: named(field("no topic")?),
                 type_name: named(field("no type")?),
                 hash: field("no type hash")?.to_owned(),
-                qos: TokenQos::parse(field("no QoS")?).ok_or(TokenError("its QoS cannot be read"))?,
+                qos: TokenQos::parse(field("no QoS")?)
+                    .ok_or(TokenError("its QoS cannot be read"))?,
             }),
         };
         // What newer releases have behind it belongs to its id, and to nothing else here.
-        Ok(Self { domain, session: session.to_owned(), node_id, id, kind, enclave, namespace, node, endpoint })
+        Ok(Self {
+            domain,
+            session: session.to_owned(),
+            node_id,
+            id,
+            kind,
+            enclave,
+            namespace,
+            node,
+            endpoint,
+        })
     }
 }
 
@@ -164,10 +204,16 @@ mod tests {
     fn the_captured_one_is_read_and_written_again() {
         let token: Token = CAPTURED.parse().unwrap();
         assert_eq!((token.domain, token.node_id, token.id, token.kind), (0, 0, 3, Kind::Publisher));
-        assert_eq!((token.enclave.as_str(), token.namespace.as_str(), token.node.as_str()), ("/", "/", "_ros2cli_712"));
+        assert_eq!(
+            (token.enclave.as_str(), token.namespace.as_str(), token.node.as_str()),
+            ("/", "/", "_ros2cli_712")
+        );
         let endpoint = token.endpoint.as_ref().unwrap();
         assert_eq!((endpoint.topic.as_str(), endpoint.hash.as_str()), ("/chatter", NO_HASH));
-        assert_eq!((endpoint.qos.depth, endpoint.qos.endpoint.durability), (1, DurabilityKind::TransientLocal));
+        assert_eq!(
+            (endpoint.qos.depth, endpoint.qos.endpoint.durability),
+            (1, DurabilityKind::TransientLocal)
+        );
         assert_eq!(token.to_string(), CAPTURED);
         assert_eq!(
             topic_key(0, "chatter", &endpoint.type_name, &endpoint.hash),

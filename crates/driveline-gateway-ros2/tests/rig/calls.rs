@@ -6,7 +6,8 @@ use super::samples::BIG;
 use super::{DEFINITIONS, PATIENCE, Rig, eventually};
 use driveline::service::{RawClient, RawRequest, RawService};
 use driveline::{
-    CallError, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions,
+    CallError, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node,
+    Reach, ServiceCallback, ServiceOptions,
 };
 use driveline_rosidl::Catalog;
 use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
@@ -35,7 +36,10 @@ pub(crate) fn rig_of(domain_id: u32, services: Value) -> Rig {
 /// A gateway for nodes on rmw_zenoh.
 pub(crate) fn with(router: &Router, services: Value, release: &str) -> Rig {
     let zenoh = json!({ "connect": [router.endpoint()] });
-    Rig::with(json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services }), &[])
+    Rig::with(
+        json!({ "domain_id": 0, "dds": false, "zenoh": zenoh, "release": release, "services": services }),
+        &[],
+    )
 }
 
 /// The same with one service.
@@ -70,7 +74,8 @@ pub(crate) fn hash(ros_type: &str) -> String {
 /// Of request and response.
 pub(crate) fn schemas(ros_type: &str) -> (Schema, Schema) {
     let catalog = catalog();
-    let of = |suffix: &str| catalog.schema(&format!("{ros_type}{suffix}").parse().unwrap()).unwrap();
+    let of =
+        |suffix: &str| catalog.schema(&format!("{ros_type}{suffix}").parse().unwrap()).unwrap();
     (of("_Request"), of("_Response"))
 }
 
@@ -113,7 +118,12 @@ pub(crate) fn here(rig: &Rig, name: &str) -> Node {
 /// A server here of [`SERVICE`], whose requests are answered by hand.
 pub(crate) fn server_here(node: &Node, ros_type: &str) -> RawService {
     let (request, response) = schemas(ros_type);
-    let options = ServiceOptions { reach: Reach::Host, max_response: LONGEST, max_held: 4, ..ServiceOptions::default() };
+    let options = ServiceOptions {
+        reach: Reach::Host,
+        max_response: LONGEST,
+        max_held: 4,
+        ..ServiceOptions::default()
+    };
     node.raw_service(SERVICE, request, response, options).unwrap()
 }
 
@@ -134,12 +144,23 @@ pub(crate) fn offered(rig: &Rig) {
 }
 
 /// A server here, which answers as it is told for as long as the value lives.
-pub(crate) fn serve(rig: &Rig, service: &str, ros_type: &str, name: &str, answer: impl Fn(RawRequest) + Send + Sync + 'static) -> Executor {
+pub(crate) fn serve(
+    rig: &Rig,
+    service: &str,
+    ros_type: &str,
+    name: &str,
+    answer: impl Fn(RawRequest) + Send + Sync + 'static,
+) -> Executor {
     let (request, response) = schemas(ros_type);
-    let options = ServiceOptions { reach: Reach::Host, max_response: LONGEST, ..ServiceOptions::default() };
-    let service = node(&domain(rig), name).raw_service(service, request, response, options).unwrap();
+    let options =
+        ServiceOptions { reach: Reach::Host, max_response: LONGEST, ..ServiceOptions::default() };
+    let service =
+        node(&domain(rig), name).raw_service(service, request, response, options).unwrap();
     let executor = Executor::new(ExecutorOptions::default()).unwrap();
-    let callback = ServiceCallback { name: "answer".into(), group: executor.group(GroupKind::MutuallyExclusive) };
+    let callback = ServiceCallback {
+        name: "answer".into(),
+        group: executor.group(GroupKind::MutuallyExclusive),
+    };
     executor.add_raw_service(service, callback, answer).unwrap();
     executor.start().unwrap();
     executor
@@ -162,7 +183,8 @@ pub(crate) fn add(request: RawRequest) {
 /// A client here, which may have no server yet.
 pub(crate) fn client_of(node: &Node, service: &str, ros_type: &str) -> RawClient {
     let (request, response) = schemas(ros_type);
-    let options = ClientOptions { reach: Reach::Host, max_request: 64 << 10, ..ClientOptions::default() };
+    let options =
+        ClientOptions { reach: Reach::Host, max_request: 64 << 10, ..ClientOptions::default() };
     node.raw_client(service, request, response, options).unwrap()
 }
 
@@ -192,7 +214,10 @@ pub(crate) fn sum_of(response: &[u8]) -> i64 {
 }
 
 /// Asks on a thread of its own.
-pub(crate) fn asked(mut client: RawClient, request: Vec<u8>) -> Receiver<Result<Vec<u8>, CallError>> {
+pub(crate) fn asked(
+    mut client: RawClient,
+    request: Vec<u8>,
+) -> Receiver<Result<Vec<u8>, CallError>> {
     let (sender, outcome) = channel();
     std::thread::spawn(move || sender.send(call(&mut client, &request)));
     outcome

@@ -28,7 +28,11 @@ const OF_PROGRAMS: [(&str, RangeInclusive<u32>); 15] = [
 #[track_caller]
 pub(crate) fn check(domain_id: u32) {
     let program = env!("CARGO_CRATE_NAME");
-    let own: Vec<_> = OF_PROGRAMS.iter().filter(|(name, _)| *name == program).map(|(_, own)| own).collect();
+    let own: Vec<_> =
+        OF_PROGRAMS.iter().filter(|(name, _)| *name == program).map(|(_, own)| own).collect();
     assert!(!own.is_empty(), "{program} has no DDS domains: add some in tests/rig/domains.rs");
-    assert!(own.iter().any(|own| own.contains(&domain_id)), "DDS domain {domain_id} is not one of {program}'s, which are {own:?}");
+    assert!(
+        own.iter().any(|own| own.contains(&domain_id)),
+        "DDS domain {domain_id} is not one of {program}'s, which are {own:?}"
+    );
 }

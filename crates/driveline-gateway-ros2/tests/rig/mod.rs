@@ -10,7 +10,10 @@ pub(crate) mod samples;
 
 use driveline_gateway_ros2::engine::Gateway;
 use driveline_runtime::gateway::{Refusal, Ros2Report};
-use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, SchemaRequest, Subscription, SubscriptionConfig};
+use driveline_shm::{
+    Participant, ParticipantConfig, Publisher, PublisherConfig, SchemaRequest, Subscription,
+    SubscriptionConfig,
+};
 use driveline_types::{Qos, Schema};
 use serde_json::{Value, json};
 use std::fs::File;
@@ -46,7 +49,9 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 fn run(command: &mut Command) {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}; `make setup` installs what `make test-gateways` needs"));
+    let output = command.output().unwrap_or_else(|e| {
+        panic!("{command:?}: {e}; `make setup` installs what `make test-gateways` needs")
+    });
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
@@ -70,7 +75,9 @@ pub(crate) enum Vendor {
 /// What somebody else has built.
 fn from_environment(variable: &str, what: &str) -> PathBuf {
     let named = std::env::var_os(variable).map(PathBuf::from);
-    named.unwrap_or_else(|| panic!("{variable} names no {what}; `make test-gateways ONLY=ros2-vendors` sees to it"))
+    named.unwrap_or_else(|| {
+        panic!("{variable} names no {what}; `make test-gateways ONLY=ros2-vendors` sees to it")
+    })
 }
 
 /// Builds a program, and says where it is: what an earlier run has left there is replaced, at once and by the same, whoever runs it meanwhile.
@@ -88,7 +95,13 @@ fn built(name: &str, build: impl FnOnce(&Path, &Path)) -> PathBuf {
 fn cyclone(source: &Path, out: &Path, name: &str, defined: &[&str]) {
     run(Command::new("idlc").args(defined).arg("-o").arg(out).arg(source.join("types.idl")));
     let parts = [source.join("peer.c"), source.join("service.c"), out.join("types.c")];
-    run(Command::new("cc").arg("-O1").arg("-I").arg(out).args(parts).args(["-lddsc", "-o"]).arg(out.join(name)));
+    run(Command::new("cc")
+        .arg("-O1")
+        .arg("-I")
+        .arg(out)
+        .args(parts)
+        .args(["-lddsc", "-o"])
+        .arg(out.join(name)));
 }
 
 impl Vendor {
@@ -98,9 +111,23 @@ impl Vendor {
         static HUMBLE: OnceLock<PathBuf> = OnceLock::new();
         static FAST_DDS: OnceLock<PathBuf> = OnceLock::new();
         match self {
-            Self::Cyclone => vec![CYCLONE.get_or_init(|| built("cyclone", |source, out| cyclone(source, out, "cyclone", &[]))).clone()],
+            Self::Cyclone => vec![
+                CYCLONE
+                    .get_or_init(|| {
+                        built("cyclone", |source, out| cyclone(source, out, "cyclone", &[]))
+                    })
+                    .clone(),
+            ],
             Self::Humble => {
-                vec![HUMBLE.get_or_init(|| built("humble", |source, out| cyclone(source, out, "humble", &["-DHUMBLE"]))).clone()]
+                vec![
+                    HUMBLE
+                        .get_or_init(|| {
+                            built("humble", |source, out| {
+                                cyclone(source, out, "humble", &["-DHUMBLE"])
+                            })
+                        })
+                        .clone(),
+                ]
             }
             Self::FastDds => {
                 let build = |source: &Path, out: &Path| {
@@ -119,9 +146,16 @@ impl Vendor {
                     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peer/peer.py"),
                 ]
             }
-            Self::Ros2Client => vec![from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy"), "dds".into()],
+            Self::Ros2Client => vec![
+                from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy"),
+                "dds".into(),
+            ],
             Self::Ros2ClientHumble => {
-                vec![from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("humble"), "dds".into()]
+                vec![
+                    from_environment(ROS2_CLIENT, "directory with nodes on ros2-client")
+                        .join("humble"),
+                    "dds".into(),
+                ]
             }
         }
     }
@@ -140,7 +174,9 @@ impl Peer {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        std::thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         let input = child.stdin.take();
         Self { child, input, lines, printed: Vec::new() }
     }
@@ -198,7 +234,8 @@ impl Drop for Peer {
 
 /// As the C program computes it.
 pub(crate) fn sum(data: &[u8]) -> u32 {
-    data.iter().fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
+    data.iter()
+        .fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
 }
 
 pub(crate) struct Rig {
@@ -218,7 +255,10 @@ impl Drop for Rig {
             return;
         }
         eventually("figures of services add up", || {
-            self.report().services.iter().all(|s| s.calls == s.answered + s.under_way as u64 + s.ended.values().sum::<u64>())
+            self.report()
+                .services
+                .iter()
+                .all(|s| s.calls == s.answered + s.under_way as u64 + s.ended.values().sum::<u64>())
         });
     }
 }
@@ -237,10 +277,17 @@ impl Rig {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, definition).unwrap();
         }
-        let participant =
-            Participant::open(ParticipantConfig { domain_dir: Some(dir.path().join("domain")), name: "test".into() }).unwrap();
-        let topics: Vec<_> = topics.iter().map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos })).collect();
-        ros2["types"] = DEFINITIONS.iter().map(|(package, ..)| json!(dir.path().join(package))).collect();
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: Some(dir.path().join("domain")),
+            name: "test".into(),
+        })
+        .unwrap();
+        let topics: Vec<_> = topics
+            .iter()
+            .map(|(topic, max, qos)| json!({ "topic": topic, "max_payload": max, "qos": qos }))
+            .collect();
+        ros2["types"] =
+            DEFINITIONS.iter().map(|(package, ..)| json!(dir.path().join(package))).collect();
         for rule in ros2.get_mut("services").and_then(Value::as_array_mut).into_iter().flatten() {
             let rule = rule.as_object_mut().unwrap();
             rule.entry("timeout_ms").or_insert_with(|| json!(PATIENCE.as_millis() as u64));
@@ -249,15 +296,18 @@ impl Rig {
         if ros2["dds"] != json!(false) {
             domains::check(domain_id);
         }
-        let config = json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
-        let mut rig = Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };
+        let config =
+            json!({ "domain_dir": dir.path().join("domain"), "ros2": ros2, "topics": topics });
+        let mut rig =
+            Self { gateway: None, config, participant, dir, domain_id, notices: Mutex::default() };
         rig.start();
         rig
     }
 
     pub(crate) fn start(&mut self) {
         self.gateway = None;
-        self.gateway = Some(Gateway::start(serde_json::from_value(self.config.clone()).unwrap()).unwrap());
+        self.gateway =
+            Some(Gateway::start(serde_json::from_value(self.config.clone()).unwrap()).unwrap());
     }
 
     pub(crate) fn stop(&mut self) {
@@ -277,7 +327,12 @@ impl Rig {
     /// The same on another host, of which this stands before its programs.
     pub(crate) fn process_on(&self, host: &[String]) -> Peer {
         let program = self.program();
-        self.started(Command::new(&host[0]).args(&host[1..]).arg(program.get_program()).args(program.get_args()))
+        self.started(
+            Command::new(&host[0])
+                .args(&host[1..])
+                .arg(program.get_program())
+                .args(program.get_args()),
+        )
     }
 
     fn program(&self) -> Command {
@@ -359,8 +414,13 @@ impl Rig {
     /// The same, which others take for alive for an hour after it was killed.
     pub(crate) fn peer_that_is_missed(&self, arguments: &str) -> Peer {
         let mut command = self.command(Vendor::Cyclone, arguments);
-        let configured = command.get_envs().find(|(name, _)| *name == "CYCLONEDDS_URI").and_then(|(_, value)| value?.to_str()).unwrap();
-        let configured = format!("{configured},<Discovery><LeaseDuration>3600 s</LeaseDuration></Discovery>");
+        let configured = command
+            .get_envs()
+            .find(|(name, _)| *name == "CYCLONEDDS_URI")
+            .and_then(|(_, value)| value?.to_str())
+            .unwrap();
+        let configured =
+            format!("{configured},<Discovery><LeaseDuration>3600 s</LeaseDuration></Discovery>");
         Peer::start(command.env("CYCLONEDDS_URI", configured))
     }
 
@@ -371,11 +431,17 @@ impl Rig {
 
     /// Starts a node on another host, of which this stands before its programs, and on this interface there.
     pub(crate) fn node_on(&self, host: &[String], interface: &str, arguments: &str) -> Peer {
-        let configuration = format!("<General><Interfaces><NetworkInterface name=\"{interface}\"/></Interfaces></General>");
+        let configuration = format!(
+            "<General><Interfaces><NetworkInterface name=\"{interface}\"/></Interfaces></General>"
+        );
         let node = self.command(Vendor::Cyclone, arguments);
         let mut command = Command::new(&host[0]);
         command.args(&host[1..]).arg(node.get_program()).args(node.get_args());
-        Peer::start(command.env("ROS_DOMAIN_ID", self.domain_id.to_string()).env("CYCLONEDDS_URI", configuration))
+        Peer::start(
+            command
+                .env("ROS_DOMAIN_ID", self.domain_id.to_string())
+                .env("CYCLONEDDS_URI", configuration),
+        )
     }
 
     /// Starts a node that says its name, which is a namespace and a name.
@@ -385,11 +451,18 @@ impl Rig {
 
     /// Starts a node on ros2-client over Zenoh, which connects to the router alone and to others by gossip, as nodes do.
     pub(crate) fn over_zenoh(&self, router: &rmw::Router, name: &str, arguments: &str) -> Peer {
-        let program = from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy");
-        let settings = rmw::NODE_SETTINGS.iter().map(|(key, value)| format!("{key}={value};")).collect::<String>();
+        let program =
+            from_environment(ROS2_CLIENT, "directory with nodes on ros2-client").join("jazzy");
+        let settings = rmw::NODE_SETTINGS
+            .iter()
+            .map(|(key, value)| format!("{key}={value};"))
+            .collect::<String>();
         let settings = format!("{settings}connect/endpoints=['{}']", router.endpoint());
         let mut command = Command::new(program);
-        command.arg("zenoh").args(arguments.split(' ')).env("ROS_DOMAIN_ID", self.domain_id.to_string());
+        command
+            .arg("zenoh")
+            .args(arguments.split(' '))
+            .env("ROS_DOMAIN_ID", self.domain_id.to_string());
         Peer::start(command.env("NODE", name).env("ZENOH_CONFIG_OVERRIDE", settings))
     }
 
@@ -398,7 +471,9 @@ impl Rig {
     /// until the other end has told what it wants, and then nothing until it wants it.
     #[track_caller]
     pub(crate) fn is_read_by(&self, node: &str) {
-        eventually(&format!("read by {node}"), || self.report().to_ros[0].readers.iter().any(|reader| reader == node));
+        eventually(&format!("read by {node}"), || {
+            self.report().to_ros[0].readers.iter().any(|reader| reader == node)
+        });
     }
 
     fn command(&self, vendor: Vendor, arguments: &str) -> Command {
@@ -415,14 +490,30 @@ impl Rig {
         command
     }
 
-    pub(crate) fn publisher(&self, topic: &str, node: &str, schema: Schema, max_payload: usize, qos: &Qos) -> Publisher {
-        let mut config = PublisherConfig::new(topic.parse().unwrap(), node.parse().unwrap(), schema, max_payload);
+    pub(crate) fn publisher(
+        &self,
+        topic: &str,
+        node: &str,
+        schema: Schema,
+        max_payload: usize,
+        qos: &Qos,
+    ) -> Publisher {
+        let mut config = PublisherConfig::new(
+            topic.parse().unwrap(),
+            node.parse().unwrap(),
+            schema,
+            max_payload,
+        );
         config.qos = qos.clone();
         self.participant.create_publisher(config).unwrap()
     }
 
     pub(crate) fn subscription(&self, topic: &str, qos: &Qos) -> Subscription {
-        let mut config = SubscriptionConfig::new(topic.parse().unwrap(), "reader".parse().unwrap(), SchemaRequest::Any);
+        let mut config = SubscriptionConfig::new(
+            topic.parse().unwrap(),
+            "reader".parse().unwrap(),
+            SchemaRequest::Any,
+        );
         config.qos = qos.clone();
         self.participant.create_subscription(config).unwrap()
     }

@@ -11,14 +11,18 @@ use zenoh::qos::CongestionControl;
 use zenoh::sample::Sample;
 use zenoh::{Config, Session, Wait};
 use zenoh_ext::{
-    AdvancedPublisher, AdvancedPublisherBuilderExt, AdvancedSubscriber, AdvancedSubscriberBuilderExt, CacheConfig, HistoryConfig,
-    MissDetectionConfig, RecoveryConfig,
+    AdvancedPublisher, AdvancedPublisherBuilderExt, AdvancedSubscriber,
+    AdvancedSubscriberBuilderExt, CacheConfig, HistoryConfig, MissDetectionConfig, RecoveryConfig,
 };
 
-pub(crate) const STRING: (&str, &str) =
-    ("std_msgs::msg::dds_::String_", "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18");
-pub(crate) const IMAGE: (&str, &str) =
-    ("sensor_msgs::msg::dds_::Image_", "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47");
+pub(crate) const STRING: (&str, &str) = (
+    "std_msgs::msg::dds_::String_",
+    "RIHS01_df668c740482bbd48fb39d76a70dfd4bd59db1288021743503259e948f6b1a18",
+);
+pub(crate) const IMAGE: (&str, &str) = (
+    "sensor_msgs::msg::dds_::Image_",
+    "RIHS01_d31d41a9a4c4bc8eae9be757b0beed306564f7526c88ea6a4588fb9582527d47",
+);
 pub(crate) const HUMBLE_STRING: (&str, &str) = (STRING.0, "TypeHashNotSupported");
 
 /// What rmw_zenoh sets for nodes, beside where the router is.
@@ -26,7 +30,10 @@ pub(crate) const NODE_SETTINGS: [(&str, &str); 7] = [
     ("mode", "'peer'"),
     ("listen/endpoints", "['tcp/localhost:0']"),
     ("scouting/multicast/enabled", "false"),
-    ("scouting/gossip/autoconnect_strategy", "{ peer: { to_router: 'always', to_peer: 'greater-zid' } }"),
+    (
+        "scouting/gossip/autoconnect_strategy",
+        "{ peer: { to_router: 'always', to_peer: 'greater-zid' } }",
+    ),
     ("scouting/gossip/target", "{ router: ['router', 'peer'], peer: ['router'] }"),
     ("timestamping/enabled", "true"),
     ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
@@ -85,12 +92,20 @@ pub(super) struct Qos {
 
 impl Qos {
     pub(super) fn of(text: &str) -> Self {
-        Self { reliable: text.starts_with('r'), lasting: text[1..].starts_with('t'), depth: text[2..].parse().unwrap() }
+        Self {
+            reliable: text.starts_with('r'),
+            lasting: text[1..].starts_with('t'),
+            depth: text[2..].parse().unwrap(),
+        }
     }
 
     fn field(self) -> String {
         let history = if self.depth == 0 { "2,".to_owned() } else { format!(",{}", self.depth) };
-        format!("{}:{}:{history}:,:,:,,", if self.reliable { "" } else { "2" }, if self.lasting { "1" } else { "" })
+        format!(
+            "{}:{}:{history}:,:,:,,",
+            if self.reliable { "" } else { "2" },
+            if self.lasting { "1" } else { "" }
+        )
     }
 }
 
@@ -115,10 +130,21 @@ impl Node {
         Self { session, domain, name: name.into(), next: AtomicU64::new(1), _token: token }
     }
 
-    pub(super) fn token(&self, kind: &str, topic: &str, (type_name, hash): (&str, &str), qos: Qos) -> String {
-        let (domain, zid, id) = (self.domain, self.session.zid(), self.next.fetch_add(1, Ordering::Relaxed));
+    pub(super) fn token(
+        &self,
+        kind: &str,
+        topic: &str,
+        (type_name, hash): (&str, &str),
+        qos: Qos,
+    ) -> String {
+        let (domain, zid, id) =
+            (self.domain, self.session.zid(), self.next.fetch_add(1, Ordering::Relaxed));
         let topic = topic.replace('/', "%");
-        format!("@ros2_lv/{domain}/{zid}/0/{id}/{kind}/%/%/{}/{topic}/{type_name}/{hash}/{}", self.name, qos.field())
+        format!(
+            "@ros2_lv/{domain}/{zid}/0/{id}/{kind}/%/%/{}/{topic}/{type_name}/{hash}/{}",
+            self.name,
+            qos.field()
+        )
     }
 
     pub(super) fn key(&self, topic: &str, (type_name, hash): (&str, &str)) -> String {
@@ -130,11 +156,19 @@ impl Node {
         let token = self.token("MP", topic, of, qos);
         let block = qos.reliable && qos.depth == 0;
         let congestion = if block { CongestionControl::Block } else { CongestionControl::Drop };
-        let mut publisher = self.session.declare_publisher(self.key(topic, of)).congestion_control(congestion).advanced();
+        let mut publisher = self
+            .session
+            .declare_publisher(self.key(topic, of))
+            .congestion_control(congestion)
+            .advanced();
         if qos.lasting {
-            publisher = publisher.publisher_detection().cache(CacheConfig::default().max_samples(qos.depth));
+            publisher = publisher
+                .publisher_detection()
+                .cache(CacheConfig::default().max_samples(qos.depth));
             if qos.reliable {
-                publisher = publisher.sample_miss_detection(MissDetectionConfig::default().sporadic_heartbeat(Duration::from_millis(500)));
+                publisher = publisher.sample_miss_detection(
+                    MissDetectionConfig::default().sporadic_heartbeat(Duration::from_millis(500)),
+                );
             }
         }
         let (publisher, gid) = (publisher.wait().unwrap(), gid(&token));
@@ -150,30 +184,54 @@ impl Node {
             assert_eq!((attachment.len(), attachment[16]), (33, 16), "anything else aborts rclcpp");
             let number = i64::from_le_bytes(attachment[..8].try_into().unwrap());
             let payload = sample.payload().to_bytes().into_owned();
-            list.lock().unwrap().push(Heard { number, gid: attachment[17..].try_into().unwrap(), payload });
+            list.lock().unwrap().push(Heard {
+                number,
+                gid: attachment[17..].try_into().unwrap(),
+                payload,
+            });
         };
-        let mut subscriber = self.session.declare_subscriber(self.key(topic, of)).callback(callback).advanced();
+        let mut subscriber =
+            self.session.declare_subscriber(self.key(topic, of)).callback(callback).advanced();
         if qos.lasting {
-            subscriber =
-                subscriber.subscriber_detection().history(HistoryConfig::default().detect_late_publishers().max_samples(qos.depth));
+            subscriber = subscriber
+                .subscriber_detection()
+                .history(HistoryConfig::default().detect_late_publishers().max_samples(qos.depth));
             if qos.reliable {
                 subscriber = subscriber.recovery(RecoveryConfig::default().heartbeat());
             }
         }
         let subscriber = subscriber.wait().unwrap();
         let token = self.token("MS", topic, of, qos);
-        Subscription { _subscriber: subscriber, heard, _token: self.session.liveliness().declare_token(token).wait().unwrap() }
+        Subscription {
+            _subscriber: subscriber,
+            heard,
+            _token: self.session.liveliness().declare_token(token).wait().unwrap(),
+        }
     }
 
     /// The ROS graph: all tokens that are there.
     pub(crate) fn graph(&self) -> Vec<String> {
-        let replies = self.session.liveliness().get(format!("@ros2_lv/{}/**", self.domain)).wait().unwrap();
-        replies.iter().filter_map(|reply| Some(reply.result().ok()?.key_expr().as_str().to_owned())).collect()
+        let replies =
+            self.session.liveliness().get(format!("@ros2_lv/{}/**", self.domain)).wait().unwrap();
+        replies
+            .iter()
+            .filter_map(|reply| Some(reply.result().ok()?.key_expr().as_str().to_owned()))
+            .collect()
     }
 
     /// Whoever sends nonsense.
-    pub(crate) fn put(&self, topic: &str, of: (&str, &str), payload: &[u8], attachment: Option<&[u8]>) {
-        self.session.put(self.key(topic, of), payload).attachment(attachment.map(<[u8]>::to_vec)).wait().unwrap();
+    pub(crate) fn put(
+        &self,
+        topic: &str,
+        of: (&str, &str),
+        payload: &[u8],
+        attachment: Option<&[u8]>,
+    ) {
+        self.session
+            .put(self.key(topic, of), payload)
+            .attachment(attachment.map(<[u8]>::to_vec))
+            .wait()
+            .unwrap();
     }
 
     /// Declares any token.

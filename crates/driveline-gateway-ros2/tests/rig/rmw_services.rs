@@ -68,7 +68,8 @@ impl Node {
         let gid = gid(&token);
         let token = self.session.liveliness().declare_token(token).wait().unwrap();
         let (session, key) = (self.session.clone(), self.key(service, of));
-        let matching = session.declare_querier(key.clone()).target(QueryTarget::AllComplete).wait().unwrap();
+        let matching =
+            session.declare_querier(key.clone()).target(QueryTarget::AllComplete).wait().unwrap();
         Client { session, key, matching, gid, number: 0, _token: token }
     }
 
@@ -77,7 +78,8 @@ impl Node {
         let asked = Arc::<Mutex<VecDeque<Query>>>::default();
         let queue = asked.clone();
         let queryable = self.session.declare_queryable(&key).complete(true);
-        let queryable = queryable.callback(move |query| queue.lock().unwrap().push_back(query)).wait().unwrap();
+        let queryable =
+            queryable.callback(move |query| queue.lock().unwrap().push_back(query)).wait().unwrap();
         let token = self.token("SS", service, of, Qos::of(QOS));
         let token = self.session.liveliness().declare_token(token).wait().unwrap();
         Server { asked, key, _queryable: queryable, _token: token }
@@ -109,7 +111,11 @@ impl Client {
     fn ask(&self, attachment: Option<Vec<u8>>, request: &[u8]) -> Call {
         let replies = Arc::<Replies>::default();
         let (at_end, gid) = (AtEnd(replies.clone()), self.gid);
-        let get = self.session.get(&self.key).target(QueryTarget::AllComplete).consolidation(ConsolidationMode::None);
+        let get = self
+            .session
+            .get(&self.key)
+            .target(QueryTarget::AllComplete)
+            .consolidation(ConsolidationMode::None);
         let get = get.timeout(Duration::from_secs(600)).payload(request).attachment(attachment);
         let heard = move |reply: zenoh::query::Reply| {
             let reply = match reply.result() {

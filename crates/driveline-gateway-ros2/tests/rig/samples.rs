@@ -33,12 +33,19 @@ pub(crate) fn publish(publisher: &mut Publisher, payload: &[u8]) {
 pub(crate) fn publish_image(publisher: &mut Publisher, width: u32, fill: u8) {
     let mut loan = publisher.loan(Image::payload_len(width, 1, Encoding::Mono8).unwrap()).unwrap();
     let header = Header::new(driveline_types::MonotonicNs::now().0, "cam", 0).unwrap();
-    ImageMut::new(PlainMut::new(loan.payload_mut()).unwrap(), header, width, 1, Encoding::Mono8).unwrap().data_mut().fill(fill);
+    ImageMut::new(PlainMut::new(loan.payload_mut()).unwrap(), header, width, 1, Encoding::Mono8)
+        .unwrap()
+        .data_mut()
+        .fill(fill);
     publisher.publish(loan, &mut SampleHeader::stamped_now()).unwrap();
 }
 
 /// Waits for this many samples: their payloads, and what was missed.
-pub(crate) fn take(subscription: &mut Subscription, count: usize, mut each: impl FnMut(&[u8], &SampleHeader)) -> u64 {
+pub(crate) fn take(
+    subscription: &mut Subscription,
+    count: usize,
+    mut each: impl FnMut(&[u8], &SampleHeader),
+) -> u64 {
     let end = Instant::now() + PATIENCE;
     let (mut taken, mut missed) = (0, 0);
     while taken < count {

@@ -4,7 +4,9 @@
 use super::{Directory, Fate, Host, Inlets, MAX_HOSTS};
 use crate::clock::ClockEstimate;
 use crate::wire::{HostId, List, Offer};
-use driveline_types::{Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName, Uncounted};
+use driveline_types::{
+    Durability, EndpointId, MonotonicNs, Qos, Reliability, TopicName, Uncounted,
+};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -56,7 +58,8 @@ impl<I> Publisher<I> {
     }
 
     fn fate(&self) -> Fate {
-        self.gone.map_or(Fate::There, |gone| gone.end.unwrap_or(Fate::Unknown(Uncounted::OutOfReach)))
+        self.gone
+            .map_or(Fate::There, |gone| gone.end.unwrap_or(Fate::Unknown(Uncounted::OutOfReach)))
     }
 
     /// Has its inlet know its fate. `false`: that is busy.
@@ -77,7 +80,8 @@ impl<I> Publisher<I> {
 impl<I> Directory<I> {
     /// How many hosts more would find a place, whoever they are.
     pub fn places(&self) -> usize {
-        MAX_HOSTS - self.hosts.len() + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
+        MAX_HOSTS - self.hosts.len()
+            + self.may_give_way().filter(|(h, _)| !self.is_of_use(h)).count()
     }
 
     /// Hosts that are gone: their gateways' next start is another.
@@ -139,21 +143,35 @@ impl<I> Directory<I> {
         self.make_room(&list.topic, now, inlets)?;
         let inlet = inlets.open(host, clock, id, &list.topic, offer)?;
         let (host, topic, offer) = (host.clone(), list.topic.clone(), offer.clone());
-        self.publishers.insert(id, Publisher { host, topic, inlet, offer, gone: None, told: Some(Fate::There) });
+        self.publishers.insert(
+            id,
+            Publisher { host, topic, inlet, offer, gone: None, told: Some(Fate::There) },
+        );
         Ok(())
     }
 
     /// What is left of publishers that are gone gives way, first what promises least; nothing of one that is there does.
-    fn make_room(&mut self, topic: &TopicName, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Result<(), String> {
-        let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count() >= MAX_PUBLISHERS_OF_TOPIC;
+    fn make_room(
+        &mut self,
+        topic: &TopicName,
+        now: MonotonicNs,
+        inlets: &mut impl Inlets<Inlet = I>,
+    ) -> Result<(), String> {
+        let of_topic = self.publishers.values().filter(|p| p.topic == *topic).count()
+            >= MAX_PUBLISHERS_OF_TOPIC;
         if !of_topic && self.publishers.len() < MAX_PUBLISHERS {
             return Ok(());
         }
-        let promises = |qos: &Qos| (qos.durability == Durability::TransientLocal, qos.reliability == Reliability::Reliable);
-        let gone = self.publishers.iter().filter(|(_, p)| !of_topic || p.topic == *topic).filter_map(|(id, p)| {
-            let gone = p.gone?;
-            Some((!gone.for_good(), promises(&p.offer.qos), gone.since, *id))
-        });
+        let promises = |qos: &Qos| {
+            (qos.durability == Durability::TransientLocal, qos.reliability == Reliability::Reliable)
+        };
+        let gone =
+            self.publishers.iter().filter(|(_, p)| !of_topic || p.topic == *topic).filter_map(
+                |(id, p)| {
+                    let gone = p.gone?;
+                    Some((!gone.for_good(), promises(&p.offer.qos), gone.since, *id))
+                },
+            );
         let Some((_, _, since, id)) = gone.min() else {
             return Err(format!(
                 "there are too many: {MAX_PUBLISHERS_OF_TOPIC} of a topic and {MAX_PUBLISHERS} in all can be received; \
@@ -171,7 +189,11 @@ impl<I> Directory<I> {
     }
 
     /// Lets go of publishers and hosts that are gone for good. Gives when to look again.
-    pub fn forget(&mut self, now: MonotonicNs, inlets: &mut impl Inlets<Inlet = I>) -> Option<MonotonicNs> {
+    pub fn forget(
+        &mut self,
+        now: MonotonicNs,
+        inlets: &mut impl Inlets<Inlet = I>,
+    ) -> Option<MonotonicNs> {
         let mut next: Option<MonotonicNs> = None;
         for p in self.publishers.values_mut() {
             if !p.tell(p.fate(), inlets) {
@@ -185,8 +207,12 @@ impl<I> Directory<I> {
             now >= until
         };
         let until = |g: Gone| g.since + if g.for_good() { LINGERS } else { HOST_MAY_RETURN };
-        let gone: Vec<EndpointId> =
-            self.publishers.iter().filter(|(_, p)| p.gone.is_some_and(|g| over(until(g)))).map(|(id, _)| *id).collect();
+        let gone: Vec<EndpointId> = self
+            .publishers
+            .iter()
+            .filter(|(_, p)| p.gone.is_some_and(|g| over(until(g))))
+            .map(|(id, _)| *id)
+            .collect();
         for id in gone {
             if let Some(mut p) = self.publishers.remove(&id) {
                 p.ends(Uncounted::HostGone, inlets);
@@ -195,10 +221,19 @@ impl<I> Directory<I> {
             }
         }
         let publishers = &self.publishers;
-        let there: BTreeSet<String> = self.hosts.iter().filter(|(_, h)| h.alive).map(|(id, _)| id.name().to_owned()).collect();
+        let there: BTreeSet<String> = self
+            .hosts
+            .iter()
+            .filter(|(_, h)| h.alive)
+            .map(|(id, _)| id.name().to_owned())
+            .collect();
         // One that was there is told of for as long as no other start of it is, and as long as there is room.
         let kept = |id: &HostId, h: &Host| h.alive || (h.met && !there.contains(id.name()));
-        self.hosts.retain(|id, h| kept(id, h) || publishers.values().any(|p| p.host == *id) || !over(h.changed + HOST_MAY_RETURN));
+        self.hosts.retain(|id, h| {
+            kept(id, h)
+                || publishers.values().any(|p| p.host == *id)
+                || !over(h.changed + HOST_MAY_RETURN)
+        });
         next
     }
 }

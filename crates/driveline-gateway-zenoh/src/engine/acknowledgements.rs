@@ -51,7 +51,11 @@ impl Acknowledgements {
                 put(&session, key, ack);
             }
         };
-        Ok(Arc::new(Self(Worker::start("dl-acks", Waiting { dropped, ..Waiting::default() }, run)?)))
+        Ok(Arc::new(Self(Worker::start(
+            "dl-acks",
+            Waiting { dropped, ..Waiting::default() },
+            run,
+        )?)))
     }
 
     /// Has an acknowledgement sent. Waits for nothing.
@@ -64,7 +68,10 @@ impl Acknowledgements {
 fn put(session: &Session, key: String, mut ack: Ack) {
     // What it has waited is not of the way.
     ack.answered = driveline_types::MonotonicNs::now();
-    let put = session.put(key, ack.encode().to_vec()).congestion_control(CongestionControl::Drop).priority(Priority::InteractiveHigh);
+    let put = session
+        .put(key, ack.encode().to_vec())
+        .congestion_control(CongestionControl::Drop)
+        .priority(Priority::InteractiveHigh);
     let _ = put.express(true).allowed_destination(Locality::Remote).wait();
 }
 
@@ -74,7 +81,14 @@ mod tests {
     use driveline_types::MonotonicNs;
 
     fn ack(number: u64, outcome: Outcome) -> Ack {
-        Ack { outcome, accepts: 32, number, sent: MonotonicNs(number), received: MonotonicNs(0), answered: MonotonicNs(0) }
+        Ack {
+            outcome,
+            accepts: 32,
+            number,
+            sent: MonotonicNs(number),
+            received: MonotonicNs(0),
+            answered: MonotonicNs(0),
+        }
     }
 
     fn left(waiting: &Waiting) -> Vec<(&str, u64, Outcome)> {
@@ -111,11 +125,19 @@ mod tests {
     #[test]
     fn so_many_wait_and_more_are_counted() {
         let mut waiting = Waiting::default();
-        (0..MAX_WAITING as u64).for_each(|n| waiting.push(n.to_string(), ack(n, Outcome::Published)));
+        (0..MAX_WAITING as u64)
+            .for_each(|n| waiting.push(n.to_string(), ack(n, Outcome::Published)));
         waiting.push("7".into(), ack(9, Outcome::Published));
-        assert_eq!((waiting.queue[7].1.number, waiting.dropped.load(Relaxed)), (9, 0), "it has a place already");
+        assert_eq!(
+            (waiting.queue[7].1.number, waiting.dropped.load(Relaxed)),
+            (9, 0),
+            "it has a place already"
+        );
         waiting.push("one more".into(), ack(1, Outcome::Published));
         waiting.push("7".into(), ack(10, Outcome::Gap));
-        assert_eq!((waiting.queue.len(), waiting.queue[7].1.number, waiting.dropped.load(Relaxed)), (MAX_WAITING, 9, 2));
+        assert_eq!(
+            (waiting.queue.len(), waiting.queue[7].1.number, waiting.dropped.load(Relaxed)),
+            (MAX_WAITING, 9, 2)
+        );
     }
 }

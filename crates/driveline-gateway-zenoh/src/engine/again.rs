@@ -52,13 +52,16 @@ impl Again {
         let of_tokens = |zid: &ZenohId| start_of(&zid.to_string());
         let (known, ends) = (neighbours.clone(), Ends::new(&opened.runtime, connects));
         let links = info.link_events_listener().history(true).callback(move |event| {
-            let (start, made_by, now) = (of_tokens(event.link().zid()), ends.made_by(event.link()), MonotonicNs::now());
+            let (start, made_by, now) =
+                (of_tokens(event.link().zid()), ends.made_by(event.link()), MonotonicNs::now());
             if let Some(start) = start {
                 let mut known = lock(&known);
                 match (event.kind(), made_by) {
                     (SampleKind::Put, MadeBy::OtherEnd) => known.connected(start, Made::There, now),
                     (SampleKind::Put, MadeBy::Configuration) => known.is_connected(start),
-                    (SampleKind::Put, MadeBy::Told(at)) => known.connected(start, Made::Here(at), now),
+                    (SampleKind::Put, MadeBy::Told(at)) => {
+                        known.connected(start, Made::Here(at), now)
+                    }
                     (SampleKind::Delete, MadeBy::OtherEnd) => known.call_ended(start, now),
                     (SampleKind::Delete, _) => {}
                 }
@@ -71,7 +74,9 @@ impl Again {
         links.background().wait()?;
         let known = neighbours.clone();
         let transports = info.transport_events_listener().history(false).callback(move |event| {
-            if let (SampleKind::Delete, Some(start)) = (event.kind(), of_tokens(event.transport().zid())) {
+            if let (SampleKind::Delete, Some(start)) =
+                (event.kind(), of_tokens(event.transport().zid()))
+            {
                 lock(&known).lost(start, MonotonicNs::now());
                 wake();
             }
@@ -81,7 +86,11 @@ impl Again {
     }
 
     /// Tries what is to be tried. Waits for nothing. Gives when to look again.
-    pub(super) fn look(&self, now: MonotonicNs, standing: impl Fn(u64) -> Standing) -> Option<MonotonicNs> {
+    pub(super) fn look(
+        &self,
+        now: MonotonicNs,
+        standing: impl Fn(u64) -> Standing,
+    ) -> Option<MonotonicNs> {
         let (due, next) = lock(&self.neighbours).due(now, standing);
         for (start, at) in due {
             self.connect(start, &[at]);
@@ -92,7 +101,9 @@ impl Again {
     /// Whether one may be tried that others tell of: no attempt to it goes on, few do to others (whoever names hosts that are none keeps nobody from being connected to again), and it was
     /// not lost a moment ago from where this host had connected to it, which is tried all the time.
     pub(super) fn may_meet(&self, start: u64, now: MonotonicNs) -> bool {
-        self.attempts.count() < MAX_MEETING && !self.attempts.go_on(&start) && !lock(&self.neighbours).is_sought(start, now)
+        self.attempts.count() < MAX_MEETING
+            && !self.attempts.go_on(&start)
+            && !lock(&self.neighbours).is_sought(start, now)
     }
 
     /// One attempt to connect to the gateway with this number, unless one goes on.
@@ -125,7 +136,10 @@ mod tests {
     /// A session that listens there and connects to nobody.
     fn session(me: &HostId, listens: &[&str]) -> Opened {
         let mut config = Config::default();
-        for (key, value) in [("listen/endpoints", serde_json::json!(listens).to_string()), ("scouting/multicast/enabled", "false".into())] {
+        for (key, value) in [
+            ("listen/endpoints", serde_json::json!(listens).to_string()),
+            ("scouting/multicast/enabled", "false".into()),
+        ] {
             config.insert_json5(key, &value).unwrap();
         }
         session::open(config, &identity(me)).unwrap()
@@ -156,7 +170,8 @@ mod tests {
             let wake = move || {
                 of_wake.fetch_add(1, SeqCst);
                 // Zenoh's other tasks go on meanwhile.
-                ZRuntime::Application.block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
+                ZRuntime::Application
+                    .block_in_place(async { eventually("let go", || !holds.load(SeqCst)) });
             };
             let again = Again::new(&opened, &me, &[], UnderWay::default(), wake).unwrap();
             let mut pair = Self { of, at, _port: port, other: None, opened, again, ended, held };
@@ -243,7 +258,14 @@ mod tests {
             let zid: ZenohId = identity.parse().unwrap();
             assert_eq!(start_of(&zid.to_string()), Some(number), "{zid}");
         }
-        for other in ["", "d1", "d11", "5c0e8ad9b2a7e3f15c0e8ad9b2a7e3f1", "d1zzzzzzzzzzzzzzzz", "d100000000000000011"] {
+        for other in [
+            "",
+            "d1",
+            "d11",
+            "5c0e8ad9b2a7e3f15c0e8ad9b2a7e3f1",
+            "d1zzzzzzzzzzzzzzzz",
+            "d100000000000000011",
+        ] {
             assert_eq!(start_of(other), None, "{other}");
         }
     }

@@ -68,7 +68,10 @@ impl<Q> Waiting<Q> {
     /// Gives it back where there is no room.
     fn push(&mut self, question: Question<Q>) -> Option<TurnedAway<Q>> {
         if self.queue.len() >= MAX_WAITING {
-            return Some(TurnedAway { query: question.query, first: !std::mem::replace(&mut self.full, true) });
+            return Some(TurnedAway {
+                query: question.query,
+                first: !std::mem::replace(&mut self.full, true),
+            });
         }
         self.queue.push_back(question);
         None
@@ -82,7 +85,9 @@ impl<Q> Waiting<Q> {
         let (mut newest, mut end) = ((came, query), Vec::new());
         // Of those who do not say who they are each may be another.
         if by.is_some() {
-            let (same, others) = std::mem::take(&mut self.queue).into_iter().partition(|q| q.by == by && q.key == key);
+            let (same, others) = std::mem::take(&mut self.queue)
+                .into_iter()
+                .partition(|q| q.by == by && q.key == key);
             self.queue = others;
             for question in same {
                 let older = std::mem::replace(&mut newest, (question.came, question.query));
@@ -109,7 +114,9 @@ impl<Q> Waiting<Q> {
 /// What each thread does, until the handle is dropped.
 fn serve<Q>(mailbox: &Mailbox<Waiting<Q>>, answer: impl Fn(Q)) {
     // Whoever else waits may be answered now; this thread looks next, so it wakes no other.
-    while let Some(Turn { by, answer: query, end }) = mailbox.next(|waiting| waiting.next(MonotonicNs::now())) {
+    while let Some(Turn { by, answer: query, end }) =
+        mailbox.next(|waiting| waiting.next(MonotonicNs::now()))
+    {
         query.into_iter().for_each(&answer);
         drop(end);
         mailbox.with(|waiting| waiting.done(&by));
@@ -124,8 +131,13 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn start(keys: Keys, lists: Lists, notices: Arc<Notices>) -> io::Result<Self> {
-        let run = move |mailbox: &Mailbox<Waiting<Query>>| serve(mailbox, |query| answer(&keys, &lists, &query));
-        Ok(Self { worker: Worker::start_several(THREADS, "dl-lists", Waiting::new(), run)?, notices })
+        let run = move |mailbox: &Mailbox<Waiting<Query>>| {
+            serve(mailbox, |query| answer(&keys, &lists, &query))
+        };
+        Ok(Self {
+            worker: Worker::start_several(THREADS, "dl-lists", Waiting::new(), run)?,
+            notices,
+        })
     }
 
     /// Has a question answered. On Zenoh's thread, and waits for nothing. It ends no question here unless there are too many: that is said to the other host, behind the
@@ -140,7 +152,8 @@ impl Answers {
         }
         let by = query.parameters().get(ASKED_BY).and_then(|by| by.parse().ok());
         let question = Question { by, key, came: MonotonicNs::now(), query };
-        if let Some(TurnedAway { query, first }) = self.worker.put(|waiting| waiting.push(question)) {
+        if let Some(TurnedAway { query, first }) = self.worker.put(|waiting| waiting.push(question))
+        {
             if first {
                 self.notices.tell(format!("more than {MAX_WAITING} questions for lists of publishers wait: further ones are turned away, and other hosts repeat them"));
             }

@@ -26,14 +26,19 @@ fn turn(waiting: &mut Waiting<u32>, now: MonotonicNs) -> Option<(Option<u32>, Ve
 #[test]
 fn so_many_questions_wait_in_order_and_it_is_told_once_that_there_are_more() {
     let mut waiting = Waiting::new();
-    let put = |waiting: &mut Waiting<usize>, n: usize| waiting.push(question("a", &n.to_string(), at(0), n)).map(|t| (t.query, t.first));
+    let put = |waiting: &mut Waiting<usize>, n: usize| {
+        waiting.push(question("a", &n.to_string(), at(0), n)).map(|t| (t.query, t.first))
+    };
     let take = |waiting: &mut Waiting<usize>| {
         let turn = waiting.next(at(0))?;
         waiting.done(&turn.by);
         turn.answer
     };
     assert!((0..MAX_WAITING).all(|n| put(&mut waiting, n).is_none()));
-    assert_eq!([put(&mut waiting, 9_007), put(&mut waiting, 9_008)], [Some((9_007, true)), Some((9_008, false))]);
+    assert_eq!(
+        [put(&mut waiting, 9_007), put(&mut waiting, 9_008)],
+        [Some((9_007, true)), Some((9_008, false))]
+    );
     assert_eq!(take(&mut waiting), Some(0));
     assert!(put(&mut waiting, 9_009).is_none());
     assert_eq!(put(&mut waiting, 9_010), Some((9_010, false)), "there were never few of them");
@@ -63,7 +68,11 @@ fn whoever_is_being_answered_waits_and_nobody_else_does() {
 #[test]
 fn what_was_asked_again_is_answered_once_and_what_was_given_up_not_at_all() {
     let mut waiting = Waiting::new();
-    for (n, (by, key)) in [("a", "x"), ("a", "y"), ("a", "x"), ("b", "x"), ("a", "x"), ("?", "x"), ("?", "x")].into_iter().enumerate() {
+    for (n, (by, key)) in
+        [("a", "x"), ("a", "y"), ("a", "x"), ("b", "x"), ("a", "x"), ("?", "x"), ("?", "x")]
+            .into_iter()
+            .enumerate()
+    {
         assert!(waiting.push(question(by, key, at(1_000 * n as u64), n as u32)).is_none());
     }
     let mut next = |now| {
@@ -98,12 +107,20 @@ fn threads(gate: &Arc<(Mutex<bool>, Condvar)>) -> (Worker<Waiting<u32>>, Receive
 fn a_host_that_makes_no_room_delays_no_other_however_much_it_asks() {
     let gate = Arc::new((Mutex::new(false), Condvar::new()));
     let (worker, answered) = threads(&gate);
-    let ask = |by: &str, n: u32| assert!(worker.put(|waiting| waiting.push(question(by, &n.to_string(), MonotonicNs::now(), n))).is_none());
+    let ask = |by: &str, n: u32| {
+        assert!(
+            worker
+                .put(|waiting| waiting.push(question(by, &n.to_string(), MonotonicNs::now(), n)))
+                .is_none()
+        )
+    };
     (0..64).for_each(|n| ask("slow", 10 * n + 9));
     for n in 0..20 {
         ask(&format!("h{n}"), n * 10);
     }
-    let mut first: Vec<u32> = (0..20).map(|_| answered.recv_timeout(Duration::from_secs(4)).expect("another host is answered")).collect();
+    let mut first: Vec<u32> = (0..20)
+        .map(|_| answered.recv_timeout(Duration::from_secs(4)).expect("another host is answered"))
+        .collect();
     first.sort_unstable();
     assert_eq!(first, (0..20).map(|n| n * 10).collect::<Vec<_>>());
     *gate.0.lock().unwrap() = true;

@@ -35,12 +35,18 @@ fn mistake(key: &'static str, message: String, help: &str) -> GatewayError {
 
 fn read(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, GatewayError> {
     let broken = |why: &dyn Display| {
-        let help = "`openssl x509 -in FILE -noout -text` shows one that is sound; write it anew in PEM";
+        let help =
+            "`openssl x509 -in FILE -noout -text` shows one that is sound; write it anew in PEM";
         mistake(key, format!("{} has no certificate that can be read: {why}", path.display()), help)
     };
     let all = CertificateDer::pem_file_iter(path).map_err(|e| broken(&e))?;
-    let all: Vec<_> = all.take(MAX_CERTIFICATES).collect::<Result<_, _>>().map_err(|e| broken(&e))?;
-    if all.is_empty() { Err(broken(&"there is no `-----BEGIN CERTIFICATE-----` in it")) } else { Ok(all) }
+    let all: Vec<_> =
+        all.take(MAX_CERTIFICATES).collect::<Result<_, _>>().map_err(|e| broken(&e))?;
+    if all.is_empty() {
+        Err(broken(&"there is no `-----BEGIN CERTIFICATE-----` in it"))
+    } else {
+        Ok(all)
+    }
 }
 
 impl Certificates {
@@ -55,13 +61,24 @@ impl Certificates {
         let mut roots = RootCertStore::empty();
         let no_authority = |why: &dyn Display| {
             let help = "name the certificate of the authority that has signed those of all hosts";
-            mistake("tls.authority", format!("{} is of no authority: {why}", spec.authority.display()), help)
+            mistake(
+                "tls.authority",
+                format!("{} is of no authority: {why}", spec.authority.display()),
+                help,
+            )
         };
         for root in read("tls.authority", &spec.authority)? {
             roots.add(root).map_err(|e| no_authority(&e))?;
         }
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|e| no_authority(&e))?;
-        Ok(Self { chain, verifier, certificate: spec.certificate.clone(), authority: spec.authority.clone() })
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(|e| no_authority(&e))?;
+        Ok(Self {
+            chain,
+            verifier,
+            certificate: spec.certificate.clone(),
+            authority: spec.authority.clone(),
+        })
     }
 
     /// Why hosts of the same authority refuse the certificate now, and what to do: that may be otherwise later, and elsewhere.
@@ -74,19 +91,28 @@ impl Certificates {
         let error = self.verifier.verify_client_cert(own, others, now).err()?;
         let (certificate, authority) = (self.certificate.display(), self.authority.display());
         Some(match error {
-            Error::InvalidCertificate(CertificateError::ExpiredContext { time, not_after }) => format!(
-                "the certificate {certificate} expired {} ago, and other hosts refuse it: have the authority sign a new one (if this computer's clock is right: `date`)",
-                lasts(time, not_after)
-            ),
-            Error::InvalidCertificate(CertificateError::NotValidYetContext { time, not_before }) => format!(
+            Error::InvalidCertificate(CertificateError::ExpiredContext { time, not_after }) => {
+                format!(
+                    "the certificate {certificate} expired {} ago, and other hosts refuse it: have the authority sign a new one (if this computer's clock is right: `date`)",
+                    lasts(time, not_after)
+                )
+            }
+            Error::InvalidCertificate(CertificateError::NotValidYetContext {
+                time,
+                not_before,
+            }) => format!(
                 "the certificate {certificate} is valid only in {}: is this computer's clock right (`date`)?",
                 lasts(not_before, time)
             ),
-            Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature) => format!(
+            Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::BadSignature,
+            ) => format!(
                 "the certificate {certificate} is not signed by the authority of {authority}, and hosts that have the same authority refuse it: name the one that signed \
                  it (`openssl x509 -in {certificate} -noout -issuer`), or have this one sign it"
             ),
-            Error::InvalidCertificate(CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose) => format!(
+            Error::InvalidCertificate(
+                CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose,
+            ) => format!(
                 "the certificate {certificate} is not for both ends of a connection, and other hosts refuse it where this one connects: have it signed with \
                  `extendedKeyUsage=serverAuth,clientAuth`"
             ),
@@ -97,10 +123,20 @@ impl Certificates {
     }
 }
 
-fn private_key(spec: &TlsSpec, chain: &[CertificateDer<'static>], provider: &CryptoProvider) -> Result<(), GatewayError> {
+fn private_key(
+    spec: &TlsSpec,
+    chain: &[CertificateDer<'static>],
+    provider: &CryptoProvider,
+) -> Result<(), GatewayError> {
     let (path, certificate) = (spec.private_key.display(), spec.certificate.display());
     let help = "`openssl pkey -in FILE -noout` says nothing of one that is sound; write it in PEM and without a password";
-    let broken = |why: &dyn Display| mistake("tls.private_key", format!("{path} has no private key that can be read: {why}"), help);
+    let broken = |why: &dyn Display| {
+        mistake(
+            "tls.private_key",
+            format!("{path} has no private key that can be read: {why}"),
+            help,
+        )
+    };
     let key = PrivateKeyDer::from_pem_file(&spec.private_key).map_err(|e| broken(&e))?;
     let key = provider.key_provider.load_private_key(key).map_err(|e| broken(&e))?;
     match CertifiedKey::new(chain.to_vec(), key).keys_match() {
@@ -110,7 +146,11 @@ fn private_key(spec: &TlsSpec, chain: &[CertificateDer<'static>], provider: &Cry
         }
         Err(e @ Error::InvalidCertificate(_)) => {
             let help = "`openssl x509 -in FILE -noout -text` shows one that is sound; write it anew in PEM";
-            Err(mistake("tls.certificate", format!("{certificate} has no certificate that can be read: {e}"), help))
+            Err(mistake(
+                "tls.certificate",
+                format!("{certificate} has no certificate that can be read: {e}"),
+                help,
+            ))
         }
         // Where the library cannot compare them, it is found out when they are used.
         _ => Ok(()),

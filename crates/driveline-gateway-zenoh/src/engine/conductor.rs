@@ -120,8 +120,13 @@ pub(super) struct Conductor {
 
 impl Conductor {
     /// `tried`: names of hosts for which the gateway has been started anew.
-    pub(super) fn new(config: GatewayConfig, control: Arc<Control>, tried: BTreeSet<String>) -> Result<Self, GatewayError> {
-        let keys = Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
+    pub(super) fn new(
+        config: GatewayConfig,
+        control: Arc<Control>,
+        tried: BTreeSet<String>,
+    ) -> Result<Self, GatewayError> {
+        let keys =
+            Keys::new(&config.domain).ok_or_else(|| GatewayError::Domain(config.domain.clone()))?;
         let zenoh = session::config(&config)?;
         let certificates = config.network.tls.as_ref().map(Certificates::read).transpose()?;
         let network = NetworkReport {
@@ -132,14 +137,17 @@ impl Conductor {
             ..NetworkReport::default()
         };
         let name = session::host_name(&config.network);
-        let random = EndpointId::random().map_err(|source| GatewayError::System { action: "draw a random number", source })?;
+        let random = EndpointId::random()
+            .map_err(|source| GatewayError::System { action: "draw a random number", source })?;
         let me = HostId::new(&name, random.0 as u64).ok_or_else(|| GatewayError::Network {
             key: "host",
             message: format!("`{name}` cannot be the name of a host"),
             help: "use 1 to 63 letters, digits, `_` and `-`".into(),
         })?;
         let participant = control.take_part(config.domain_dir.clone())?;
-        participant.set_description(serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string());
+        participant.set_description(
+            serde_json::json!({ "gateway": KIND, "host": me.to_string() }).to_string(),
+        );
         let mut set = WaitSet::new(WaitBackend::Auto)?;
         let notices = control.notices();
         let inbox = Arc::new(Inbox::new(set.kicker(), notices.clone()));
@@ -151,36 +159,70 @@ impl Conductor {
         let meets_through_others = session::meets_through_others(&zenoh);
         let opened = session::open(zenoh, &again::identity(&me));
         let endpoints = || [&network.listens[..], &network.connects].concat();
-        let opened = opened.map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
+        let opened = opened
+            .map_err(|e| GatewayError::Open { endpoints: endpoints(), reason: zenoh_says(&e) })?;
         for endpoint in &network.listens {
             if let Err(why) = socket_file::let_in(endpoint) {
                 notices.tell(format!("other users may not be able to connect to {endpoint}: its rights cannot be set ({why})"));
             }
         }
         let refused = certificates.as_ref().and_then(Certificates::refused);
-        network.caution.clone().into_iter().chain(refused).for_each(|caution| notices.tell(caution));
+        network
+            .caution
+            .clone()
+            .into_iter()
+            .chain(refused)
+            .for_each(|caution| notices.tell(caution));
         let node = "gateway".parse().map_err(|_| GatewayError::Domain(config.domain.clone()))?;
         let kicker = set.kicker();
         let window_bytes = bytes_in_flight(config.network.bandwidth_mbit());
         let wakes = set.kicker();
         let under_way = UnderWay::default();
-        let again = Again::new(&opened, &me, &network.connects, under_way.clone(), move || wakes.kick());
+        let again =
+            Again::new(&opened, &me, &network.connects, under_way.clone(), move || wakes.kick());
         let Opened { session, runtime } = opened;
-        let introductions = meets_through_others.then(|| Introductions::new(me.clone(), &runtime.listens(), &network.connects));
+        let introductions = meets_through_others
+            .then(|| Introductions::new(me.clone(), &runtime.listens(), &network.connects));
         let questions = Questions::default();
-        let common =
-            Common { session, _runtime: runtime, participant, node, keys, me, kicker, inbox, notices, questions, under_way, window_bytes };
-        let again = again.map_err(|e| GatewayError::Declare { what: "news of connections".into(), reason: zenoh_says(&e) })?;
-        let receiving = Receiving::new(common.session.clone(), common.keys.clone(), common.me.clone(), common.inbox.clone());
-        let receiving = Arc::new(receiving.map_err(|source| GatewayError::System { action: "start a thread", source })?);
+        let common = Common {
+            session,
+            _runtime: runtime,
+            participant,
+            node,
+            keys,
+            me,
+            kicker,
+            inbox,
+            notices,
+            questions,
+            under_way,
+            window_bytes,
+        };
+        let again = again.map_err(|e| GatewayError::Declare {
+            what: "news of connections".into(),
+            reason: zenoh_says(&e),
+        })?;
+        let receiving = Receiving::new(
+            common.session.clone(),
+            common.keys.clone(),
+            common.me.clone(),
+            common.inbox.clone(),
+        );
+        let receiving = Arc::new(
+            receiving
+                .map_err(|source| GatewayError::System { action: "start a thread", source })?,
+        );
         let mut outgoing = Outgoing::new(&common, &config.topics, &mut set)?;
         let incoming = Incoming::new(&config.topics, receiving.clone(), tried);
         declare(&common, &outgoing.inboxes, &outgoing.lists, &receiving)?;
         let key = common.keys.key(&Parsed::Host(common.me.clone()));
         let token = common.session.liveliness().declare_token(key.clone()).wait();
-        let token = token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
+        let token =
+            token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         outgoing.announce(&common)?;
-        let introducing = introductions.map(|introductions| Introducing::start(&common, introductions)).transpose()?;
+        let introducing = introductions
+            .map(|introductions| Introducing::start(&common, introductions))
+            .transpose()?;
         let about = Report {
             gateway: KIND.into(),
             pid: std::process::id(),
@@ -231,7 +273,9 @@ impl Conductor {
                 self.look_for_others(now),
                 self.compare(now),
                 self.again.look(now, |start| self.incoming.standing(start)),
-                self.introducing.as_mut().and_then(|i| i.look(&self.common, &self.again, self.incoming.here(), now)),
+                self.introducing
+                    .as_mut()
+                    .and_then(|i| i.look(&self.common, &self.again, self.incoming.here(), now)),
                 self.interfaces_at,
             ];
             self.control.desk().answer(|| self.report(now));
@@ -260,7 +304,10 @@ impl Conductor {
         let at = self.alone_at.filter(|_| !self.incoming.has_met_a_host());
         self.alone_at = at.filter(|at| now < *at);
         if at.is_some() && self.alone_at.is_none() {
-            self.common.tell(format!("no other host was reached yet, and the gateway goes on trying: {}", self.report(now).alone()));
+            self.common.tell(format!(
+                "no other host was reached yet, and the gateway goes on trying: {}",
+                self.report(now).alone()
+            ));
         }
         self.alone_at
     }
@@ -272,7 +319,10 @@ impl Conductor {
         self.look_again();
         self.control.set_failure(interfaces::changed(&self.network));
         let there = interfaces::numbers(&self.network);
-        self.interfaces.iter().find(|(name, number)| there.get(*name) != Some(number)).map(|(name, _)| name.clone())
+        self.interfaces
+            .iter()
+            .find(|(name, number)| there.get(*name) != Some(number))
+            .map(|(name, _)| name.clone())
     }
 
     /// Has those looked for who were there and are not, however long they have been gone. One that does not come back is looked for as long as this session lasts.
@@ -307,16 +357,24 @@ impl Conductor {
 
     fn news(&mut self, what: News, now: MonotonicNs) {
         match what {
-            News::List { question, bytes } => self.incoming.listed(&self.common, &question, &bytes, now),
-            News::Counted { host, changes, asked } => self.incoming.counted(&host, changes, asked, now),
+            News::List { question, bytes } => {
+                self.incoming.listed(&self.common, &question, &bytes, now)
+            }
+            News::Counted { host, changes, asked } => {
+                self.incoming.counted(&host, changes, asked, now)
+            }
             News::Met { host, bytes } => {
                 if let Some(introducing) = &mut self.introducing {
                     introducing.answered(&host, &bytes, now);
                 }
             }
             News::Unknown { from, topic } => self.incoming.unknown(&from, &topic, now),
-            News::Changed { host, topic, change } => self.incoming.changed(&host, &topic, change, now),
-            News::Foreign { host, version, alive } => self.incoming.foreign_token(&self.common, host, version, alive),
+            News::Changed { host, topic, change } => {
+                self.incoming.changed(&host, &topic, change, now)
+            }
+            News::Foreign { host, version, alive } => {
+                self.incoming.foreign_token(&self.common, host, version, alive)
+            }
             News::Token { what, alive } => self.token(what, alive, now),
         }
     }
@@ -331,13 +389,17 @@ impl Conductor {
                     self.compare_at.get_or_insert(now + ALONE_AFTER);
                 }
             }
-            Parsed::Topic { host, topic } => self.incoming.topic_token(&self.common, &host, &topic, alive, now),
+            Parsed::Topic { host, topic } => {
+                self.incoming.topic_token(&self.common, &host, &topic, alive, now)
+            }
             Parsed::Want { host, offered, qos, topic, .. } if alive => {
                 if let Some(clock) = self.incoming.clock(&self.common, &host, now) {
                     self.outgoing.wanted(&self.common, (host, offered, topic), qos, clock);
                 }
             }
-            Parsed::Want { host, offered, qos, topic, .. } => self.outgoing.unwanted((host, offered, topic), qos),
+            Parsed::Want { host, offered, qos, topic, .. } => {
+                self.outgoing.unwanted((host, offered, topic), qos)
+            }
             // Not tokens.
             Parsed::Clock(_) | Parsed::Met(_) | Parsed::Sample { .. } | Parsed::Ack { .. } => {}
         }
@@ -349,7 +411,11 @@ impl Conductor {
             peers: session.peers_zid().wait().count(),
             routers: session.routers_zid().wait().count(),
             // Also of one that has expired meanwhile.
-            caution: self.certificates.as_ref().and_then(Certificates::refused).or_else(|| self.about.network.caution.clone()),
+            caution: self
+                .certificates
+                .as_ref()
+                .and_then(Certificates::refused)
+                .or_else(|| self.about.network.caution.clone()),
             ..self.about.network.clone()
         };
         let mut refused = self.outgoing.refusals(now);
@@ -370,15 +436,24 @@ impl Conductor {
     }
 
     fn topics(&self) -> Vec<TopicReport> {
-        let holds = |t: &CarriedTopic, s: &TopicName| !self.incoming.is_sent(&t.topic) && self.incoming.is_sent_elsewhere(s);
+        let holds = |t: &CarriedTopic, s: &TopicName| {
+            !self.incoming.is_sent(&t.topic) && self.incoming.is_sent_elsewhere(s)
+        };
         let similar = |t: &CarriedTopic| self.similar.get(&t.topic).filter(|s| holds(t, s));
-        let of = |t: &CarriedTopic| topic_report(t, self.outgoing.publishers(&t.topic), similar(t).map(ToString::to_string));
+        let of = |t: &CarriedTopic| {
+            topic_report(t, self.outgoing.publishers(&t.topic), similar(t).map(ToString::to_string))
+        };
         self.topics.iter().map(of).collect()
     }
 }
 
 /// Has Zenoh call for samples, acknowledgements, questions and tokens, as long as the session is open.
-fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Receiving>) -> Result<(), GatewayError> {
+fn declare(
+    common: &Common,
+    inboxes: &Inboxes,
+    lists: &Lists,
+    receiving: &Arc<Receiving>,
+) -> Result<(), GatewayError> {
     let (session, keys, me) = (&common.session, &common.keys, &common.me);
     let failed = |what: &str| {
         let what = what.to_owned();
@@ -388,18 +463,30 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
     let receiving = receiving.clone();
     let key = keys.addressed("s", me);
     let samples = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
-    samples.callback(move |sample| receiving.sample(&sample)).background().wait().map_err(failed(&key))?;
+    samples
+        .callback(move |sample| receiving.sample(&sample))
+        .background()
+        .wait()
+        .map_err(failed(&key))?;
 
     let (acks_keys, inboxes) = (keys.clone(), inboxes.clone());
     let key = keys.addressed("a", me);
     let acks = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
-    acks.callback(move |sample| acknowledged(&acks_keys, &inboxes, &sample)).background().wait().map_err(failed(&key))?;
+    acks.callback(move |sample| acknowledged(&acks_keys, &inboxes, &sample))
+        .background()
+        .wait()
+        .map_err(failed(&key))?;
 
     let answers = Answers::start(keys.clone(), lists.clone(), common.notices.clone());
-    let answers = answers.map_err(|source| GatewayError::System { action: "start a thread", source })?;
+    let answers =
+        answers.map_err(|source| GatewayError::System { action: "start a thread", source })?;
     let key = keys.addressed("pub", me);
     let lists_asked = session.declare_queryable(key.clone());
-    lists_asked.callback(move |query| answers.answer(query)).background().wait().map_err(failed(&key))?;
+    lists_asked
+        .callback(move |query| answers.answer(query))
+        .background()
+        .wait()
+        .map_err(failed(&key))?;
 
     let key = keys.key(&Parsed::Clock(me.clone()));
     let lists = lists.clone();
@@ -410,14 +497,23 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
         // From here, as a thread between would count as the way: it is short, and of another priority than lists.
         let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
     };
-    session.declare_queryable(key.clone()).callback(answer).background().wait().map_err(failed(&key))?;
+    session
+        .declare_queryable(key.clone())
+        .callback(answer)
+        .background()
+        .wait()
+        .map_err(failed(&key))?;
 
     let key = keys.tokens("pub");
     let (inbox, change_keys) = (common.inbox.clone(), keys.clone());
     let changes = session.declare_subscriber(key.clone()).allowed_origin(Locality::Remote);
     let heard = move |sample: Sample| {
         if sample.payload().len() == size_of::<u64>()
-            && let Some(change) = News::of_change(&change_keys, sample.key_expr().as_str(), &sample.payload().to_bytes())
+            && let Some(change) = News::of_change(
+                &change_keys,
+                sample.key_expr().as_str(),
+                &sample.payload().to_bytes(),
+            )
         {
             inbox.push(change);
         }
@@ -426,11 +522,17 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
 
     // Gateways of this version have a subscriber of their own: whoever may only ask for that is refused the other one.
     let others = (keys.hosts_of_all_versions(), true);
-    for (key, of_other_versions) in [(keys.tokens("host"), false), others, (keys.tokens("pub"), false), (keys.tokens("want"), false)] {
+    for (key, of_other_versions) in [
+        (keys.tokens("host"), false),
+        others,
+        (keys.tokens("pub"), false),
+        (keys.tokens("want"), false),
+    ] {
         let (inbox, keys, me) = (common.inbox.clone(), keys.clone(), me.clone());
         let heard = move |sample: Sample| {
             let (key, alive) = (sample.key_expr().as_str(), sample.kind() == SampleKind::Put);
-            let news = News::of_token(&keys, &me, key, alive).filter(|n| matches!(n, News::Foreign { .. }) == of_other_versions);
+            let news = News::of_token(&keys, &me, key, alive)
+                .filter(|n| matches!(n, News::Foreign { .. }) == of_other_versions);
             news.into_iter().for_each(|news| inbox.push(news));
         };
         let tokens = session.liveliness().declare_subscriber(key.clone()).history(true);
@@ -442,10 +544,17 @@ fn declare(common: &Common, inboxes: &Inboxes, lists: &Lists, receiving: &Arc<Re
 /// Hands an acknowledgement to the edge that waits for it. On Zenoh's thread.
 fn acknowledged(keys: &Keys, inboxes: &Inboxes, sample: &Sample) {
     let now = MonotonicNs::now();
-    let Some(Parsed::Ack { from, offered, topic, .. }) = keys.parse(sample.key_expr().as_str()) else { return };
+    let Some(Parsed::Ack { from, offered, topic, .. }) = keys.parse(sample.key_expr().as_str())
+    else {
+        return;
+    };
     let bytes = sample.payload().to_bytes();
     let Ok(ack) = Ack::decode(&bytes) else { return };
-    let inbox = inboxes.read().unwrap_or_else(PoisonError::into_inner).get(&(from, offered, topic)).cloned();
+    let inbox = inboxes
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&(from, offered, topic))
+        .cloned();
     if let Some(inbox) = inbox {
         inbox.acknowledged(ack, now);
     }

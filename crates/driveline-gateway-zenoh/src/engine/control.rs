@@ -3,7 +3,9 @@
 
 use super::error::GatewayError;
 use super::{KIND, lock, session};
-use driveline_runtime::gateway::{NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport};
+use driveline_runtime::gateway::{
+    NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport,
+};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig};
 use driveline_types::MonotonicNs;
@@ -61,7 +63,10 @@ impl Control {
         if let Some(Here { participant, .. }) = &*here {
             return Ok(participant.clone());
         }
-        let participant = Participant::open(ParticipantConfig { domain_dir: Some(domain_dir), name: "gateway".into() })?;
+        let participant = Participant::open(ParticipantConfig {
+            domain_dir: Some(domain_dir),
+            name: "gateway".into(),
+        })?;
         let _only = OnlyOne::new(participant.domain_dir(), KIND)?;
         Ok(here.insert(Here { participant, _only }).participant.clone())
     }
@@ -111,7 +116,12 @@ impl Control {
     }
 
     /// What keeps this host out of the network, where it is tried again: for reports, and told unless it was `told` lately.
-    pub(super) fn kept_out(&self, config: &GatewayConfig, why: &GatewayError, told: &mut BTreeSet<String>) {
+    pub(super) fn kept_out(
+        &self,
+        config: &GatewayConfig,
+        why: &GatewayError,
+        told: &mut BTreeSet<String>,
+    ) {
         let why = why.to_string();
         if told.len() >= MAX_TOLD {
             told.clear();
@@ -173,7 +183,11 @@ impl Control {
 }
 
 /// What does not change of a topic, and what does.
-pub(super) fn topic_report(t: &CarriedTopic, publishers: Vec<PublisherReport>, similar: Option<String>) -> TopicReport {
+pub(super) fn topic_report(
+    t: &CarriedTopic,
+    publishers: Vec<PublisherReport>,
+    similar: Option<String>,
+) -> TopicReport {
     TopicReport {
         topic: t.topic.to_string(),
         send: t.send,

@@ -75,7 +75,8 @@ impl EdgeCounters {
             not_sent: read(&self.not_sent),
             remote: read(&self.remote),
             decimated: read(&self.decimated),
-            impossible_acknowledgements: read(&self.impossible_acknowledgements) + read(&self.excess_acknowledgements),
+            impossible_acknowledgements: read(&self.impossible_acknowledgements)
+                + read(&self.excess_acknowledgements),
         }
     }
 }
@@ -88,7 +89,10 @@ mod tests {
     fn acknowledgements_of_what_was_never_sent_are_reported_and_are_no_drops() {
         let counters = EdgeCounters::default();
         counters.acknowledged_in_excess();
-        counters.store(&WindowCounters { nonsense: 3, ..WindowCounters::default() }, &SubscriptionStats::default());
+        counters.store(
+            &WindowCounters { nonsense: 3, ..WindowCounters::default() },
+            &SubscriptionStats::default(),
+        );
         let figures = counters.figures();
         assert_eq!((figures.impossible_acknowledgements, figures.drops()), (4, Vec::new()));
     }

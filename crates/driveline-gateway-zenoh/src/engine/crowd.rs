@@ -30,7 +30,9 @@ impl TurnedAway {
                 "host '{name}' is not heard: there are {MAX_HOSTS} hosts already, and {MAX_WAITING} wait for a place; have fewer, and start this gateway again"
             ));
         }
-        self.waiting.insert(host.clone()).then(|| format!("host '{name}' is not heard: {}", no_place()))
+        self.waiting
+            .insert(host.clone())
+            .then(|| format!("host '{name}' is not heard: {}", no_place()))
     }
 
     /// A host has a place, or is gone.
@@ -49,7 +51,8 @@ impl TurnedAway {
         has_its_own: impl Fn(&HostId) -> bool,
         now: MonotonicNs,
     ) -> (Vec<HostId>, Option<MonotonicNs>) {
-        let (own, others): (Vec<&HostId>, Vec<_>) = self.waiting.iter().partition(|host| has_its_own(host));
+        let (own, others): (Vec<&HostId>, Vec<_>) =
+            self.waiting.iter().partition(|host| has_its_own(host));
         let others = others.into_iter().take(places.saturating_sub(own.len()));
         let asked: Vec<HostId> = own.iter().copied().chain(others).cloned().collect();
         if asked.is_empty() {
@@ -79,9 +82,12 @@ impl Foreign {
             self.0.remove(&id);
             return None;
         }
-        let text = format!("nothing is carried to or from host '{}': {}", id.name(), foreign(version));
+        let text =
+            format!("nothing is carried to or from host '{}': {}", id.name(), foreign(version));
         if self.0.len() >= MAX_HOSTS && !self.0.contains_key(&id) {
-            return Some(format!("{text}; it stands in no report, as {MAX_HOSTS} such hosts do already"));
+            return Some(format!(
+                "{text}; it stands in no report, as {MAX_HOSTS} such hosts do already"
+            ));
         }
         self.0.insert(id, version);
         Some(text)
@@ -97,7 +103,12 @@ impl Foreign {
 }
 
 fn report(host: &HostId, problem: String) -> HostReport {
-    HostReport { host: host.to_string(), alive: true, problem: Some(problem), ..HostReport::default() }
+    HostReport {
+        host: host.to_string(),
+        alive: true,
+        problem: Some(problem),
+        ..HostReport::default()
+    }
 }
 
 fn no_place() -> String {
@@ -126,9 +137,14 @@ mod tests {
     #[test]
     fn a_gateway_of_another_release_beyond_the_bound_is_told_of() {
         let mut foreign = Foreign::default();
-        let told: Vec<_> = (0..=MAX_HOSTS).map(|n| foreign.is(host(n), 1, true).expect("it is told")).collect();
+        let told: Vec<_> =
+            (0..=MAX_HOSTS).map(|n| foreign.is(host(n), 1, true).expect("it is told")).collect();
         assert!(told[0].contains("same release") && !told[0].contains("64"), "{}", told[0]);
-        assert!(told[MAX_HOSTS].contains("same release") && told[MAX_HOSTS].contains("64"), "{}", told[MAX_HOSTS]);
+        assert!(
+            told[MAX_HOSTS].contains("same release") && told[MAX_HOSTS].contains("64"),
+            "{}",
+            told[MAX_HOSTS]
+        );
         assert_eq!(foreign.reports().count(), MAX_HOSTS);
         assert_eq!(foreign.is(host(3), 1, false), None);
         assert_eq!(foreign.reports().count(), MAX_HOSTS - 1);
@@ -144,7 +160,11 @@ mod tests {
         let nobody = |_: &HostId| false;
         assert_eq!(away.take(0, nobody, at(0)), (vec![], None));
         assert_eq!(away.take(2, nobody, at(0)), (vec![host(1), host(3)], Some(at(1000))));
-        assert_eq!(away.take(2, nobody, at(999)), (vec![], Some(at(1000))), "those who were asked may take the places yet");
+        assert_eq!(
+            away.take(2, nobody, at(999)),
+            (vec![], Some(at(1000))),
+            "those who were asked may take the places yet"
+        );
         assert_eq!(away.take(9, nobody, at(1000)), (vec![host(4), host(5)], None));
         assert_eq!(away.take(9, nobody, at(5000)), (vec![], None));
     }
@@ -163,8 +183,12 @@ mod tests {
     #[test]
     fn so_many_wait_for_a_place_and_of_others_that_is_told() {
         let mut away = TurnedAway::default();
-        assert!((0..MAX_WAITING).all(|n| away.add(&host(n)).is_some_and(|t| t.contains("has gone"))));
-        assert!(away.add(&host(MAX_WAITING)).is_some_and(|t| t.contains("start this gateway again")));
+        assert!(
+            (0..MAX_WAITING).all(|n| away.add(&host(n)).is_some_and(|t| t.contains("has gone")))
+        );
+        assert!(
+            away.add(&host(MAX_WAITING)).is_some_and(|t| t.contains("start this gateway again"))
+        );
         assert_eq!((away.add(&host(7)), away.reports().count()), (None, MAX_WAITING));
     }
 }

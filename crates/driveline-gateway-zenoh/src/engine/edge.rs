@@ -12,8 +12,8 @@ use bytes::Bytes;
 use driveline_runtime::gateway::Notices;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{
-    Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest, Subscription, SubscriptionConfig,
-    SubscriptionEvent, WaitBackend, WaitSet,
+    Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest,
+    Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,
 };
 use driveline_types::{Durability, EndpointId, MonotonicNs, NodeName, Qos};
 use driveline_zenoh::UnderWay;
@@ -177,7 +177,11 @@ pub(super) enum EdgeError {
 impl Edge {
     pub(super) fn start(parts: EdgeParts) -> Result<Self, EdgeError> {
         let mark = parts.mark;
-        let mut config = SubscriptionConfig::new(parts.topic.topic.clone(), parts.node.clone(), SchemaRequest::Any);
+        let mut config = SubscriptionConfig::new(
+            parts.topic.topic.clone(),
+            parts.node.clone(),
+            SchemaRequest::Any,
+        );
         config.qos = Qos {
             depth: parts.topic.qos.depth,
             lifespan_ms: parts.topic.qos.lifespan_ms,
@@ -205,9 +209,14 @@ impl Edge {
         subscription.kick_when_given_back(set.kicker());
         let (to, from, topic) = (parts.to.clone(), parts.me.clone(), parts.topic.topic.clone());
         let clock_key = parts.keys.key(&Parsed::Clock(parts.to.clone()));
-        let sample_key = parts.keys.key(&Parsed::Sample { to, from, offered: parts.offered, topic });
+        let sample_key =
+            parts.keys.key(&Parsed::Sample { to, from, offered: parts.offered, topic });
         let reliable = mark.reliability == driveline_types::Reliability::Reliable;
-        let period = parts.topic.max_rate_hz.filter(|hz| *hz > 0.0).map(|hz| Duration::from_secs_f64((1.0 / hz).min(86_400.0)));
+        let period = parts
+            .topic
+            .max_rate_hz
+            .filter(|hz| *hz > 0.0)
+            .map(|hz| Duration::from_secs_f64((1.0 / hz).min(86_400.0)));
         let alive = Arc::new(());
         let life = Arc::downgrade(&alive);
         let sender = Sender {
@@ -236,7 +245,8 @@ impl Edge {
             senders: Vec::new(),
             _life: Life { alive: Some(alive), conductor: parts.conductor },
         };
-        let thread = std::thread::Builder::new().name("dl-edge".into()).spawn(move || sender.run())?;
+        let thread =
+            std::thread::Builder::new().name("dl-edge".into()).spawn(move || sender.run())?;
         Ok(Self { inbox, mark, parked_since: None, life, thread: Some(thread) })
     }
 
@@ -303,8 +313,12 @@ impl Sender {
             self.acknowledgements();
             while let Some(event) = self.subscription.poll_event() {
                 match event {
-                    SubscriptionEvent::Refused { text, .. } => self.notices.tell(format!("not sent to another host: {text}")),
-                    SubscriptionEvent::Matched { publisher, first, .. } => self.firsts.note(publisher, &self.to, first),
+                    SubscriptionEvent::Refused { text, .. } => {
+                        self.notices.tell(format!("not sent to another host: {text}"))
+                    }
+                    SubscriptionEvent::Matched { publisher, first, .. } => {
+                        self.firsts.note(publisher, &self.to, first)
+                    }
                     _ => {}
                 }
             }
@@ -317,7 +331,8 @@ impl Sender {
                 self.let_go();
             }
             let now = MonotonicNs::now();
-            let may_take = !parked && self.due(now) && self.window.has_room() && now >= self.next_take;
+            let may_take =
+                !parked && self.due(now) && self.window.has_room() && now >= self.next_take;
             let sent = may_take && self.take();
             self.inbox.counters.store(&self.window.counters(), &self.subscription.stats());
             if !sent {
@@ -354,22 +369,39 @@ impl Sender {
     fn nudge(&mut self, now: MonotonicNs) {
         if self.window.nudge_at().is_some_and(|at| now >= at) {
             self.window.nudged(now);
-            self.questions.ask(&self.session, &self.clock_key, &self.clock, NUDGED_LATELY, |_, _| {});
+            self.questions.ask(
+                &self.session,
+                &self.clock_key,
+                &self.clock,
+                NUDGED_LATELY,
+                |_, _| {},
+            );
         }
     }
 
     fn acknowledgements(&mut self) {
         let waiting = std::mem::take(&mut *lock(&self.inbox.acks));
         for (ack, returned) in waiting {
-            let exchange = Exchange { sent: ack.sent, received: ack.received, answered: ack.answered, returned };
+            let exchange = Exchange {
+                sent: ack.sent,
+                received: ack.received,
+                answered: ack.answered,
+                returned,
+            };
             let offset = {
                 let mut clock = lock(&self.clock);
                 clock.exchange(&exchange);
                 clock.offset(returned)
             };
             // Half of the quickest way there and back is what the offset may be wrong by.
-            offset.into_iter().for_each(|offset| self.window.takes(Duration::from_nanos(offset.error_ns.saturating_mul(2))));
-            let publisher = self.held.iter().find(|(_, head)| head.number == ack.number).map(|(_, head)| head.publisher());
+            offset.into_iter().for_each(|offset| {
+                self.window.takes(Duration::from_nanos(offset.error_ns.saturating_mul(2)))
+            });
+            let publisher = self
+                .held
+                .iter()
+                .find(|(_, head)| head.number == ack.number)
+                .map(|(_, head)| head.publisher());
             let ended = match (publisher, ack.outcome) {
                 (Some(publisher), Outcome::NotYet) => {
                     if self.waits_for(publisher, returned) && self.window.not_yet(&ack, returned) {
@@ -424,7 +456,11 @@ impl Sender {
                 true
             }
             Overdue::Again { number } => {
-                let Some((bytes, head)) = self.held.iter().find(|(_, head)| head.number == number).cloned() else { return true };
+                let Some((bytes, head)) =
+                    self.held.iter().find(|(_, head)| head.number == number).cloned()
+                else {
+                    return true;
+                };
                 let Place { place, .. } = self.window.send_again(now);
                 self.put(bytes, SampleHead { sent_again: true, place, ..head });
                 false
@@ -434,7 +470,11 @@ impl Sender {
 
     /// Takes the next sample and hands it to Zenoh. `false`: there is none.
     fn take(&mut self) -> bool {
-        let taken = if self.newest { self.subscription.take_latest() } else { self.subscription.take_next() };
+        let taken = if self.newest {
+            self.subscription.take_latest()
+        } else {
+            self.subscription.take_next()
+        };
         let sample = match taken {
             Ok(Some(sample)) => sample,
             Ok(None) => return false,
@@ -461,7 +501,8 @@ impl Sender {
         let len = sample.payload().len();
         let reliable = self.window.is_reliable();
         // The first one of each publisher finds out whether it has an inlet there.
-        let alone = (self.latched || reliable) && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
+        let alone = (self.latched || reliable)
+            && self.standing.get(&sample.publisher()) != Some(&Standing::Received);
         let Place { number, place } = self.window.send(len, alone, now);
         let head = SampleHead {
             sent_again: false,
@@ -469,7 +510,8 @@ impl Sender {
             number,
             publisher: sample.publisher().0,
             written: sample.written(),
-            owed: u32::try_from(sample.written().saturating_sub(sample.first())).unwrap_or(u32::MAX),
+            owed: u32::try_from(sample.written().saturating_sub(sample.first()))
+                .unwrap_or(u32::MAX),
             sent: now,
             header: *sample.header(),
         };
@@ -481,7 +523,11 @@ impl Sender {
         self.tell_what_is_owed(false);
         // What others follow before it is acknowledged is copied: the publisher grants each edge one pin, which the next sample needs.
         let copied = reliable && !alone && self.window.may_be_followed(len);
-        let bytes = if copied { Bytes::copy_from_slice(sample.payload()) } else { Bytes::from_owner(Pinned(sample)) };
+        let bytes = if copied {
+            Bytes::copy_from_slice(sample.payload())
+        } else {
+            Bytes::from_owner(Pinned(sample))
+        };
         if alone || reliable {
             self.held.push_back((bytes.clone(), head.clone()));
         }
@@ -495,10 +541,17 @@ impl Sender {
         let priority = if with_long { Priority::Data } else { Priority::InteractiveHigh };
         let head = SampleHead { sent: MonotonicNs::now(), ..head };
         let put = self.session.put(self.key.as_str(), ZBytes::from(bytes));
-        let put = put.attachment(head.encode()).congestion_control(CongestionControl::Drop).priority(priority);
+        let put = put
+            .attachment(head.encode())
+            .congestion_control(CongestionControl::Drop)
+            .priority(priority);
         let put = put.express(true).allowed_destination(Locality::Remote);
         // Nothing is handed over when the gateway ends, which this thread is told as well.
-        if self.under_way.during(self.to.incarnation(), || put.wait()).is_some_and(|put| put.is_err()) {
+        if self
+            .under_way
+            .during(self.to.incarnation(), || put.wait())
+            .is_some_and(|put| put.is_err())
+        {
             self.inbox.counters.not_sent();
         }
         self.window.handed_over(head.number, MonotonicNs::now());

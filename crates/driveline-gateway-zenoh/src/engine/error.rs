@@ -52,7 +52,11 @@ pub enum GatewayError {
     #[error("this host has no address {0}; `ip address` lists those that it has")]
     Address(IpAddr),
     /// The session does not open.
-    #[error("cannot take part in the network{}: {reason}{}", unnamed(endpoints, reason), advice(reason))]
+    #[error(
+        "cannot take part in the network{}: {reason}{}",
+        unnamed(endpoints, reason),
+        advice(reason)
+    )]
     Open {
         /// Where it was to listen and to connect to.
         endpoints: Vec<String>,
@@ -68,7 +72,9 @@ pub enum GatewayError {
         reason: String,
     },
     /// The domain's name cannot stand in keys.
-    #[error("the domain '{0}' cannot be carried over the network: use letters, digits, '_', '-' and '.'")]
+    #[error(
+        "the domain '{0}' cannot be carried over the network: use letters, digits, '_', '-' and '.'"
+    )]
     Domain(String),
     /// Another gateway is there, or that cannot be found out.
     #[error(transparent)]
@@ -113,7 +119,11 @@ impl GatewayError {
 fn unnamed(endpoints: &[String], reason: &str) -> String {
     let addresses = endpoints.iter().filter_map(|e| e.split('#').next()?.split_once('/'));
     let named = addresses.into_iter().any(|(_, address)| reason.contains(address));
-    if named || endpoints.is_empty() { String::new() } else { format!(" at {}", endpoints.join(", ")) }
+    if named || endpoints.is_empty() {
+        String::new()
+    } else {
+        format!(" at {}", endpoints.join(", "))
+    }
 }
 
 /// What to look at when Zenoh cannot listen: it says why in words only.

@@ -7,7 +7,9 @@ use super::inlet::{Inlet, Receiving};
 use super::lock;
 use super::news::News;
 use crate::clock::{ASK_EVERY, ClockEstimate};
-use crate::directory::{Directory, Fate, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts};
+use crate::directory::{
+    Directory, Fate, Host, Inlets, NotReceived, Publisher, Question, TooManyHosts,
+};
 use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark};
@@ -72,7 +74,15 @@ impl Inlets for Making<'_> {
         offer: &Offer,
     ) -> Result<Arc<Inlet>, String> {
         let topic = self.topics.get(topic).ok_or("its topic is not received here")?;
-        let inlet = Inlet::open(self.common, topic, from, clock.clone(), (id, offer.clone()), self.receiving).map_err(|e| e.to_string())?;
+        let inlet = Inlet::open(
+            self.common,
+            topic,
+            from,
+            clock.clone(),
+            (id, offer.clone()),
+            self.receiving,
+        )
+        .map_err(|e| e.to_string())?;
         self.receiving.add(id, inlet.clone());
         Ok(inlet)
     }
@@ -96,8 +106,13 @@ impl Inlets for Making<'_> {
 
 impl Incoming {
     /// `tried`: names of hosts for which the gateway has been started anew.
-    pub(super) fn new(carried: &[CarriedTopic], receiving: Arc<Receiving>, tried: BTreeSet<String>) -> Self {
-        let topics: BTreeMap<_, _> = carried.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
+    pub(super) fn new(
+        carried: &[CarriedTopic],
+        receiving: Arc<Receiving>,
+        tried: BTreeSet<String>,
+    ) -> Self {
+        let topics: BTreeMap<_, _> =
+            carried.iter().filter(|t| t.receive).map(|t| (t.topic.clone(), t.clone())).collect();
         Self {
             directory: Directory::new(topics.keys().cloned(), receiving.me.clone()),
             topics,
@@ -113,7 +128,12 @@ impl Incoming {
     }
 
     /// The clock of a host, which may not have said that it is there yet. `None`: there are too many.
-    pub(super) fn clock(&mut self, common: &Common, id: &HostId, now: MonotonicNs) -> Option<Arc<Mutex<ClockEstimate>>> {
+    pub(super) fn clock(
+        &mut self,
+        common: &Common,
+        id: &HostId,
+        now: MonotonicNs,
+    ) -> Option<Arc<Mutex<ClockEstimate>>> {
         let clock = self.directory.host(id, now).map(|h| h.clock.clone());
         clock.map_err(|TooManyHosts| self.turn_away(common, id)).ok()
     }
@@ -143,18 +163,29 @@ impl Incoming {
     }
 
     /// A gateway has come or gone.
-    pub(super) fn host_token(&mut self, common: &Common, id: &HostId, alive: bool, now: MonotonicNs) {
+    pub(super) fn host_token(
+        &mut self,
+        common: &Common,
+        id: &HostId,
+        alive: bool,
+        now: MonotonicNs,
+    ) {
         if !alive {
             self.turned_away.remove(id);
             if !self.directory.hosts().contains_key(id) {
                 return;
             }
         }
-        let others = self.directory.hosts().iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());
+        let others =
+            self.directory.hosts().iter().any(|(h, s)| s.alive && h != id && h.name() == id.name());
         match self.directory.host_is(id, alive, now) {
             Ok(true) => {
                 self.turned_away.remove(id);
-                common.tell(format!("host '{}' {}", id.name(), if alive { "is there" } else { "is gone" }));
+                common.tell(format!(
+                    "host '{}' {}",
+                    id.name(),
+                    if alive { "is there" } else { "is gone" }
+                ));
             }
             Ok(false) => {}
             Err(TooManyHosts) => self.turn_away(common, id),
@@ -187,19 +218,38 @@ impl Incoming {
     }
 
     /// A host sends a topic, or says so no longer.
-    pub(super) fn topic_token(&mut self, common: &Common, host: &HostId, topic: &TopicName, alive: bool, now: MonotonicNs) {
+    pub(super) fn topic_token(
+        &mut self,
+        common: &Common,
+        host: &HostId,
+        topic: &TopicName,
+        alive: bool,
+        now: MonotonicNs,
+    ) {
         if self.directory.topic_is(host, topic, alive, now).is_err() {
             self.turn_away(common, host);
         }
     }
 
     /// A host has changed a list.
-    pub(super) fn changed(&mut self, host: &HostId, topic: &TopicName, change: u64, now: MonotonicNs) {
+    pub(super) fn changed(
+        &mut self,
+        host: &HostId,
+        topic: &TopicName,
+        change: u64,
+        now: MonotonicNs,
+    ) {
         self.directory.changed(host, topic, change, now);
     }
 
     /// A host was asked for the time, and has told as well how many changes of its lists there were.
-    pub(super) fn counted(&mut self, host: &HostId, changes: u64, asked: MonotonicNs, now: MonotonicNs) {
+    pub(super) fn counted(
+        &mut self,
+        host: &HostId,
+        changes: u64,
+        asked: MonotonicNs,
+        now: MonotonicNs,
+    ) {
         self.probing.answered(host);
         self.directory.counted(host, changes, asked, now);
     }
@@ -210,7 +260,13 @@ impl Incoming {
     }
 
     /// A list that was asked for has come.
-    pub(super) fn listed(&mut self, common: &Common, question: &Question, bytes: &[u8], now: MonotonicNs) {
+    pub(super) fn listed(
+        &mut self,
+        common: &Common,
+        question: &Question,
+        bytes: &[u8],
+        now: MonotonicNs,
+    ) {
         let making = &mut Making { common, topics: &self.topics, receiving: &self.receiving };
         match List::decode(bytes) {
             Ok(list) => self.directory.listed(question, &list, now, making),
@@ -226,8 +282,11 @@ impl Incoming {
     /// What is known of a gateway, given the number of its start.
     pub(super) fn standing(&self, start: u64) -> Standing {
         let hosts = self.directory.hosts();
-        let Some((id, _)) = hosts.iter().find(|(id, _)| id.incarnation() == start) else { return Standing::Stranger };
-        let replaced = hosts.iter().any(|(other, h)| h.alive && other != id && other.name() == id.name());
+        let Some((id, _)) = hosts.iter().find(|(id, _)| id.incarnation() == start) else {
+            return Standing::Stranger;
+        };
+        let replaced =
+            hosts.iter().any(|(other, h)| h.alive && other != id && other.name() == id.name());
         if replaced { Standing::Replaced } else { Standing::Host }
     }
 
@@ -255,7 +314,11 @@ impl Incoming {
             return None;
         }
         let directory = &self.directory;
-        let (asked, next) = self.turned_away.take(directory.places(), |host| directory.has_place_of_its_own(host), now);
+        let (asked, next) = self.turned_away.take(
+            directory.places(),
+            |host| directory.has_place_of_its_own(host),
+            now,
+        );
         asked.iter().for_each(|host| ask_whether_there(common, host));
         next
     }
@@ -266,7 +329,10 @@ impl Incoming {
         let hosts = self.directory.hosts();
         let every = |h: &Host| if h.sends_something() { ASK_EVERY } else { ASK_OTHERS_EVERY };
         // Whoever carries no topics is there for others, as a router is.
-        let there = hosts.iter().filter(|(_, h)| h.alive && self.carries).map(|(id, h)| (id, h.changed, every(h)));
+        let there = hosts
+            .iter()
+            .filter(|(_, h)| h.alive && self.carries)
+            .map(|(id, h)| (id, h.changed, every(h)));
         let (due, next) = self.probing.due(there, now);
         for (id, host) in due.iter().filter_map(|id| hosts.get_key_value(id)) {
             ask_for_time(common, id, &host.clock);
@@ -290,7 +356,11 @@ impl Incoming {
         for p in self.directory.publishers().values().filter(|p| p.is_there()) {
             let inlet = &p.inlet;
             inlet.look();
-            let measured = self.directory.hosts().get(&p.host).is_some_and(|h| h.alive && lock(&h.clock).offset(now).is_some());
+            let measured = self
+                .directory
+                .hosts()
+                .get(&p.host)
+                .is_some_and(|h| h.alive && lock(&h.clock).offset(now).is_some());
             let Some(mark) = inlet.wanted().filter(|_| measured) else { continue };
             let all = wanted.entry(want_key(p)).or_insert(mark);
             all.reliability = all.reliability.max(mark.reliability);
@@ -328,7 +398,13 @@ impl Incoming {
                 problem: None,
             }
         };
-        self.directory.hosts().iter().map(of).chain(self.turned_away.reports()).chain(self.foreign.reports()).collect()
+        self.directory
+            .hosts()
+            .iter()
+            .map(of)
+            .chain(self.turned_away.reports())
+            .chain(self.foreign.reports())
+            .collect()
     }
 
     pub(super) fn inlets_report(&self) -> Vec<InletReport> {
@@ -376,31 +452,52 @@ impl Incoming {
 
 /// Asks whether a host that found no place is there, what it sends and what it wants.
 fn ask_whether_there(common: &Common, host: &HostId) {
-    for key in [common.keys.key(&Parsed::Host(host.clone())), common.keys.addressed("pub", host), common.keys.addressed("want", host)] {
+    for key in [
+        common.keys.key(&Parsed::Host(host.clone())),
+        common.keys.addressed("pub", host),
+        common.keys.addressed("want", host),
+    ] {
         let (inbox, keys, me) = (common.inbox.clone(), common.keys.clone(), common.me.clone());
-        let asked = common.session.liveliness().get(key).timeout(LIST_WITHIN).callback(move |reply| {
-            let Ok(sample) = reply.result() else { return };
-            News::of_token(&keys, &me, sample.key_expr().as_str(), true).into_iter().for_each(|news| inbox.push(news));
-        });
+        let asked =
+            common.session.liveliness().get(key).timeout(LIST_WITHIN).callback(move |reply| {
+                let Ok(sample) = reply.result() else { return };
+                News::of_token(&keys, &me, sample.key_expr().as_str(), true)
+                    .into_iter()
+                    .for_each(|news| inbox.push(news));
+            });
         if let Err(e) = asked.wait() {
-            common.tell(format!("cannot ask whether host '{}' is there: {}", host.name(), zenoh_says(&e)));
+            common.tell(format!(
+                "cannot ask whether host '{}' is there: {}",
+                host.name(),
+                zenoh_says(&e)
+            ));
         }
     }
 }
 
 /// Asks a host for a list.
 fn ask(common: &Common, question: Question) {
-    let key = common.keys.key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
+    let key = common
+        .keys
+        .key(&Parsed::Topic { host: question.host.clone(), topic: question.topic.clone() });
     let selector = format!("{key}?{ASKED_BY}={}", common.me);
     let name = question.host.name().to_owned();
     let inbox = common.inbox.clone();
     // After small samples: a list may be long. Before large ones, which may leave no room for anything after them.
-    let get = common.session.get(selector).timeout(LIST_WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
+    let get = common
+        .session
+        .get(selector)
+        .timeout(LIST_WITHIN)
+        .congestion_control(CongestionControl::Drop)
+        .priority(Priority::DataHigh);
     // As they come: nothing is kept of what others send.
     let get = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let Ok(sample) = reply.result() else { return };
         if sample.payload().len() <= MAX_LIST_LEN {
-            inbox.push(News::List { question: question.clone(), bytes: sample.payload().to_bytes().into_owned() });
+            inbox.push(News::List {
+                question: question.clone(),
+                bytes: sample.payload().to_bytes().into_owned(),
+            });
         }
     });
     if let Err(e) = get.wait() {
@@ -412,6 +509,7 @@ fn ask_for_time(common: &Common, host: &HostId, clock: &Arc<Mutex<ClockEstimate>
     let key = common.keys.key(&Parsed::Clock(host.clone()));
     let (inbox, host) = (common.inbox.clone(), host.clone());
     // From then on its samples can be wanted.
-    let counted = move |asked, changes| inbox.push(News::Counted { host: host.clone(), changes, asked });
+    let counted =
+        move |asked, changes| inbox.push(News::Counted { host: host.clone(), changes, asked });
     common.questions.ask(&common.session, &key, clock, Duration::ZERO, counted);
 }

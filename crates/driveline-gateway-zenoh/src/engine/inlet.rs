@@ -11,7 +11,9 @@ use crate::arrival::{Arrivals, least_age_ns, localized};
 use crate::clock::{ClockEstimate, Offset};
 use crate::directory::Fate;
 use crate::window::MAX_IN_FLIGHT;
-use crate::wire::{Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead};
+use crate::wire::{
+    Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead,
+};
 use driveline_runtime::gateway::InletFigures;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig};
@@ -83,16 +85,30 @@ impl Inlet {
         receiving: &Arc<Receiving>,
     ) -> Result<Arc<Self>, InletError> {
         if offer.max_payload > topic.max_payload {
-            return Err(InletError::TooLong { offered: offer.max_payload, permitted: topic.max_payload });
+            return Err(InletError::TooLong {
+                offered: offer.max_payload,
+                permitted: topic.max_payload,
+            });
         }
         let needed = u64::from(offer.qos.depth).saturating_mul(offer.max_payload);
         if needed > MAX_HISTORY_BYTES {
-            return Err(InletError::TooMuch { depth: offer.qos.depth, max_payload: offer.max_payload, needed });
+            return Err(InletError::TooMuch {
+                depth: offer.qos.depth,
+                max_payload: offer.max_payload,
+                needed,
+            });
         }
         // The other host's name is part of the node's, as far as there is room.
-        let node = format!("{}/{}", host.name(), offer.node).parse::<NodeName>().unwrap_or_else(|_| offer.node.clone());
+        let node = format!("{}/{}", host.name(), offer.node)
+            .parse::<NodeName>()
+            .unwrap_or_else(|_| offer.node.clone());
         let max_payload = usize::try_from(offer.max_payload).unwrap_or(usize::MAX);
-        let mut config = PublisherConfig::new(topic.topic.clone(), node, Schema::clone(&offer.schema), max_payload);
+        let mut config = PublisherConfig::new(
+            topic.topic.clone(),
+            node,
+            Schema::clone(&offer.schema),
+            max_payload,
+        );
         config.qos = bounded(&offer.qos);
         config.pins = topic.pins;
         config.loans = 1;
@@ -102,14 +118,26 @@ impl Inlet {
         publisher.kick_on_event(common.kicker.clone());
         let watch = Watch::new(&publisher);
         let reliable = offer.qos.reliability == Reliability::Reliable;
-        let lane = if reliable { Some(receiving.lane(host, QosMark::of(&offer.qos), &topic.topic)?) } else { None };
+        let lane = if reliable {
+            Some(receiving.lane(host, QosMark::of(&offer.qos), &topic.topic)?)
+        } else {
+            None
+        };
         Ok(Arc::new(Self {
             topic: topic.topic.clone(),
             offer,
             id,
             fate: Mutex::new(Fate::There),
-            source: Mutex::new(Source { host: host.clone(), clock, _acknowledgements: Some(receiving.acknowledgements(host)?) }),
-            publishing: Mutex::new(Publishing { publisher, arrivals: Arrivals::default(), figures: InletFigures::default() }),
+            source: Mutex::new(Source {
+                host: host.clone(),
+                clock,
+                _acknowledgements: Some(receiving.acknowledgements(host)?),
+            }),
+            publishing: Mutex::new(Publishing {
+                publisher,
+                arrivals: Arrivals::default(),
+                figures: InletFigures::default(),
+            }),
             watch: Mutex::new(watch),
             lane,
         }))
@@ -128,8 +156,17 @@ impl Inlet {
     }
 
     /// The publisher's host has a new gateway.
-    pub(super) fn comes_from(&self, host: &HostId, clock: Arc<Mutex<ClockEstimate>>, receiving: &Receiving) {
-        *lock(&self.source) = Source { host: host.clone(), clock, _acknowledgements: receiving.acknowledgements(host).ok() };
+    pub(super) fn comes_from(
+        &self,
+        host: &HostId,
+        clock: Arc<Mutex<ClockEstimate>>,
+        receiving: &Receiving,
+    ) {
+        *lock(&self.source) = Source {
+            host: host.clone(),
+            clock,
+            _acknowledgements: receiving.acknowledgements(host).ok(),
+        };
     }
 
     /// Notes what became of its publisher, and says it to readers. `false`: a sample is just being published, and they are to be told again.
@@ -149,7 +186,11 @@ impl Inlet {
         let mut watch = lock(&self.watch);
         if let Ok(publishing) = self.publishing.try_lock() {
             let arrivals = &publishing.arrivals;
-            watch.figures = InletFigures { lost: arrivals.lost(), duplicate: arrivals.duplicates(), ..publishing.figures };
+            watch.figures = InletFigures {
+                lost: arrivals.lost(),
+                duplicate: arrivals.duplicates(),
+                ..publishing.figures
+            };
         }
         watch.figures
     }
@@ -186,9 +227,20 @@ impl Inlet {
         outcome
     }
 
-    fn publish(&self, to: &mut Publishing, sample: &Arrived, offset: Offset, now: MonotonicNs) -> Outcome {
+    fn publish(
+        &self,
+        to: &mut Publishing,
+        sample: &Arrived,
+        offset: Offset,
+        now: MonotonicNs,
+    ) -> Outcome {
         let Arrived { head, payload, .. } = sample;
-        if self.offer.qos.lifespan_ms.is_some_and(|ms| least_age_ns(head, offset, now) > u64::from(ms) * 1_000_000) {
+        if self
+            .offer
+            .qos
+            .lifespan_ms
+            .is_some_and(|ms| least_age_ns(head, offset, now) > u64::from(ms) * 1_000_000)
+        {
             to.figures.expired += 1;
             return Outcome::Expired;
         }
@@ -216,7 +268,13 @@ impl Inlet {
             to.figures.damaged += 1;
             return Outcome::Damaged;
         }
-        let mut header = localized(head, sample.from.incarnation(), offset, to.arrivals.not_here(), MonotonicNs::now());
+        let mut header = localized(
+            head,
+            sample.from.incarnation(),
+            offset,
+            to.arrivals.not_here(),
+            MonotonicNs::now(),
+        );
         to.figures.transit_ns = header.remote.map_or(0, |r| r.transit_ns);
         self.count(to);
         if to.publisher.publish_numbered(loan, &mut header).is_err() {
@@ -249,7 +307,9 @@ pub(super) enum InletError {
     Publisher(#[from] CreatePublisherError),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] std::io::Error),
-    #[error("its samples have up to {offered} bytes, and {permitted} are permitted here: raise `max_payload`")]
+    #[error(
+        "its samples have up to {offered} bytes, and {permitted} are permitted here: raise `max_payload`"
+    )]
     TooLong { offered: u64, permitted: u64 },
     #[error(
         "its history of {depth} samples of up to {max_payload} bytes needs {needed} bytes here, and {MAX_HISTORY_BYTES} are permitted: lower its `depth` or `max_payload`"
@@ -295,15 +355,37 @@ struct Known {
 }
 
 impl Receiving {
-    pub(super) fn new(session: Session, keys: Keys, me: HostId, inbox: Arc<Inbox>) -> Result<Self, std::io::Error> {
+    pub(super) fn new(
+        session: Session,
+        keys: Keys,
+        me: HostId,
+        inbox: Arc<Inbox>,
+    ) -> Result<Self, std::io::Error> {
         let (told, unknown, damaged) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
         let (lanes, acknowledgements) = (Mutex::default(), Mutex::default());
         let to_strangers = Acknowledgements::start(session.clone(), Arc::default())?;
-        Ok(Self { session, keys, me, known: RwLock::default(), lanes, acknowledgements, to_strangers, inbox, told, unknown, damaged })
+        Ok(Self {
+            session,
+            keys,
+            me,
+            known: RwLock::default(),
+            lanes,
+            acknowledgements,
+            to_strangers,
+            inbox,
+            told,
+            unknown,
+            damaged,
+        })
     }
 
     /// Where samples of this host's publishers with this offer are published in order.
-    fn lane(self: &Arc<Self>, host: &HostId, offered: QosMark, topic: &TopicName) -> Result<Arc<Lane>, std::io::Error> {
+    fn lane(
+        self: &Arc<Self>,
+        host: &HostId,
+        offered: QosMark,
+        topic: &TopicName,
+    ) -> Result<Arc<Lane>, std::io::Error> {
         let mut lanes = lock(&self.lanes);
         lanes.retain(|_, lane| lane.strong_count() > 0);
         let key = (host.name().to_owned(), offered, topic.clone());
@@ -319,7 +401,9 @@ impl Receiving {
     fn acknowledgements(&self, host: &HostId) -> Result<Arc<Acknowledgements>, std::io::Error> {
         let mut ways = lock(&self.acknowledgements);
         let few = ways.len() < MAX_WAYS_BACK;
-        ways.retain(|_, way| way.sender.strong_count() > 0 || few && way.dropped.load(Ordering::Relaxed) > 0);
+        ways.retain(|_, way| {
+            way.sender.strong_count() > 0 || few && way.dropped.load(Ordering::Relaxed) > 0
+        });
         let way = ways.entry(host.clone()).or_default();
         if let Some(sender) = way.sender.upgrade() {
             return Ok(sender);
@@ -352,11 +436,14 @@ impl Receiving {
     /// A sample from the network.
     pub(super) fn sample(&self, sample: &Sample) {
         let received = MonotonicNs::now();
-        let Some(Parsed::Sample { to, from, offered, topic }) = self.keys.parse(sample.key_expr().as_str()) else {
+        let Some(Parsed::Sample { to, from, offered, topic }) =
+            self.keys.parse(sample.key_expr().as_str())
+        else {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let attachment = sample.attachment().filter(|a| a.len() <= MAX_ATTACHMENT_LEN).map(ZBytes::to_bytes);
+        let attachment =
+            sample.attachment().filter(|a| a.len() <= MAX_ATTACHMENT_LEN).map(ZBytes::to_bytes);
         let Some(Ok(head)) = attachment.as_deref().map(SampleHead::decode) else {
             self.damaged.fetch_add(1, Ordering::Relaxed);
             return;
@@ -372,7 +459,9 @@ impl Receiving {
         let arrived = Arrived { from, head, payload: sample.payload().clone(), received };
         // What cannot be published has its turn all the same, behind what was before it.
         let inlet = match inlet {
-            Some(inlet) if inlet.topic != topic || QosMark::of(&inlet.offer.qos) != offered => Err(Outcome::Unknown),
+            Some(inlet) if inlet.topic != topic || QosMark::of(&inlet.offer.qos) != offered => {
+                Err(Outcome::Unknown)
+            }
             Some(inlet) => inlet.clock_of(&arrived.from).map(|_| inlet),
             None if refused => Err(Outcome::Unknown),
             None => {
@@ -387,7 +476,10 @@ impl Receiving {
         if let Some(lane) = lane {
             return lane.arrives(self, arrived, inlet.map(|inlet| Arc::downgrade(&inlet)));
         }
-        let outcome = inlet.map_or_else(|outcome| out_of_turn(outcome, arrived.head.place), |inlet| inlet.take(&arrived));
+        let outcome = inlet.map_or_else(
+            |outcome| out_of_turn(outcome, arrived.head.place),
+            |inlet| inlet.take(&arrived),
+        );
         let number = arrived.head.number;
         self.acknowledge(&arrived, offered, topic, Reply { outcome, number });
     }
@@ -397,7 +489,9 @@ impl Receiving {
         if arrived.head.place == 0 {
             return None;
         }
-        lock(&self.lanes).get(&(arrived.from.name().to_owned(), offered, topic.clone())).and_then(Weak::upgrade)
+        lock(&self.lanes)
+            .get(&(arrived.from.name().to_owned(), offered, topic.clone()))
+            .and_then(Weak::upgrade)
     }
 
     /// Has the list be asked for which it should be in; strangers cannot have more done than that.
@@ -411,14 +505,28 @@ impl Receiving {
     }
 
     /// Says what became of a sample.
-    pub(super) fn acknowledge(&self, to: &Arrived, offered: QosMark, topic: TopicName, Reply { outcome, number }: Reply) {
+    pub(super) fn acknowledge(
+        &self,
+        to: &Arrived,
+        offered: QosMark,
+        topic: TopicName,
+        Reply { outcome, number }: Reply,
+    ) {
         if matches!(outcome, Outcome::Unknown | Outcome::NotYet) {
             self.unknown.fetch_add(1, Ordering::Relaxed);
         }
         let Arrived { from, head, received, .. } = to;
         let accepts = MAX_IN_FLIGHT as u32;
-        let ack = Ack { outcome, accepts, number, sent: head.sent, received: *received, answered: MonotonicNs::now() };
-        let key = self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
+        let ack = Ack {
+            outcome,
+            accepts,
+            number,
+            sent: head.sent,
+            received: *received,
+            answered: MonotonicNs::now(),
+        };
+        let key =
+            self.keys.key(&Parsed::Ack { to: from.clone(), from: self.me.clone(), offered, topic });
         let sender = lock(&self.acknowledgements).get(from).and_then(|way| way.sender.upgrade());
         sender.as_ref().unwrap_or(&self.to_strangers).send(key, ack);
     }
@@ -431,7 +539,10 @@ mod tests {
     #[test]
     fn nobody_elsewhere_says_that_publishing_here_waits_for_ever() {
         let waits = |max_blocking_ms| bounded(&Qos { max_blocking_ms, depth: 3, ..Qos::default() });
-        assert_eq!([0, 100, 60_000, 60_001, u32::MAX].map(|ms| waits(ms).max_blocking_ms), [0, 100, 60_000, 60_000, 60_000]);
+        assert_eq!(
+            [0, 100, 60_000, 60_001, u32::MAX].map(|ms| waits(ms).max_blocking_ms),
+            [0, 100, 60_000, 60_000, 60_000]
+        );
         assert_eq!(waits(7), Qos { max_blocking_ms: 7, depth: 3, ..Qos::default() });
     }
 }

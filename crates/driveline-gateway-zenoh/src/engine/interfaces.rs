@@ -25,7 +25,11 @@ fn named(spec: &NetworkSpec) -> impl Iterator<Item = (&str, bool)> {
 pub(super) fn numbers(spec: &NetworkSpec) -> BTreeMap<String, u32> {
     let names: Vec<&str> = named(spec).map(|(name, _)| name).collect();
     let there = if names.is_empty() { Vec::new() } else { interfaces() };
-    there.into_iter().filter(|i| names.contains(&i.name.as_str())).map(|i| (i.name, i.index)).collect()
+    there
+        .into_iter()
+        .filter(|i| names.contains(&i.name.as_str()))
+        .map(|i| (i.name, i.index))
+        .collect()
 }
 
 /// What this host lacks for it now, and may have later. To be looked at before Zenoh is used.
@@ -40,14 +44,18 @@ pub(super) fn lacking(spec: &NetworkSpec) -> Option<GatewayError> {
         Some(_) => None,
     };
     // Where it listens on all addresses of an interface, others are told which those are.
-    let lacking = named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
+    let lacking =
+        named(spec).find_map(|(name, to_be_found)| Some((name, lacks(name, to_be_found)?)));
     let lacking = lacking.map(|(name, why)| GatewayError::Interface { name: name.to_owned(), why });
-    lacking.or_else(|| spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address)))
+    lacking.or_else(|| {
+        spec.missing_addresses().first().map(|(_, address)| GatewayError::Address(*address))
+    })
 }
 
 /// The addresses of the interface on which others are looked for, as Zenoh has seen them.
 pub(super) fn looked_from(spec: &NetworkSpec) -> Vec<Ipv4Addr> {
-    let seen = SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));
+    let seen =
+        SEEN.get().and_then(|seen| seen.iter().find(|i| Some(&i.name) == spec.interface.as_ref()));
     seen.map(addresses).unwrap_or_default()
 }
 
@@ -89,10 +97,13 @@ mod tests {
 
     #[test]
     fn an_interface_that_is_named_has_to_be_there() {
-        let lacks = |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
-        for good in
-            ["{}", r#"{"interface": "lo"}"#, r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#]
-        {
+        let lacks =
+            |network: &str| lacking(&serde_json::from_str(network).unwrap()).map(|e| e.to_string());
+        for good in [
+            "{}",
+            r#"{"interface": "lo"}"#,
+            r#"{"listen": ["tcp/127.0.0.1:0#iface=lo"], "connect": ["tcp/192.0.2.1:7450#iface=nosuch"]}"#,
+        ] {
             assert_eq!(lacks(good), None);
         }
         for bad in [

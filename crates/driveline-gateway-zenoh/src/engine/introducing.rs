@@ -28,7 +28,10 @@ pub(super) struct Introducing {
 
 impl Introducing {
     /// Begins to answer.
-    pub(super) fn start(common: &Common, introductions: Introductions) -> Result<Self, GatewayError> {
+    pub(super) fn start(
+        common: &Common,
+        introductions: Introductions,
+    ) -> Result<Self, GatewayError> {
         let answer = Arc::new(RwLock::new(introductions.answer().encode()));
         let current = answer.clone();
         let reply = move |query: Query| {
@@ -37,7 +40,8 @@ impl Introducing {
             let _ = query.reply(query.key_expr().clone(), answer).wait();
         };
         let key = common.keys.key(&Parsed::Met(common.me.clone()));
-        let declared = common.session.declare_queryable(key.clone()).callback(reply).background().wait();
+        let declared =
+            common.session.declare_queryable(key.clone()).callback(reply).background().wait();
         declared.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?;
         Ok(Self { introductions, answer })
     }
@@ -52,7 +56,8 @@ impl Introducing {
     ) -> Option<MonotonicNs> {
         let (due, ask) = self.introductions.due(here, now);
         due.into_iter().for_each(|host| ask_whom(common, host));
-        let (attempt, next) = self.introductions.attempt(now, |host| again.may_meet(host.incarnation(), now));
+        let (attempt, next) =
+            self.introductions.attempt(now, |host| again.may_meet(host.incarnation(), now));
         if let Some(Attempt { host, at, news }) = attempt {
             if let Some((by, tried)) = news {
                 common.tell(format!(
@@ -71,14 +76,20 @@ impl Introducing {
     pub(super) fn answered(&mut self, host: &HostId, bytes: &[u8], now: MonotonicNs) {
         let Some(answer) = Introduction::decode(bytes) else { return };
         self.introductions.answered(host, answer, now);
-        *self.answer.write().unwrap_or_else(PoisonError::into_inner) = self.introductions.answer().encode();
+        *self.answer.write().unwrap_or_else(PoisonError::into_inner) =
+            self.introductions.answer().encode();
     }
 }
 
 /// Asks a host whom it hears. Anybody may answer: what counts is the first answer of the session that is the host's.
 fn ask_whom(common: &Common, host: HostId) {
     let (key, inbox) = (common.keys.key(&Parsed::Met(host.clone())), common.inbox.clone());
-    let get = common.session.get(key).timeout(WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::DataHigh);
+    let get = common
+        .session
+        .get(key)
+        .timeout(WITHIN)
+        .congestion_control(CongestionControl::Drop)
+        .priority(Priority::DataHigh);
     // As they come: nothing is kept of those that others send. All, and not only of whoever says that he knows all.
     let get = get.consolidation(ConsolidationMode::None).target(QueryTarget::All);
     let is_answered = AtomicBool::new(false);
@@ -89,7 +100,10 @@ fn ask_whom(common: &Common, host: HostId) {
             && replier == Some(host.incarnation())
             && !is_answered.swap(true, Relaxed)
         {
-            inbox.push(News::Met { host: host.clone(), bytes: sample.payload().to_bytes().into_owned() });
+            inbox.push(News::Met {
+                host: host.clone(),
+                bytes: sample.payload().to_bytes().into_owned(),
+            });
         }
     });
     // It is asked again soon.

@@ -42,7 +42,11 @@ pub(super) fn out_of_turn(outcome: Outcome, place: u16) -> Outcome {
 
 impl Waiting {
     /// Takes a sample into the queue, or gives what is to be said of it; neither, if that will be said or it will come again.
-    fn enter(&mut self, sample: Arrived, due: Result<Weak<Inlet>, Outcome>) -> Option<(Arrived, Reply)> {
+    fn enter(
+        &mut self,
+        sample: Arrived,
+        due: Result<Weak<Inlet>, Outcome>,
+    ) -> Option<(Arrived, Reply)> {
         let (number, place, len) = (sample.head.number, sample.head.place, sample.payload.len());
         if self.from.as_ref() != Some(&sample.from) {
             if let Err(outcome) = due {
@@ -51,23 +55,40 @@ impl Waiting {
             self.from = Some(sample.from.clone());
             self.intake.begin_anew();
         }
-        let (fate, inlet) = due.map_or_else(|outcome| (Some(outcome), Weak::new()), |inlet| (None, inlet));
+        let (fate, inlet) =
+            due.map_or_else(|outcome| (Some(outcome), Weak::new()), |inlet| (None, inlet));
         match self.intake.enter(number, place, len, fate, (sample, inlet)) {
             Entry::Queued | Entry::Silent => None,
-            Entry::Reply { what: (sample, _), outcome, number } => Some((sample, Reply { outcome, number })),
+            Entry::Reply { what: (sample, _), outcome, number } => {
+                Some((sample, Reply { outcome, number }))
+            }
         }
     }
 }
 
 impl Lane {
-    pub(super) fn start(receiving: &Arc<Receiving>, offered: QosMark, topic: TopicName) -> io::Result<Arc<Self>> {
+    pub(super) fn start(
+        receiving: &Arc<Receiving>,
+        offered: QosMark,
+        topic: TopicName,
+    ) -> io::Result<Arc<Self>> {
         let (receiving, of_thread) = (Arc::downgrade(receiving), topic.clone());
-        let run = move |mailbox: &Mailbox<Waiting>| publish(mailbox, &receiving, offered, &of_thread);
-        Ok(Arc::new(Self { offered, topic, worker: Worker::start("dl-inlet", Waiting::default(), run)? }))
+        let run =
+            move |mailbox: &Mailbox<Waiting>| publish(mailbox, &receiving, offered, &of_thread);
+        Ok(Arc::new(Self {
+            offered,
+            topic,
+            worker: Worker::start("dl-inlet", Waiting::default(), run)?,
+        }))
     }
 
     /// A sample has come. On Zenoh's thread.
-    pub(super) fn arrives(&self, receiving: &Receiving, sample: Arrived, due: Result<Weak<Inlet>, Outcome>) {
+    pub(super) fn arrives(
+        &self,
+        receiving: &Receiving,
+        sample: Arrived,
+        due: Result<Weak<Inlet>, Outcome>,
+    ) {
         if let Some((sample, reply)) = self.worker.put(|waiting| waiting.enter(sample, due)) {
             receiving.acknowledge(&sample, self.offered, self.topic.clone(), reply);
         }
@@ -75,11 +96,20 @@ impl Lane {
 }
 
 /// Publishes what waits, as long as there is a handle.
-fn publish(mailbox: &Mailbox<Waiting>, receiving: &Weak<Receiving>, offered: QosMark, topic: &TopicName) {
-    let next = || Some((mailbox.next(|waiting| waiting.intake.next_in_turn())?, receiving.upgrade()?));
-    while let Some((Queued { number, place, fate, what: (sample, inlet), .. }, receiving)) = next() {
+fn publish(
+    mailbox: &Mailbox<Waiting>,
+    receiving: &Weak<Receiving>,
+    offered: QosMark,
+    topic: &TopicName,
+) {
+    let next =
+        || Some((mailbox.next(|waiting| waiting.intake.next_in_turn())?, receiving.upgrade()?));
+    while let Some((Queued { number, place, fate, what: (sample, inlet), .. }, receiving)) = next()
+    {
         // An inlet that is gone may come back, or its publisher be refused, when the sample comes again.
-        let outcome = fate.unwrap_or_else(|| inlet.upgrade().map_or(Outcome::NotYet, |inlet| inlet.take(&sample)));
+        let outcome = fate.unwrap_or_else(|| {
+            inlet.upgrade().map_or(Outcome::NotYet, |inlet| inlet.take(&sample))
+        });
         mailbox.with(|waiting| {
             if waiting.from.as_ref() == Some(&sample.from) {
                 waiting.intake.finished(number, place, outcome);

@@ -87,8 +87,12 @@ impl Gateway {
             other => Ok(other?),
         };
         let asked = control.clone();
-        let status = StatusSocket::new(&config.domain_dir, KIND, move || report(&asked))
-            .map_err(|source| GatewayError::System { action: "listen on gateway-zenoh.status in the domain's directory", source })?;
+        let status = StatusSocket::new(&config.domain_dir, KIND, move || report(&asked)).map_err(
+            |source| GatewayError::System {
+                action: "listen on gateway-zenoh.status in the domain's directory",
+                source,
+            },
+        )?;
         let of_thread = control.clone();
         let thread = std::thread::Builder::new()
             .name("dl-gateway".into())
@@ -147,7 +151,10 @@ fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, contr
         }
         next = match Conductor::new(config.clone(), control.clone(), tried.clone()) {
             Ok(conductor) => {
-                control.tell(format!("in the network now: this host is '{}' for others", control.host()));
+                control.tell(format!(
+                    "in the network now: this host is '{}' for others",
+                    control.host()
+                ));
                 told.clear();
                 Ok(conductor.run())
             }

@@ -44,7 +44,11 @@ impl News {
     /// What a token means; `None`: nothing here, or it is of this gateway itself.
     pub(super) fn of_token(keys: &Keys, me: &HostId, key: &str, alive: bool) -> Option<Self> {
         let Some(what) = keys.parse(key) else {
-            return keys.of_another_version(key).map(|(version, host)| Self::Foreign { host, version, alive });
+            return keys.of_another_version(key).map(|(version, host)| Self::Foreign {
+                host,
+                version,
+                alive,
+            });
         };
         let matters = match &what {
             Parsed::Host(host) | Parsed::Topic { host, .. } => host != me,
@@ -80,7 +84,9 @@ impl Waiting {
             News::Token { .. } | News::Foreign { .. } => (&mut self.tokens, MAX_TOKENS),
             News::Changed { .. } => (&mut self.changes, MAX_CHANGES),
             News::List { bytes, .. } | News::Met { bytes, .. } => {
-                if self.answer_bytes.saturating_add(bytes.len()) > MAX_ANSWER_BYTES || self.answers.len() >= MAX_ANSWERS {
+                if self.answer_bytes.saturating_add(bytes.len()) > MAX_ANSWER_BYTES
+                    || self.answers.len() >= MAX_ANSWERS
+                {
                     return false;
                 }
                 self.answer_bytes += bytes.len();
@@ -118,7 +124,9 @@ impl Inbox {
         if lock(&self.waiting).push(what) {
             self.kicker.kick();
         } else if is_token {
-            self.notices.tell(format!("more than {MAX_TOKENS} announcements at once: some were lost; restart the gateway"));
+            self.notices.tell(format!(
+                "more than {MAX_TOKENS} announcements at once: some were lost; restart the gateway"
+            ));
         }
     }
 
@@ -155,7 +163,10 @@ mod tests {
         let kept = (0..100_000).filter(|n| waiting.push(change(*n))).count();
         let answers = (0..10_000).filter(|_| waiting.push(list(256 << 10))).count();
         assert_eq!((kept, answers), (MAX_CHANGES, MAX_ANSWER_BYTES / (256 << 10)));
-        assert!(waiting.push(News::Counted { host: host(1), changes: 7, asked: MonotonicNs(0) }) && waiting.push(token(1)));
+        assert!(
+            waiting.push(News::Counted { host: host(1), changes: 7, asked: MonotonicNs(0) })
+                && waiting.push(token(1))
+        );
         let first: Vec<_> = waiting.into_iter().take(1).collect();
         assert_eq!(first, [token(1)], "what matters most comes first");
         let mut waiting = Waiting::default();
@@ -172,8 +183,13 @@ mod tests {
         assert_eq!(of(&keys.key(&Parsed::Host(host(2)))), Some(token(2)));
         let foreign = News::Foreign { host: host(2), version: 1, alive: true };
         assert_eq!(of("driveline/1/test/host/car.0000000000000002"), Some(foreign));
-        let want =
-            |host, of| Parsed::Want { host, of, offered: "rv".parse().unwrap(), qos: "bv".parse().unwrap(), topic: "map".parse().unwrap() };
+        let want = |host, of| Parsed::Want {
+            host,
+            of,
+            offered: "rv".parse().unwrap(),
+            qos: "bv".parse().unwrap(),
+            topic: "map".parse().unwrap(),
+        };
         assert!(of(&keys.key(&want(host(2), host(1)))).is_some());
         let long = format!("driveline/2/test/pub/{}/{}", host(2), "a/".repeat(600));
         for nothing in [
@@ -190,6 +206,9 @@ mod tests {
         }
         let key = keys.key(&Parsed::Topic { host: host(1), topic: "map".parse().unwrap() });
         assert_eq!(News::of_change(&keys, &key, &[7, 0, 0, 0, 0, 0, 0, 0]), Some(change(7)));
-        assert_eq!([News::of_change(&keys, &key, &[7]), News::of_change(&keys, &long, &[0; 8])], [None, None]);
+        assert_eq!(
+            [News::of_change(&keys, &key, &[7]), News::of_change(&keys, &long, &[0; 8])],
+            [None, None]
+        );
     }
 }

@@ -10,7 +10,10 @@ use crate::offering::Offering;
 use crate::wire::{HostId, Offer, Parsed, QosMark};
 use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
-use driveline_shm::{MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig, SubscriptionEvent, WaitSet};
+use driveline_shm::{
+    MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig,
+    SubscriptionEvent, WaitSet,
+};
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -58,7 +61,10 @@ impl SentTopic {
         let there = self.scout.publishers().into_iter().filter_map(offer).collect();
         let compared = self.offering.compare(there, MonotonicNs::now(), owed);
         for why in compared.left_out {
-            common.tell(format!("topic '{}': a publisher is not offered to other hosts: {why}", self.config.topic));
+            common.tell(format!(
+                "topic '{}': a publisher is not offered to other hosts: {why}",
+                self.config.topic
+            ));
         }
         compared.changed
     }
@@ -127,7 +133,11 @@ impl Firsts {
     }
 
     fn of(&self, publisher: EndpointId) -> BTreeMap<HostId, u64> {
-        lock(&self.0).iter().filter(|((p, _), _)| *p == publisher).map(|((_, host), first)| (host.clone(), *first)).collect()
+        lock(&self.0)
+            .iter()
+            .filter(|((p, _), _)| *p == publisher)
+            .map(|((_, host), first)| (host.clone(), *first))
+            .collect()
     }
 
     fn retain(&self, keep: impl Fn(EndpointId) -> bool) {
@@ -152,21 +162,33 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(common: &Common, topics: &[CarriedTopic], set: &mut WaitSet) -> Result<Self, GatewayError> {
+    pub(super) fn new(
+        common: &Common,
+        topics: &[CarriedTopic],
+        set: &mut WaitSet,
+    ) -> Result<Self, GatewayError> {
         let mut sent = BTreeMap::new();
         let mut lists = Listed::default();
         for config in topics.iter().filter(|t| t.send) {
-            let mut asked = SubscriptionConfig::new(config.topic.clone(), common.node.clone(), SchemaRequest::Any);
+            let mut asked = SubscriptionConfig::new(
+                config.topic.clone(),
+                common.node.clone(),
+                SchemaRequest::Any,
+            );
             asked.max_held = 1;
             asked.own_process = OwnProcess::Exclude;
             asked.access = access(config);
             let scout = common.participant.create_subscription(asked);
-            let scout = scout.map_err(|source| GatewayError::Watch { topic: config.topic.to_string(), source })?;
+            let scout = scout.map_err(|source| GatewayError::Watch {
+                topic: config.topic.to_string(),
+                source,
+            })?;
             set.attach(&scout)?;
             set.set_muted(&scout, true);
             let refusals = Box::new(scout.refusal_source());
             let offering = Offering::new(config.topic.clone());
-            let topic = SentTopic { config: config.clone(), scout, offering, refusals, _token: None };
+            let topic =
+                SentTopic { config: config.clone(), scout, offering, refusals, _token: None };
             if let Ok(list) = topic.offering.encoded(0, |_| BTreeMap::new()) {
                 lists.of_topic.insert(config.topic.clone(), list);
             }
@@ -189,9 +211,12 @@ impl Outgoing {
     /// Says which topics are sent from here, once others can ask for their publishers.
     pub(super) fn announce(&mut self, common: &Common) -> Result<(), GatewayError> {
         for (topic, sent) in &mut self.topics {
-            let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: topic.clone() });
+            let key =
+                common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: topic.clone() });
             let token = common.session.liveliness().declare_token(key.clone()).wait();
-            sent._token = Some(token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?);
+            sent._token = Some(
+                token.map_err(|e| GatewayError::Declare { what: key, reason: zenoh_says(&e) })?,
+            );
         }
         Ok(())
     }
@@ -203,8 +228,12 @@ impl Outgoing {
             let mut changed = false;
             while let Some(event) = topic.scout.poll_event() {
                 match event {
-                    SubscriptionEvent::Refused { text, .. } => common.tell(format!("not sent to other hosts: {text}")),
-                    SubscriptionEvent::Unmatched { publisher, last, .. } => topic.offering.ended(publisher, last),
+                    SubscriptionEvent::Refused { text, .. } => {
+                        common.tell(format!("not sent to other hosts: {text}"))
+                    }
+                    SubscriptionEvent::Unmatched { publisher, last, .. } => {
+                        topic.offering.ended(publisher, last)
+                    }
                     _ => {}
                 }
                 changed = true;
@@ -212,7 +241,9 @@ impl Outgoing {
             if changed || topic.offering.lingers() {
                 let edges = &self.edges;
                 let name = &topic.config.topic.clone();
-                let owed = |publisher| edges.iter().any(|((_, _, of), edge)| of == name && edge.inbox.owes(publisher));
+                let owed = |publisher| {
+                    edges.iter().any(|((_, _, of), edge)| of == name && edge.inbox.owes(publisher))
+                };
                 if topic.compare(common, owed) {
                     tell_of_change(common, &self.lists, &self.firsts, topic);
                 }
@@ -220,17 +251,28 @@ impl Outgoing {
             }
         }
         if compared {
-            let left_out = self.topics.values().flat_map(|t| t.offering.left_out().keys().copied()).collect();
-            self.firsts.retain(|publisher| self.topics.values().any(|t| t.offering.knows(publisher)));
+            let left_out =
+                self.topics.values().flat_map(|t| t.offering.left_out().keys().copied()).collect();
+            self.firsts
+                .retain(|publisher| self.topics.values().any(|t| t.offering.knows(publisher)));
             *self.left_out.write().unwrap_or_else(PoisonError::into_inner) = left_out;
         }
     }
 
     /// Another host wants a topic.
-    pub(super) fn wanted(&mut self, common: &Common, key: EdgeKey, mark: QosMark, clock: Arc<Mutex<ClockEstimate>>) {
+    pub(super) fn wanted(
+        &mut self,
+        common: &Common,
+        key: EdgeKey,
+        mark: QosMark,
+        clock: Arc<Mutex<ClockEstimate>>,
+    ) {
         let (by, offered, topic) = &key;
         let Some(config) = self.topics.get(topic).map(|t| t.config.clone()) else {
-            common.tell(format!("host '{}' wants topic '{topic}', which this host does not send", by.name()));
+            common.tell(format!(
+                "host '{}' wants topic '{topic}', which this host does not send",
+                by.name()
+            ));
             return;
         };
         if let Some(edge) = self.edges.get_mut(&key).filter(|e| e.mark == mark) {
@@ -272,11 +314,20 @@ impl Outgoing {
         };
         match Edge::start(parts) {
             Ok(edge) => {
-                self.inboxes.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), edge.inbox.clone());
+                self.inboxes
+                    .write()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert(key.clone(), edge.inbox.clone());
                 self.edges.insert(key, edge);
             }
             Err(e) => {
-                let failed = Failed { mark, clock, reason: e.to_string(), at: MonotonicNs::now() + pause, pause: Some(pause) };
+                let failed = Failed {
+                    mark,
+                    clock,
+                    reason: e.to_string(),
+                    at: MonotonicNs::now() + pause,
+                    pause: Some(pause),
+                };
                 self.fail(common, key, failed);
             }
         }
@@ -284,14 +335,24 @@ impl Outgoing {
 
     /// Sees to it that an edge can be added without one more thread or pin of its publishers than there may be: of hosts that want the topic no longer, those that
     /// left first make room.
-    fn make_room(&mut self, (_, offered, topic): &EdgeKey, config: &CarriedTopic) -> Result<(), NoRoom> {
+    fn make_room(
+        &mut self,
+        (_, offered, topic): &EdgeKey,
+        config: &CarriedTopic,
+    ) -> Result<(), NoRoom> {
         if self.edges.len() >= MAX_EDGES {
-            return Err(NoRoom::Now(format!("there are {MAX_EDGES} topics on their way to hosts already")));
+            return Err(NoRoom::Now(format!(
+                "there are {MAX_EDGES} topics on their way to hosts already"
+            )));
         }
         let of_the_same = |(_, of, name): &EdgeKey| name == topic && of == offered;
         let most = config.hosts.map_or(usize::MAX, |hosts| hosts as usize);
         while self.edges.keys().filter(|key| of_the_same(key)).count() >= most {
-            let parked = self.edges.iter().filter(|(key, _)| of_the_same(key)).filter_map(|(key, edge)| Some((edge.parked_since?, key)));
+            let parked = self
+                .edges
+                .iter()
+                .filter(|(key, _)| of_the_same(key))
+                .filter_map(|(key, edge)| Some((edge.parked_since?, key)));
             let Some(longest) = parked.min().map(|(_, key)| key.clone()) else {
                 return Err(NoRoom::Now(format!(
                     "it goes to {most} hosts already, and the other pins of its publishers are for subscriptions here; write `pins:` for it in the graph file, \
@@ -301,9 +362,10 @@ impl Outgoing {
             self.end(&longest);
         }
         let places = self.ending.iter().map(|(key, _)| key).chain(self.edges.keys());
-        if places.clone().count() >= MAX_EDGES || places.filter(|key| of_the_same(key)).count() >= most {
-            let reason =
-                "a sample of whoever had its place before still waits for room; it is tried again as soon as that one is sent or given up";
+        if places.clone().count() >= MAX_EDGES
+            || places.filter(|key| of_the_same(key)).count() >= most
+        {
+            let reason = "a sample of whoever had its place before still waits for room; it is tried again as soon as that one is sent or given up";
             return Err(NoRoom::Yet(reason.into()));
         }
         Ok(())
@@ -311,7 +373,12 @@ impl Outgoing {
 
     fn fail(&mut self, common: &Common, key: EdgeKey, failed: Failed) {
         if failed.pause == Some(RETRY_FIRST) {
-            common.tell(format!("topic '{}' does not go to host '{}': {}", key.2, key.0.name(), failed.reason));
+            common.tell(format!(
+                "topic '{}' does not go to host '{}': {}",
+                key.2,
+                key.0.name(),
+                failed.reason
+            ));
         }
         if self.failed.len() < MAX_FAILED || self.failed.contains_key(&key) {
             self.failed.insert(key, failed);
@@ -343,18 +410,28 @@ impl Outgoing {
 
     /// Lets go of edges that nobody has wanted for long, and tries again what could not be made. Gives when to look again.
     pub(super) fn due(&mut self, common: &Common, now: MonotonicNs) -> Option<MonotonicNs> {
-        let over: Vec<_> =
-            self.edges.iter().filter(|(_, e)| e.parked_since.is_some_and(|t| now >= t + KEPT_PARKED)).map(|(k, _)| k.clone()).collect();
+        let over: Vec<_> = self
+            .edges
+            .iter()
+            .filter(|(_, e)| e.parked_since.is_some_and(|t| now >= t + KEPT_PARKED))
+            .map(|(k, _)| k.clone())
+            .collect();
         over.iter().for_each(|key| self.end(key));
         self.see_who_has_ended();
         let freed = std::mem::take(&mut self.freed);
         let is_due = |f: &Failed| now >= f.at || (freed && f.pause.is_none());
-        let again: Vec<_> = self.failed.iter().filter(|(_, f)| is_due(f)).map(|(k, f)| (k.clone(), f.mark, f.clock.clone())).collect();
+        let again: Vec<_> = self
+            .failed
+            .iter()
+            .filter(|(_, f)| is_due(f))
+            .map(|(k, f)| (k.clone(), f.mark, f.clock.clone()))
+            .collect();
         for (key, mark, clock) in again {
             self.wanted(common, key, mark, clock);
         }
         let parked = self.edges.values().filter_map(|e| e.parked_since).map(|t| t + KEPT_PARKED);
-        let lingering = self.topics.values().any(|t| t.offering.lingers()).then_some(now + LOOK_AGAIN);
+        let lingering =
+            self.topics.values().any(|t| t.offering.lingers()).then_some(now + LOOK_AGAIN);
         parked.chain(self.failed.values().map(|f| f.at)).chain(lingering).min()
     }
 
@@ -377,21 +454,30 @@ impl Outgoing {
 
     /// What does not go to other hosts.
     pub(super) fn refusals(&self, now: MonotonicNs) -> Vec<Refusal> {
-        let refusal = |topic: &TopicName, host: &str, reason: String, again: Option<MonotonicNs>| Refusal {
-            topic: topic.to_string(),
-            host: host.to_owned(),
-            outgoing: true,
-            subscription: false,
-            reason,
-            again_ms: again.map(|at| at.since(now).as_millis() as u64),
-        };
-        let unread = self.topics.iter().flat_map(|(name, t)| (t.refusals)().into_iter().map(|why| refusal(name, "", why, None)));
-        let left_out =
-            self.topics.iter().flat_map(|(name, t)| t.offering.left_out().values().map(|why| refusal(name, "", why.clone(), None)));
-        let of_edges = self.edges.iter().flat_map(|((to, _, topic), e)| {
-            (e.inbox.refusals)().into_iter().map(move |why| refusal(topic, &to.to_string(), why, None)).collect::<Vec<_>>()
+        let refusal =
+            |topic: &TopicName, host: &str, reason: String, again: Option<MonotonicNs>| Refusal {
+                topic: topic.to_string(),
+                host: host.to_owned(),
+                outgoing: true,
+                subscription: false,
+                reason,
+                again_ms: again.map(|at| at.since(now).as_millis() as u64),
+            };
+        let unread = self.topics.iter().flat_map(|(name, t)| {
+            (t.refusals)().into_iter().map(|why| refusal(name, "", why, None))
         });
-        let failed = self.failed.iter().map(|((to, _, topic), f)| refusal(topic, &to.to_string(), f.reason.clone(), Some(f.at)));
+        let left_out = self.topics.iter().flat_map(|(name, t)| {
+            t.offering.left_out().values().map(|why| refusal(name, "", why.clone(), None))
+        });
+        let of_edges = self.edges.iter().flat_map(|((to, _, topic), e)| {
+            (e.inbox.refusals)()
+                .into_iter()
+                .map(move |why| refusal(topic, &to.to_string(), why, None))
+                .collect::<Vec<_>>()
+        });
+        let failed = self.failed.iter().map(|((to, _, topic), f)| {
+            refusal(topic, &to.to_string(), f.reason.clone(), Some(f.at))
+        });
         unread.chain(left_out).chain(of_edges).chain(failed).collect()
     }
 }
@@ -408,12 +494,19 @@ fn tell_of_change(common: &Common, lists: &Lists, firsts: &Firsts, topic: &SentT
             listed.of_topic.insert(name.clone(), list);
         }
         // Each that is in it has fitted before.
-        Err(e) => return common.tell(format!("topic '{name}': its publishers cannot be offered to other hosts: {e}")),
+        Err(e) => {
+            return common.tell(format!(
+                "topic '{name}': its publishers cannot be offered to other hosts: {e}"
+            ));
+        }
     }
     drop(listed);
     let key = common.keys.key(&Parsed::Topic { host: common.me.clone(), topic: name.clone() });
     // Whoever does not get it sees from the next one, or from an answer to its question for the time, that it has missed something.
-    let put = common.session.put(key, change.to_le_bytes().to_vec()).congestion_control(CongestionControl::Drop);
+    let put = common
+        .session
+        .put(key, change.to_le_bytes().to_vec())
+        .congestion_control(CongestionControl::Drop);
     // Not `express`, as questions for the time.
     let _ = put.priority(Priority::RealTime).allowed_destination(Locality::Remote).wait();
 }

@@ -51,18 +51,26 @@ fn bytes_of(mbit: u32, us: u32, [least, most]: [u32; 2]) -> u32 {
 /// How long the rest of a message of this length waits for room, in microseconds.
 fn rest_within_us(len: u64, mbit: u32) -> u64 {
     let transmission = len.saturating_mul(8) / u64::from(mbit.max(1));
-    transmission.saturating_mul(2).saturating_add(REST_WITHIN_MS * 1_000).min(REST_WITHIN_AT_MOST_MS * 1_000)
+    transmission
+        .saturating_mul(2)
+        .saturating_add(REST_WITHIN_MS * 1_000)
+        .min(REST_WITHIN_AT_MOST_MS * 1_000)
 }
 
 fn set(config: &mut Config, key: &'static str, value: &str) -> Result<(), GatewayError> {
-    config.insert_json5(key, value).map_err(|e| GatewayError::ZenohRefuses { key, value: value.to_owned(), reason: zenoh_says(&e) })
+    config.insert_json5(key, value).map_err(|e| GatewayError::ZenohRefuses {
+        key,
+        value: value.to_owned(),
+        reason: zenoh_says(&e),
+    })
 }
 
 /// The configuration of the session.
 pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let spec = &gateway.network;
     if let Some(path) = &spec.zenoh {
-        let config = Config::from_file(path).map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: zenoh_says(&e) })?;
+        let config = Config::from_file(path)
+            .map_err(|e| GatewayError::ZenohFile { path: path.clone(), reason: zenoh_says(&e) })?;
         return match open_to_all(&config).as_slice() {
             [open, ..] if !spec.insecure => Err(GatewayError::Network {
                 key: "zenoh",
@@ -78,17 +86,24 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
     let mut config = Config::default();
     let longest = gateway.topics.iter().map(|t| t.max_payload).fold(MAX_LIST_LEN as u64, u64::max);
     let mbit = spec.bandwidth_mbit();
-    let (batch, send_buffer) = (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
-    let (lease, batch, buffer) = (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());
+    let (batch, send_buffer) =
+        (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
+    let (lease, batch, buffer) =
+        (LEASE_MS.to_string(), batch.to_string(), RECEIVE_BUFFER_BYTES.to_string());
     let open_within = OPEN_WITHIN_MS.to_string();
-    let retry = format!("{{ period_init_ms: {RETRY_MS}, period_max_ms: {RETRY_MS}, period_increase_factor: 1 }}");
+    let retry = format!(
+        "{{ period_init_ms: {RETRY_MS}, period_max_ms: {RETRY_MS}, period_increase_factor: 1 }}"
+    );
     let longest = longest.saturating_add(MESSAGE_HEAD_BYTES);
-    let (room_within, rest_within) = ((ROOM_WITHIN_MS * 1_000).to_string(), rest_within_us(longest, mbit).to_string());
+    let (room_within, rest_within) =
+        ((ROOM_WITHIN_MS * 1_000).to_string(), rest_within_us(longest, mbit).to_string());
     let longest = longest.to_string();
-    let (receive_buffer, send_buffer) = (json(receive_buffer(mbit, send_buffer)), json(send_buffer));
+    let (receive_buffer, send_buffer) =
+        (json(receive_buffer(mbit, send_buffer)), json(send_buffer));
     let (listen, connect) = (json(spec.listen_endpoints()), json(spec.connect.clone()));
     let sessions = MAX_SESSIONS.to_string();
-    let keep_alive = if spec.tls.is_some() { LEASE_MS / FLUSHED_EACH_MS } else { KEEP_ALIVE }.to_string();
+    let keep_alive =
+        if spec.tls.is_some() { LEASE_MS / FLUSHED_EACH_MS } else { KEEP_ALIVE }.to_string();
     for (key, value) in [
         ("mode", "'peer'"),
         ("listen/endpoints", listen.as_str()),
@@ -109,7 +124,10 @@ pub(super) fn config(gateway: &GatewayConfig) -> Result<Config, GatewayError> {
         ("transport/link/tx/lease", lease.as_str()),
         ("transport/link/tx/batch_size", batch.as_str()),
         ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", room_within.as_str()),
-        ("transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments", rest_within.as_str()),
+        (
+            "transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments",
+            rest_within.as_str(),
+        ),
         ("transport/link/tx/queue/congestion_control/block/wait_before_close", "2000000"),
         ("transport/link/rx/buffer_size", buffer.as_str()),
         ("transport/link/rx/max_message_size", longest.as_str()),
@@ -152,7 +170,8 @@ pub(super) fn open(mut config: Config, identity: &str) -> zenoh::Result<Opened> 
 /// For how long what was sent may stay unacknowledged until the kernel breaks the connection: with the first repetition, 0.2 s later, less than the lease and what may have
 /// passed of it before, so that it is the kernel who finds a dead connection. What waits for room in it then is woken, and if Zenoh finds it, only when the time for that is over.
 pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayError> {
-    let ms = config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
+    let ms =
+        config(gateway)?.get_json("transport/link/tx/lease").ok().and_then(|ms| ms.parse().ok());
     Ok(Duration::from_millis(ms.unwrap_or(LEASE_MS)) * 5 / 8)
 }
 
@@ -160,8 +179,11 @@ pub(super) fn unanswered(gateway: &GatewayConfig) -> Result<Duration, GatewayErr
 pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
     let path = spec.zenoh.as_ref()?;
     let open = open_to_all(config);
-    let listens = (!open.is_empty()).then(|| format!("listen on all addresses and ask nobody for a certificate ({})", open.join(", ")));
-    let looks = (value(config, "scouting/multicast/enabled") != Value::Bool(false)).then(|| "look for others by multicast".to_owned());
+    let listens = (!open.is_empty()).then(|| {
+        format!("listen on all addresses and ask nobody for a certificate ({})", open.join(", "))
+    });
+    let looks = (value(config, "scouting/multicast/enabled") != Value::Bool(false))
+        .then(|| "look for others by multicast".to_owned());
     let does: Vec<String> = listens.into_iter().chain(looks).collect();
     (!does.is_empty()).then(|| format!("{} has this host {}", path.display(), does.join(", and ")))
 }
@@ -170,7 +192,9 @@ pub(super) fn caution(config: &Config, spec: &NetworkSpec) -> Option<String> {
 fn open_to_all(config: &Config) -> Vec<String> {
     let mode = value(config, "mode");
     let listens = match value(config, "listen/endpoints") {
-        Value::Object(mut by_mode) => by_mode.remove(mode.as_str().unwrap_or("peer")).unwrap_or_default(),
+        Value::Object(mut by_mode) => {
+            by_mode.remove(mode.as_str().unwrap_or("peer")).unwrap_or_default()
+        }
         list => list,
     };
     let listens = listens.as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -191,7 +215,9 @@ pub(super) fn connects(config: &Config) -> Vec<String> {
 /// Whether Zenoh connects to whom it is told of by others, and its session has the identity of this gateway's start, by which others know it.
 pub(super) fn meets_through_others(config: &Config) -> bool {
     let is_peer = value(config, "mode").as_str().is_none_or(|mode| mode == "peer");
-    is_peer && value(config, "scouting/gossip/enabled") != Value::Bool(false) && value(config, "id").is_null()
+    is_peer
+        && value(config, "scouting/gossip/enabled") != Value::Bool(false)
+        && value(config, "id").is_null()
 }
 
 /// Null where it says nothing.
@@ -208,9 +234,13 @@ fn endpoints(config: &Config, key: &str) -> Vec<String> {
     let named = |v: &Value| {
         let (endpoint, settings) = v.as_str().map(|e| e.split_once('#').unwrap_or((e, "")))?;
         let interface = settings.split(';').find(|setting| setting.starts_with("iface="));
-        Some(interface.map_or_else(|| endpoint.to_owned(), |interface| format!("{endpoint}#{interface}")))
+        Some(
+            interface
+                .map_or_else(|| endpoint.to_owned(), |interface| format!("{endpoint}#{interface}")),
+        )
     };
-    let mut all: Vec<String> = lists.iter().filter_map(Value::as_array).flatten().filter_map(named).collect();
+    let mut all: Vec<String> =
+        lists.iter().filter_map(Value::as_array).flatten().filter_map(named).collect();
     all.dedup();
     all
 }
@@ -223,7 +253,8 @@ pub(super) fn host_name(spec: &NetworkSpec) -> String {
 /// What the kernel may keep of what arrives. `None`: what it likes.
 fn receive_buffer(mbit: u32, send: u32) -> Option<u32> {
     let [_, most] = SOCKET_RECEIVES_BYTES;
-    (send.saturating_mul(2) <= most).then(|| bytes_of(mbit, SOCKET_RECEIVES_US, SOCKET_RECEIVES_BYTES))
+    (send.saturating_mul(2) <= most)
+        .then(|| bytes_of(mbit, SOCKET_RECEIVES_US, SOCKET_RECEIVES_BYTES))
 }
 
 fn json(value: impl Into<Value>) -> String {
@@ -237,7 +268,12 @@ mod tests {
 
     fn of(network: &str) -> Result<Config, GatewayError> {
         let network = serde_json::from_str(network).unwrap();
-        config(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network, topics: Vec::new() })
+        config(&GatewayConfig {
+            domain: "d".into(),
+            domain_dir: "/nowhere".into(),
+            network,
+            topics: Vec::new(),
+        })
     }
 
     #[test]
@@ -257,8 +293,13 @@ mod tests {
     fn no_length_overflows() {
         let topic = r#"{"topic": "t", "send": true, "receive": false, "max_payload": 18446744073709551615, "pins": 1, "qos": {}}"#;
         let topics = vec![serde_json::from_str(topic).unwrap()];
-        config(&GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network: serde_json::from_str("{}").unwrap(), topics })
-            .unwrap();
+        config(&GatewayConfig {
+            domain: "d".into(),
+            domain_dir: "/nowhere".into(),
+            network: serde_json::from_str("{}").unwrap(),
+            topics,
+        })
+        .unwrap();
     }
 
     #[test]
@@ -287,8 +328,10 @@ mod tests {
         const REPEATED_AFTER_MS: u64 = 1_000;
         let config = of("{}").unwrap();
         let number = |key: &str| config.get_json(key).unwrap().parse::<f64>().unwrap() as u64;
-        let retry: Value = serde_json::from_str(&config.get_json("connect/retry").unwrap()).unwrap();
-        let (first, longest) = (retry["period_init_ms"].as_u64().unwrap(), retry["period_max_ms"].as_u64().unwrap());
+        let retry: Value =
+            serde_json::from_str(&config.get_json("connect/retry").unwrap()).unwrap();
+        let (first, longest) =
+            (retry["period_init_ms"].as_u64().unwrap(), retry["period_max_ms"].as_u64().unwrap());
         let open_within = number("transport/unicast/open_timeout");
         // While packets are lost: the repeated one, and the first of the next attempt.
         let lost = REPEATED_AFTER_MS.max(open_within - REPEATED_AFTER_MS + first.max(longest));
@@ -296,7 +339,10 @@ mod tests {
         let lease = number("transport/link/tx/lease");
         let (flush, repeated_first) = (lease / 4, 300);
         let kept = (lease + flush + longest + repeated_first) / 2;
-        assert!(lost <= 1_200 && kept <= 1_500, "{lost} {kept}: nothing is left of 2 s for the rest");
+        assert!(
+            lost <= 1_200 && kept <= 1_500,
+            "{lost} {kept}: nothing is left of 2 s for the rest"
+        );
     }
 
     #[test]
@@ -307,13 +353,21 @@ mod tests {
         std::fs::write(file.path(), "{ transport: { link: { tx: { lease: 10000 } } } }").unwrap();
         let of = |network: Value| {
             let network = serde_json::from_value(network).unwrap();
-            let gateway = GatewayConfig { domain: "d".into(), domain_dir: "/nowhere".into(), network, topics: Vec::new() };
+            let gateway = GatewayConfig {
+                domain: "d".into(),
+                domain_dir: "/nowhere".into(),
+                network,
+                topics: Vec::new(),
+            };
             let config = config(&gateway).unwrap();
             let number = |key: &str| config.get_json(key).unwrap().parse::<u128>().unwrap();
-            let (lease, keep_alive) = (number("transport/link/tx/lease"), number("transport/link/tx/keep_alive"));
+            let (lease, keep_alive) =
+                (number("transport/link/tx/lease"), number("transport/link/tx/keep_alive"));
             (unanswered(&gateway).unwrap().as_millis(), lease - lease / keep_alive)
         };
-        for (network, limit) in [(json!({}), 1_250), (json!({ "zenoh": file.path(), "insecure": true }), 6_250)] {
+        for (network, limit) in
+            [(json!({}), 1_250), (json!({ "zenoh": file.path(), "insecure": true }), 6_250)]
+        {
             let (unanswered, lease_is_over) = of(network);
             assert_eq!(unanswered, limit);
             assert!(unanswered + REPEATED_AFTER_MS < lease_is_over, "{unanswered} {lease_is_over}");
@@ -322,13 +376,21 @@ mod tests {
 
     #[test]
     fn what_the_kernel_keeps_is_bounded_where_a_link_is_slow() {
-        for (mbit, send, receive) in
-            [(1, 32_768, json!(65_536)), (10, 32_768, json!(125_000)), (100, 32_768, json!(212_992)), (1000, 325_000, Value::Null)]
-        {
+        for (mbit, send, receive) in [
+            (1, 32_768, json!(65_536)),
+            (10, 32_768, json!(125_000)),
+            (100, 32_768, json!(212_992)),
+            (1000, 325_000, Value::Null),
+        ] {
             let config = of(&json!({ "bandwidth_mbit": mbit }).to_string()).unwrap();
             for protocol in ["transport/link/tcp", "transport/link/tls"] {
-                let settings: Value = serde_json::from_str(&config.get_json(protocol).unwrap()).unwrap();
-                assert_eq!((&settings["so_sndbuf"], &settings["so_rcvbuf"]), (&json!(send), &receive), "{mbit} {protocol}");
+                let settings: Value =
+                    serde_json::from_str(&config.get_json(protocol).unwrap()).unwrap();
+                assert_eq!(
+                    (&settings["so_sndbuf"], &settings["so_rcvbuf"]),
+                    (&json!(send), &receive),
+                    "{mbit} {protocol}"
+                );
             }
         }
     }
@@ -355,7 +417,9 @@ mod tests {
         let spec: NetworkSpec = serde_json::from_value(network.clone()).unwrap();
         let config = of(&network.to_string()).map_err(|e| e.to_string())?;
         let named = file.path().display().to_string();
-        Ok(caution(&config, &spec).map(|said| said.strip_prefix(&format!("{named} ")).expect("the file first").to_owned()))
+        Ok(caution(&config, &spec).map(|said| {
+            said.strip_prefix(&format!("{named} ")).expect("the file first").to_owned()
+        }))
     }
 
     #[test]
@@ -363,34 +427,50 @@ mod tests {
         for (text, at) in [
             ("{}", "tcp/[::]:0"),
             ("{ mode: 'router' }", "tcp/[::]:7447"),
-            ("{ listen: { endpoints: ['tls/10.0.0.1:1', 'udp/0.0.0.0:7447'] } }", "udp/0.0.0.0:7447"),
+            (
+                "{ listen: { endpoints: ['tls/10.0.0.1:1', 'udp/0.0.0.0:7447'] } }",
+                "udp/0.0.0.0:7447",
+            ),
             ("{ listen: { endpoints: ['tls/[::]:1'] } }", "tls/[::]:1"),
             (
                 "{ listen: { endpoints: ['tls/[::]:1#enable_mtls=false'] }, transport: { link: { tls: { enable_mtls: true } } } }",
                 "tls/[::]:1#enable_mtls=false",
             ),
             ("{ listen: { endpoints: ['tcp/0.0.0.0:1#iface='] } }", "tcp/0.0.0.0:1#iface"),
-            ("{ mode: 'router', listen: { endpoints: { router: ['tcp/*:7447'], peer: [] } } }", "tcp/*:7447"),
+            (
+                "{ mode: 'router', listen: { endpoints: { router: ['tcp/*:7447'], peer: [] } } }",
+                "tcp/*:7447",
+            ),
         ] {
             let refused = of_file(text, false).unwrap_err();
             assert!(
-                refused.starts_with("network.zenoh: ") && refused.contains(at) && refused.contains("`insecure: true` beside `zenoh:`"),
+                refused.starts_with("network.zenoh: ")
+                    && refused.contains(at)
+                    && refused.contains("`insecure: true` beside `zenoh:`"),
                 "{refused}"
             );
             let told = of_file(text, true).unwrap().unwrap();
             assert_eq!(
                 told,
-                format!("has this host listen on all addresses and ask nobody for a certificate ({at}), and look for others by multicast")
+                format!(
+                    "has this host listen on all addresses and ask nobody for a certificate ({at}), and look for others by multicast"
+                )
             );
         }
         let multicast = Some("has this host look for others by multicast".to_owned());
         for (text, told) in [
-            ("{ listen: { endpoints: ['tcp/127.0.0.1:0', 'tcp/0.0.0.0:7447#iface=eth0'] } }", multicast.clone()),
+            (
+                "{ listen: { endpoints: ['tcp/127.0.0.1:0', 'tcp/0.0.0.0:7447#iface=eth0'] } }",
+                multicast.clone(),
+            ),
             (
                 "{ listen: { endpoints: { router: ['tcp/[::]:1'], peer: ['tls/[::]:1#enable_mtls=true'] } }, scouting: { multicast: { interface: 'eth0' } } }",
                 multicast.clone(),
             ),
-            ("{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: true } } } }", multicast.clone()),
+            (
+                "{ listen: { endpoints: ['tls/[::]:1'] }, transport: { link: { tls: { enable_mtls: true } } } }",
+                multicast.clone(),
+            ),
             ("{ mode: 'client' }", multicast),
             ("{ listen: { endpoints: [] }, scouting: { multicast: { enabled: false } } }", None),
             (include_str!("../../../../examples/router/router.json5"), None),
@@ -405,7 +485,8 @@ mod tests {
 
     #[test]
     fn queues_hold_as_long_on_every_link() {
-        let of = |mbit| (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
+        let of =
+            |mbit| (bytes_of(mbit, 1300, BATCH_BYTES), bytes_of(mbit, 2600, SEND_BUFFER_BYTES));
         assert_eq!(of(1), (16_384, 32_768));
         assert_eq!(of(100), (16_384, 32_768));
         assert_eq!(of(1000), (65_535, 325_000));

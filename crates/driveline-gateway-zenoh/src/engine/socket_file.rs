@@ -20,14 +20,24 @@ pub(super) fn let_in(endpoint: &str) -> io::Result<()> {
     let Some(path) = endpoint.strip_prefix(PROTOCOL).map(Path::new) else { return Ok(()) };
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     // By descriptors: whoever may write there may put something else in its place meanwhile.
-    let directory = open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let directory =
+        open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     if fstat(&directory)?.st_mode & ALL_ENTER != 0 {
         return Ok(());
     }
-    let socket = openat(&directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let socket =
+        openat(&directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let about = fstat(&socket)?;
-    let own = about.st_uid == rustix::process::geteuid().as_raw() && FileType::from_raw_mode(about.st_mode) == FileType::Socket;
-    if own { set_permissions(format!("/proc/self/fd/{}", socket.as_raw_fd()), Permissions::from_mode(ALL_CONNECT)) } else { Ok(()) }
+    let own = about.st_uid == rustix::process::geteuid().as_raw()
+        && FileType::from_raw_mode(about.st_mode) == FileType::Socket;
+    if own {
+        set_permissions(
+            format!("/proc/self/fd/{}", socket.as_raw_fd()),
+            Permissions::from_mode(ALL_CONNECT),
+        )
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -52,7 +62,11 @@ mod tests {
         for (of_directory, of_socket) in [(0o755, 0o700), (0o701, 0o700), (0o750, 0o666)] {
             set_permissions(dir.path(), Permissions::from_mode(of_directory)).unwrap();
             ["socket", "file", "link"].into_iter().for_each(|name| let_in(name).unwrap());
-            assert_eq!(["socket", "file", "elsewhere"].map(mode), [of_socket, 0o600, 0o700], "{of_directory:o}");
+            assert_eq!(
+                ["socket", "file", "elsewhere"].map(mode),
+                [of_socket, 0o600, 0o700],
+                "{of_directory:o}"
+            );
         }
         assert!(let_in("nobody").is_err());
         super::let_in("tcp/127.0.0.1:0").unwrap();

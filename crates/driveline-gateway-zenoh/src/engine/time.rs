@@ -66,13 +66,20 @@ fn ask(
     then: impl Fn(MonotonicNs, u64) + Send + Sync + 'static,
 ) {
     let clock = clock.clone();
-    let get = session.get(key).timeout(WITHIN).congestion_control(CongestionControl::Drop).priority(Priority::RealTime);
+    let get = session
+        .get(key)
+        .timeout(WITHIN)
+        .congestion_control(CongestionControl::Drop)
+        .priority(Priority::RealTime);
     // Not `express`: then each would fill one of two batches, and who asks wait for room where a host reads nothing.
     // As they come: nothing is kept of what others send.
     let asked = get.consolidation(ConsolidationMode::None).callback(move |reply| {
         let returned = MonotonicNs::now();
         let Ok(sample) = reply.result() else { return };
-        let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes()) else { return };
+        let Some(Time { received, answered, changes }) = Time::decode(&sample.payload().to_bytes())
+        else {
+            return;
+        };
         lock(&clock).exchange(&Exchange { sent, received, answered, returned });
         then(sent, changes);
     });
@@ -94,7 +101,10 @@ mod tests {
         // Whoever read its clock first comes second.
         assert!(is_due(1_000_000, Duration::ZERO));
         assert!(!is_due(3_000_499, pause));
-        assert!(questions.is_due("clock/roof", MonotonicNs(3_000_499), pause), "each host has questions of its own");
+        assert!(
+            questions.is_due("clock/roof", MonotonicNs(3_000_499), pause),
+            "each host has questions of its own"
+        );
         assert!(is_due(3_000_500, pause));
     }
 
@@ -102,7 +112,11 @@ mod tests {
     fn hosts_that_have_gone_are_forgotten() {
         let questions = Questions::default();
         for second in 0..10 * HOSTS as u64 {
-            assert!(questions.is_due(&format!("clock/{second}"), MonotonicNs(second * 1_000_000_000), Duration::from_millis(2)));
+            assert!(questions.is_due(
+                &format!("clock/{second}"),
+                MonotonicNs(second * 1_000_000_000),
+                Duration::from_millis(2)
+            ));
             assert!(lock(&questions.0).len() <= HOSTS);
         }
     }

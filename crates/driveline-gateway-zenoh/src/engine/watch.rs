@@ -62,7 +62,9 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_shm::{Participant, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig};
+    use driveline_shm::{
+        Participant, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
+    };
     use driveline_types::{NodeName, Schema, TopicName};
     use std::time::{Duration, Instant};
 
@@ -72,9 +74,11 @@ mod tests {
         const MANY: usize = 150;
         let dir = tempfile::tempdir().unwrap();
         let domain_dir = Some(dir.path().to_owned());
-        let participant = Participant::open(ParticipantConfig { domain_dir, name: "test".into() }).unwrap();
+        let participant =
+            Participant::open(ParticipantConfig { domain_dir, name: "test".into() }).unwrap();
         let (topic, node) = ("t".parse::<TopicName>().unwrap(), "n".parse::<NodeName>().unwrap());
-        let config = PublisherConfig::new(topic.clone(), node.clone(), Schema::bytes("bytes", "raw", ""), 8);
+        let config =
+            PublisherConfig::new(topic.clone(), node.clone(), Schema::bytes("bytes", "raw", ""), 8);
         let publisher = participant.create_publisher(config).unwrap();
         let matched = |n: usize| {
             let end = Instant::now() + Duration::from_secs(60);

@@ -40,7 +40,11 @@ pub(super) struct Worker<Q>(Arc<Mailbox<Q>>);
 
 impl<Q: Send + 'static> Worker<Q> {
     /// A thread that does `run`, which returns when [`Mailbox::next`] gives `None`.
-    pub(super) fn start(name: &str, waiting: Q, run: impl FnOnce(&Mailbox<Q>) + Send + 'static) -> io::Result<Self> {
+    pub(super) fn start(
+        name: &str,
+        waiting: Q,
+        run: impl FnOnce(&Mailbox<Q>) + Send + 'static,
+    ) -> io::Result<Self> {
         let worker = Self::new(waiting);
         worker.add_thread(name, run)?;
         Ok(worker)
@@ -59,10 +63,17 @@ impl<Q: Send + 'static> Worker<Q> {
     }
 
     fn new(waiting: Q) -> Self {
-        Self(Arc::new(Mailbox { state: Mutex::new(State { waiting, stop: false }), changed: Condvar::new() }))
+        Self(Arc::new(Mailbox {
+            state: Mutex::new(State { waiting, stop: false }),
+            changed: Condvar::new(),
+        }))
     }
 
-    fn add_thread(&self, name: &str, run: impl FnOnce(&Mailbox<Q>) + Send + 'static) -> io::Result<()> {
+    fn add_thread(
+        &self,
+        name: &str,
+        run: impl FnOnce(&Mailbox<Q>) + Send + 'static,
+    ) -> io::Result<()> {
         let mailbox = self.0.clone();
         std::thread::Builder::new().name(name.into()).spawn(move || run(&mailbox)).map(drop)
     }

@@ -99,13 +99,21 @@ impl SampleHead {
         let h = &self.header;
         let origins = h.origins.as_slice();
         let mut out = Vec::with_capacity(HEAD_LEN + origins.len() * ORIGIN_LEN);
-        let flags = if self.sent_again { SENT_AGAIN } else { 0 } | if h.checksum.is_some() { HAS_CHECKSUM } else { 0 };
+        let flags = if self.sent_again { SENT_AGAIN } else { 0 }
+            | if h.checksum.is_some() { HAS_CHECKSUM } else { 0 };
         for half in [VERSION, flags, origins.len() as u16, self.place] {
             out.extend(half.to_le_bytes());
         }
         out.extend(self.number.to_le_bytes());
         out.extend(self.publisher.to_le_bytes());
-        let times = [h.sequence, self.written, self.sent.0, h.publish_time.0, h.wall_offset_ns as u64, h.trace_id];
+        let times = [
+            h.sequence,
+            self.written,
+            self.sent.0,
+            h.publish_time.0,
+            h.wall_offset_ns as u64,
+            h.trace_id,
+        ];
         for word in times.into_iter().chain([
             h.checksum.unwrap_or(0),
             h.clock_error_ns,
@@ -114,8 +122,11 @@ impl SampleHead {
             out.extend(word.to_le_bytes());
         }
         for o in origins {
-            let [communication, computation, idle] = [o.communication_ns, o.computation_ns, o.idle_ns].map(i64::cast_unsigned);
-            for word in [o.topic.0, o.source_oldest.0, o.source_newest.0, communication, computation, idle] {
+            let [communication, computation, idle] =
+                [o.communication_ns, o.computation_ns, o.idle_ns].map(i64::cast_unsigned);
+            for word in
+                [o.topic.0, o.source_oldest.0, o.source_newest.0, communication, computation, idle]
+            {
                 out.extend(word.to_le_bytes());
             }
         }
@@ -273,7 +284,9 @@ impl Time {
     #[must_use]
     pub fn encode(&self) -> [u8; TIME_LEN] {
         let mut out = [0; TIME_LEN];
-        for (to, word) in out.chunks_exact_mut(8).zip([self.received.0, self.answered.0, self.changes]) {
+        for (to, word) in
+            out.chunks_exact_mut(8).zip([self.received.0, self.answered.0, self.changes])
+        {
             to.copy_from_slice(&word.to_le_bytes());
         }
         out
@@ -283,7 +296,11 @@ impl Time {
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let words = Words(bytes);
-        let all = || Self { received: MonotonicNs(words.u64(0)), answered: MonotonicNs(words.u64(8)), changes: words.u64(16) };
+        let all = || Self {
+            received: MonotonicNs(words.u64(0)),
+            answered: MonotonicNs(words.u64(8)),
+            changes: words.u64(16),
+        };
         (bytes.len() == TIME_LEN).then(all)
     }
 }

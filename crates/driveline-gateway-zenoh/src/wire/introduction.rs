@@ -53,7 +53,10 @@ impl Introduction {
             return None;
         }
         let text: Text = serde_json::from_slice(bytes).ok()?;
-        let hears = text.hears.iter().filter_map(|(host, listens)| Some((host.parse().ok()?, places(listens))));
+        let hears = text
+            .hears
+            .iter()
+            .filter_map(|(host, listens)| Some((host.parse().ok()?, places(listens))));
         Some(Self { listens: places(&text.listens), hears: hears.collect() })
     }
 }
@@ -75,20 +78,35 @@ fn places(addresses: &[String]) -> Vec<String> {
 pub fn place(endpoint: &str) -> Option<String> {
     let place = endpoint.split(['?', '#']).next().filter(|place| place.len() <= MAX_ADDRESS_LEN)?;
     let (protocol, address) = place.split_once('/')?;
-    let is_word = |text: &str, also: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c));
+    let is_word = |text: &str, also: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+    };
     let is_reached = match address.parse::<SocketAddr>() {
         Ok(SocketAddr::V4(v4)) => {
             let ip = v4.ip();
-            v4.port() > 0 && !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || ip.is_broadcast() || ip.octets()[0] == 0)
+            v4.port() > 0
+                && !(ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_multicast()
+                    || ip.is_broadcast()
+                    || ip.octets()[0] == 0)
         }
         Ok(SocketAddr::V6(v6)) => {
             let ip = v6.ip();
             let of_link = v6.scope_id() > 0 || ip.segments()[0] & 0xffc0 == 0xfe80;
-            v6.port() > 0 && !(ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || of_link || ip.to_ipv4_mapped().is_some())
+            v6.port() > 0
+                && !(ip.is_loopback()
+                    || ip.is_unspecified()
+                    || ip.is_multicast()
+                    || of_link
+                    || ip.to_ipv4_mapped().is_some())
         }
         Err(_) => address.rsplit_once(':').is_some_and(|(name, port)| {
             // What ends in a number is an address, however it is written.
-            let of_people = name.rsplit('.').next().is_some_and(|last| last.starts_with(|c: char| c.is_ascii_alphabetic()));
+            let of_people = name
+                .rsplit('.')
+                .next()
+                .is_some_and(|last| last.starts_with(|c: char| c.is_ascii_alphabetic()));
             is_word(name, "-.")
                 && of_people
                 && name != "localhost"

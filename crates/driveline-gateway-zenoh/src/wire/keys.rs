@@ -50,13 +50,15 @@ impl FromStr for HostId {
 
     fn from_str(text: &str) -> Result<Self, ()> {
         let (name, number) = text.split_once('.').ok_or(())?;
-        Self::new(name, u64::from_str_radix(plain_hex(number, 16).ok_or(())?, 16).map_err(drop)?).ok_or(())
+        Self::new(name, u64::from_str_radix(plain_hex(number, 16).ok_or(())?, 16).map_err(drop)?)
+            .ok_or(())
     }
 }
 
 /// Exactly so many lower-case hexadecimal digits: one text for each number.
 pub(super) fn plain_hex(text: &str, digits: usize) -> Option<&str> {
-    (text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))).then_some(text)
+    (text.len() == digits && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')))
+        .then_some(text)
 }
 
 /// What of QoS decides how a topic is carried.
@@ -162,7 +164,10 @@ impl Keys {
     /// `None`: the domain's name cannot stand in a key.
     #[must_use]
     pub fn new(domain: &str) -> Option<Self> {
-        is_domain_name(domain).then(|| Self { domain: domain.to_owned(), prefix: format!("{ROOT}/{VERSION}/{domain}/") })
+        is_domain_name(domain).then(|| Self {
+            domain: domain.to_owned(),
+            prefix: format!("{ROOT}/{VERSION}/{domain}/"),
+        })
     }
 
     /// The key of something.
@@ -172,11 +177,17 @@ impl Keys {
         match what {
             Parsed::Host(host) => format!("{p}host/{host}"),
             Parsed::Topic { host, topic } => format!("{p}pub/{host}/{topic}"),
-            Parsed::Want { host, of, offered, qos, topic } => format!("{p}want/{host}/{of}/{offered}/{qos}/{topic}"),
+            Parsed::Want { host, of, offered, qos, topic } => {
+                format!("{p}want/{host}/{of}/{offered}/{qos}/{topic}")
+            }
             Parsed::Clock(host) => format!("{p}clock/{host}"),
             Parsed::Met(host) => format!("{p}met/{host}"),
-            Parsed::Sample { to, from, offered, topic } => format!("{p}s/{to}/{from}/{offered}/{topic}"),
-            Parsed::Ack { to, from, offered, topic } => format!("{p}a/{to}/{from}/{offered}/{topic}"),
+            Parsed::Sample { to, from, offered, topic } => {
+                format!("{p}s/{to}/{from}/{offered}/{topic}")
+            }
+            Parsed::Ack { to, from, offered, topic } => {
+                format!("{p}a/{to}/{from}/{offered}/{topic}")
+            }
         }
     }
 
@@ -205,7 +216,8 @@ impl Keys {
             return None;
         }
         let mut parts = key.strip_prefix(ROOT)?.strip_prefix('/')?.split('/');
-        let version = parts.next().filter(|v| v.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
+        let version =
+            parts.next().filter(|v| v.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
         let named = parts.next()? == self.domain && parts.next()? == "host";
         let host = parts.next()?.parse().ok()?;
         (named && version != VERSION && parts.next().is_none()).then_some((version, host))
@@ -237,7 +249,11 @@ impl Keys {
                 let mut parts = rest.splitn(4, '/');
                 let (to, from) = (host(parts.next()?)?, host(parts.next()?)?);
                 let (offered, topic) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-                Some(if kind == "s" { Parsed::Sample { to, from, offered, topic } } else { Parsed::Ack { to, from, offered, topic } })
+                Some(if kind == "s" {
+                    Parsed::Sample { to, from, offered, topic }
+                } else {
+                    Parsed::Ack { to, from, offered, topic }
+                })
             }
             _ => None,
         }

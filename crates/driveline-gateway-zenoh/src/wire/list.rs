@@ -131,9 +131,21 @@ impl List {
             last: e.last,
             first: e.first.iter().map(|(host, first)| (host.to_string(), *first)).collect(),
         };
-        let (topic, change, ended) = (self.topic.clone(), self.change, self.ended.iter().map(of).collect());
-        let bytes = serde_json::to_vec(&Text { version: VERSION, topic, change, schemas, publishers, ended })?;
-        if bytes.len() > MAX_LIST_LEN { Err(ListError::TooLong { len: bytes.len() }) } else { Ok(bytes) }
+        let (topic, change, ended) =
+            (self.topic.clone(), self.change, self.ended.iter().map(of).collect());
+        let bytes = serde_json::to_vec(&Text {
+            version: VERSION,
+            topic,
+            change,
+            schemas,
+            publishers,
+            ended,
+        })?;
+        if bytes.len() > MAX_LIST_LEN {
+            Err(ListError::TooLong { len: bytes.len() })
+        } else {
+            Ok(bytes)
+        }
     }
 
     /// From bytes that anybody may have sent.
@@ -156,29 +168,46 @@ impl List {
         let text: Text<'static> = serde_json::from_slice(bytes)?;
         let refuse = |reason: String| Err(ListError::Impossible(reason));
         if text.publishers.len() > MAX_LISTED {
-            return refuse(format!("it has {} publishers and may have {MAX_LISTED}", text.publishers.len()));
+            return refuse(format!(
+                "it has {} publishers and may have {MAX_LISTED}",
+                text.publishers.len()
+            ));
         }
-        let schemas: Vec<Arc<Schema>> = text.schemas.into_iter().map(|s| Arc::new(s.into_owned())).collect();
+        let schemas: Vec<Arc<Schema>> =
+            text.schemas.into_iter().map(|s| Arc::new(s.into_owned())).collect();
         let mut publishers: Vec<(EndpointId, Offer)> = Vec::with_capacity(text.publishers.len());
         for entry in text.publishers {
-            let Some(id) = id_of(&entry.id) else { return refuse(format!("'{:.40}' is not the id of a publisher", entry.id)) };
+            let Some(id) = id_of(&entry.id) else {
+                return refuse(format!("'{:.40}' is not the id of a publisher", entry.id));
+            };
             let Some(schema) = schemas.get(entry.schema).cloned() else {
                 return refuse(format!("it has no schema {}", entry.schema));
             };
             if publishers.iter().any(|(known, _)| *known == id) {
                 return refuse(format!("publisher {id} stands in it twice"));
             }
-            publishers.push((id, Offer { node: entry.node, schema, qos: entry.qos, max_payload: entry.max_payload }));
+            publishers.push((
+                id,
+                Offer { node: entry.node, schema, qos: entry.qos, max_payload: entry.max_payload },
+            ));
         }
         if text.ended.len() > MAX_ENDED_LISTED {
-            return refuse(format!("it has {} publishers that have ended and may have {MAX_ENDED_LISTED}", text.ended.len()));
+            return refuse(format!(
+                "it has {} publishers that have ended and may have {MAX_ENDED_LISTED}",
+                text.ended.len()
+            ));
         }
         let mut ended: Vec<Ended> = Vec::with_capacity(text.ended.len());
         for entry in text.ended {
             let Some(one) = entry.checked() else {
-                return refuse(format!("what it says of publisher '{:.40}', which has ended, cannot be", entry.id));
+                return refuse(format!(
+                    "what it says of publisher '{:.40}', which has ended, cannot be",
+                    entry.id
+                ));
             };
-            if ended.iter().any(|known| known.id == one.id) || publishers.iter().any(|(known, _)| *known == one.id) {
+            if ended.iter().any(|known| known.id == one.id)
+                || publishers.iter().any(|(known, _)| *known == one.id)
+            {
                 return refuse(format!("publisher {} stands in it twice", one.id));
             }
             ended.push(one);
@@ -188,7 +217,9 @@ impl List {
 }
 
 fn id_of(text: &str) -> Option<EndpointId> {
-    super::keys::plain_hex(text, 32).and_then(|hex| u128::from_str_radix(hex, 16).ok()).map(EndpointId)
+    super::keys::plain_hex(text, 32)
+        .and_then(|hex| u128::from_str_radix(hex, 16).ok())
+        .map(EndpointId)
 }
 
 impl EndedEntry {
@@ -200,7 +231,9 @@ impl EndedEntry {
         }
         // The first one may not have been written when it ended.
         let possible = |first: u64| first >= 1 && self.last.is_none_or(|last| first <= last + 1);
-        let firsts = self.first.iter().map(|(host, first)| Some((host.parse().ok()?, *first)).filter(|(_, first)| possible(*first)));
+        let firsts = self.first.iter().map(|(host, first)| {
+            Some((host.parse().ok()?, *first)).filter(|(_, first)| possible(*first))
+        });
         Some(Ended { id, last: self.last, first: firsts.collect::<Option<_>>()? })
     }
 }
@@ -213,13 +246,19 @@ impl Offer {
     pub fn check(&self) -> Result<(), String> {
         let Qos { depth, deadline_ms, lifespan_ms, lease_ms, .. } = self.qos;
         if depth == 0 || depth > Qos::MAX_DEPTH {
-            return Err(format!("its depth is {depth} and must be between 1 and {}", Qos::MAX_DEPTH));
+            return Err(format!(
+                "its depth is {depth} and must be between 1 and {}",
+                Qos::MAX_DEPTH
+            ));
         }
         if [deadline_ms, lifespan_ms, lease_ms].contains(&Some(0)) {
             return Err("its QoS has a time of 0 ms".into());
         }
         if self.schema.definition.len() > Schema::MAX_DEFINITION_LEN {
-            return Err(format!("its type's definition has {} bytes", self.schema.definition.len()));
+            return Err(format!(
+                "its type's definition has {} bytes",
+                self.schema.definition.len()
+            ));
         }
         if self.schema.name.len() > MAX_NAME_LEN || self.schema.encoding.len() > MAX_NAME_LEN {
             return Err("its type's name or encoding is too long".into());

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
-use driveline_types::{Durability, EndpointId, MonotonicNs, Origin, Origins, Qos, Reliability, SampleHeader, Schema, TopicId};
+use driveline_types::{
+    Durability, EndpointId, MonotonicNs, Origin, Origins, Qos, Reliability, SampleHeader, Schema,
+    TopicId,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +39,10 @@ fn all(a: HostId, b: HostId, topic: &str) -> Vec<Parsed> {
 #[test]
 fn keys_are_as_the_protocol_page_has_them() {
     let keys = Keys::new("pilot").unwrap();
-    let made: Vec<_> = all(host("car", 0xab), host("roof-1", u64::MAX), "camera/front").iter().map(|k| keys.key(k)).collect();
+    let made: Vec<_> = all(host("car", 0xab), host("roof-1", u64::MAX), "camera/front")
+        .iter()
+        .map(|k| keys.key(k))
+        .collect();
     let expected = [
         "driveline/2/pilot/host/car.00000000000000ab",
         "driveline/2/pilot/clock/car.00000000000000ab",
@@ -47,7 +53,10 @@ fn keys_are_as_the_protocol_page_has_them() {
         "driveline/2/pilot/a/car.00000000000000ab/roof-1.ffffffffffffffff/rv/camera/front",
     ];
     assert_eq!(made, expected);
-    assert!(made.iter().all(|k| Keys::new("other").unwrap().parse(k).is_none()), "another domain's");
+    assert!(
+        made.iter().all(|k| Keys::new("other").unwrap().parse(k).is_none()),
+        "another domain's"
+    );
 }
 
 #[test]
@@ -80,13 +89,30 @@ fn names_that_would_mean_something_in_a_key_expression_are_refused() {
 
 #[test]
 fn an_attachment_is_laid_out_as_the_protocol_page_says() {
-    let head =
-        SampleHead { place: 0x0304, number: 0x0102, publisher: 0xaa, written: 9, owed: 0, sent: MonotonicNs(5), ..SampleHead::default() };
+    let head = SampleHead {
+        place: 0x0304,
+        number: 0x0102,
+        publisher: 0xaa,
+        written: 9,
+        owed: 0,
+        sent: MonotonicNs(5),
+        ..SampleHead::default()
+    };
     let bytes = head.encode();
     assert_eq!((bytes.len(), &bytes[6..8]), (104, &[4, 3][..]));
-    assert_eq!((&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]), (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5));
+    assert_eq!(
+        (&bytes[..2], &bytes[8..10], bytes[16], bytes[40], bytes[48]),
+        (&[2, 0][..], &[2, 1][..], 0xaa, 9, 5)
+    );
     let mut header = SampleHeader::default();
-    header.origins.set((0..8).map(|t| Origin { topic: TopicId(t), idle_ns: -t.cast_signed(), ..Origin::default() }), 3);
+    header.origins.set(
+        (0..8).map(|t| Origin {
+            topic: TopicId(t),
+            idle_ns: -t.cast_signed(),
+            ..Origin::default()
+        }),
+        3,
+    );
     let full = SampleHead { header, ..head };
     assert_eq!((full.encode().len(), full.encode()[96]), (MAX_ATTACHMENT_LEN, 3));
     assert_eq!(SampleHead::decode(&full.encode()), Ok(full));
@@ -95,8 +121,14 @@ fn an_attachment_is_laid_out_as_the_protocol_page_says() {
 #[test]
 fn damaged_attachments_and_acknowledgements_are_refused_by_name() {
     let good = SampleHead::default().encode();
-    assert_eq!(SampleHead::decode(&good[..103]), Err(WireError::Length { found: 103, expected: 104 }));
-    assert_eq!(SampleHead::decode(&[&good[..], &[0]].concat()), Err(WireError::Length { found: 105, expected: 104 }));
+    assert_eq!(
+        SampleHead::decode(&good[..103]),
+        Err(WireError::Length { found: 103, expected: 104 })
+    );
+    assert_eq!(
+        SampleHead::decode(&[&good[..], &[0]].concat()),
+        Err(WireError::Length { found: 105, expected: 104 })
+    );
     let with = |at: usize, byte: u8| {
         let mut bytes = good.clone();
         bytes[at] = byte;
@@ -151,10 +183,15 @@ fn offer() -> Offer {
 
 fn list() -> List {
     let other = Offer { schema: Arc::new(Schema::bytes("other", "raw", "x")), ..offer() };
-    let publishers = vec![(EndpointId(7), offer()), (EndpointId(8), other), (EndpointId(9), offer())];
+    let publishers =
+        vec![(EndpointId(7), offer()), (EndpointId(8), other), (EndpointId(9), offer())];
     let host = |name, n| HostId::new(name, n).unwrap();
     let ended = vec![
-        Ended { id: EndpointId(10), last: Some(5), first: [(host("car", 1), 3), (host("roof", 2), 6)].into() },
+        Ended {
+            id: EndpointId(10),
+            last: Some(5),
+            first: [(host("car", 1), 3), (host("roof", 2), 6)].into(),
+        },
         Ended { id: EndpointId(11), last: None, first: BTreeMap::new() },
     ];
     List { topic: "camera/front".parse().unwrap(), change: 3, publishers, ended }
@@ -174,7 +211,11 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
     };
     assert_eq!(changed(&|j| j["later"] = 3.into()), Ok(list()));
     let earlier = |j: &mut serde_json::Value| drop(j.as_object_mut().unwrap().remove("ended"));
-    assert_eq!(changed(&earlier), Ok(List { ended: Vec::new(), ..list() }), "of an earlier release");
+    assert_eq!(
+        changed(&earlier),
+        Ok(List { ended: Vec::new(), ..list() }),
+        "of an earlier release"
+    );
     type Change = dyn Fn(&mut serde_json::Value);
     let refused: [(&Change, &str); 16] = [
         (&|j| j["version"] = 1.into(), "version 1"),
@@ -183,7 +224,10 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         (&|j| j["publishers"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
         (&|j| j["publishers"][1]["id"] = "7".into(), "not the id"),
         (&|j| j["publishers"][1]["schema"] = 2.into(), "no schema 2"),
-        (&|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(), "may have 64"),
+        (
+            &|j| j["publishers"] = vec![j["publishers"][0].clone(); MAX_LISTED + 1].into(),
+            "may have 64",
+        ),
         (&|j| j["padding"] = "x".repeat(MAX_LIST_LEN).into(), "may have"),
         (&|j| j["publishers"] = 3.into(), "cannot be read"),
         (&|j| j["ended"] = vec![j["ended"][0].clone(); MAX_ENDED_LISTED + 1].into(), "may have 64"),
@@ -191,14 +235,20 @@ fn lists_of_later_releases_are_read_and_impossible_ones_are_refused() {
         (&|j| j["ended"][1]["id"] = j["publishers"][0]["id"].clone(), "twice"),
         (&|j| j["ended"][1]["id"] = "7".into(), "cannot be"),
         (&|j| j["ended"][0]["last"] = (1u64 << 48).into(), "cannot be"),
-        (&|j| j["ended"][0]["first"] = serde_json::json!({ "car.0000000000000001": 7 }), "cannot be"),
+        (
+            &|j| j["ended"][0]["first"] = serde_json::json!({ "car.0000000000000001": 7 }),
+            "cannot be",
+        ),
         (&|j| j["ended"][0]["first"] = serde_json::json!({ "nobody": 1 }), "cannot be"),
     ];
     for (change, text) in refused {
         let found = changed(change);
         assert!(found.as_ref().is_err_and(|e| e.contains(text)), "{text}: {found:?}");
     }
-    let long = Offer { schema: Arc::new(Schema::bytes("bytes", "raw", "x".repeat(MAX_LIST_LEN))), ..offer() };
+    let long = Offer {
+        schema: Arc::new(Schema::bytes("bytes", "raw", "x".repeat(MAX_LIST_LEN))),
+        ..offer()
+    };
     let too_long = List { publishers: vec![(EndpointId(7), long)], ..list() };
     assert!(matches!(too_long.encode(), Err(ListError::TooLong { .. })));
 }
@@ -210,8 +260,21 @@ fn offers_that_nobody_may_make_are_refused_one_by_one() {
     for (bad, text) in [
         (qos(Qos { depth: 0, ..Qos::default() }), "depth"),
         (qos(Qos { lifespan_ms: Some(0), ..Qos::default() }), "0 ms"),
-        (Offer { schema: Arc::new(Schema::bytes("bytes", "raw", "x".repeat(Schema::MAX_DEFINITION_LEN + 1))), ..offer() }, "definition"),
-        (Offer { schema: Arc::new(Schema::bytes("b".repeat(300), "raw", "")), ..offer() }, "too long"),
+        (
+            Offer {
+                schema: Arc::new(Schema::bytes(
+                    "bytes",
+                    "raw",
+                    "x".repeat(Schema::MAX_DEFINITION_LEN + 1),
+                )),
+                ..offer()
+            },
+            "definition",
+        ),
+        (
+            Offer { schema: Arc::new(Schema::bytes("b".repeat(300), "raw", "")), ..offer() },
+            "too long",
+        ),
     ] {
         assert!(bad.check().is_err_and(|e| e.contains(text)), "{text}");
     }

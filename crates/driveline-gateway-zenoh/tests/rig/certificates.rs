@@ -11,20 +11,32 @@ use std::process::Command;
 const KEY: &str = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
 
 fn openssl(directory: &Path, arguments: &str) {
-    let output = Command::new("openssl").current_dir(directory).args(arguments.split_whitespace()).output().expect("openssl");
-    assert!(output.status.success(), "openssl {arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("openssl")
+        .current_dir(directory)
+        .args(arguments.split_whitespace())
+        .output()
+        .expect("openssl");
+    assert!(
+        output.status.success(),
+        "openssl {arguments}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// An authority.
 pub(crate) fn authority(directory: &Path, name: &str) {
-    openssl(directory, &format!("req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"));
+    openssl(
+        directory,
+        &format!("req -x509 {KEY} -keyout {name}.key -out {name}.pem -subj /CN={name} -days 2"),
+    );
 }
 
 /// A certificate of a host that this authority has signed.
 pub(crate) fn certificate(directory: &Path, host: &str, authority: &str) {
     let addresses = ADDRESSES.into_iter().chain([Ipv4Addr::LOCALHOST]).chain(addresses_in_nets());
     let names: Vec<String> = addresses.map(|address| format!("IP:{address}")).collect();
-    std::fs::write(directory.join("names"), format!("subjectAltName={}\n", names.join(","))).expect("the names");
+    std::fs::write(directory.join("names"), format!("subjectAltName={}\n", names.join(",")))
+        .expect("the names");
     openssl(directory, &format!("req {KEY} -keyout {host}.key -out {host}.csr -subj /CN={host}"));
     let signed = format!(
         "x509 -req -in {host}.csr -CA {authority}.pem -CAkey {authority}.key -CAcreateserial -days 2 -out {host}.pem -extfile names"
@@ -70,7 +82,10 @@ pub(crate) fn calls_over_tls(directory: &Path, endpoint: &str) -> [Value; 2] {
         certificate(directory, host, "fleet");
         tls(directory, host)
     });
-    [json!({ "host": "a", "listen": [listen], "tls": a }), json!({ "host": "b", "connect": [listen], "tls": b })]
+    [
+        json!({ "host": "a", "listen": [listen], "tls": a }),
+        json!({ "host": "b", "connect": [listen], "tls": b }),
+    ]
 }
 
 /// What stands under `tls:` for a host of the authority `fleet`.

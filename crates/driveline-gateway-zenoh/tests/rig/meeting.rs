@@ -4,7 +4,9 @@
 use super::{Host, carried, eventually};
 use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
 use driveline_bench::hosts::Port;
-use driveline_gateway_zenoh::wire::{Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time};
+use driveline_gateway_zenoh::wire::{
+    Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time,
+};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use zenoh::liveliness::LivelinessToken;
@@ -58,7 +60,8 @@ impl Meeting {
         let port = Port::new().expect("a port");
         let endpoint = port.endpoint();
         let network = json!({ "host": "car", "listen": [endpoint] });
-        let mut host = Host::new(dir.path(), "car", Vec::new(), &network, std::slice::from_ref(topic));
+        let mut host =
+            Host::new(dir.path(), "car", Vec::new(), &network, std::slice::from_ref(topic));
         host.start();
         let session = session(&endpoint);
         let (keys, me) = (Keys::new("test").unwrap(), HostId::new("stranger", 7).unwrap());
@@ -66,7 +69,9 @@ impl Meeting {
         let (of_callback, parse) = (found.clone(), keys.clone());
         let tokens = session.liveliness().declare_subscriber(keys.tokens("host")).history(true);
         let heard = tokens.callback(move |token| {
-            if let (SampleKind::Put, Some(Parsed::Host(host))) = (token.kind(), parse.parse(token.key_expr().as_str())) {
+            if let (SampleKind::Put, Some(Parsed::Host(host))) =
+                (token.kind(), parse.parse(token.key_expr().as_str()))
+            {
                 *of_callback.lock().unwrap() = Some(host).filter(|h| h.name() == "car");
             }
         });
@@ -83,7 +88,13 @@ impl Meeting {
 
     /// Says that somebody wants the topic.
     pub(crate) fn want(&self, host: &HostId, offered: QosMark, qos: QosMark) -> LivelinessToken {
-        self.token(&Parsed::Want { host: host.clone(), of: self.gateway.clone(), offered, qos, topic: TOPIC.parse().unwrap() })
+        self.token(&Parsed::Want {
+            host: host.clone(),
+            of: self.gateway.clone(),
+            offered,
+            qos,
+            topic: TOPIC.parse().unwrap(),
+        })
     }
 
     pub(crate) fn topic(&self) -> Parsed {
@@ -93,35 +104,76 @@ impl Meeting {
     /// Says that the stranger has these publishers of the topic, and what time it is, as long as what is returned exists.
     pub(crate) fn offer(&self, publishers: Vec<(EndpointId, Offer)>) -> Offered {
         let list = List { topic: TOPIC.parse().unwrap(), change: 1, publishers, ended: Vec::new() };
-        let lists = self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
-            // Who asked may be gone. A panic would be one of Zenoh's own threads, which all sessions of a process share.
-            let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
-        });
-        let clock = self.session.declare_queryable(self.keys.key(&Parsed::Clock(self.me.clone()))).callback(|query| {
-            let time = Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
-            let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
-        });
+        let lists =
+            self.session.declare_queryable(self.keys.key(&self.topic())).callback(move |query| {
+                // Who asked may be gone. A panic would be one of Zenoh's own threads, which all sessions of a process share.
+                let _ = query.reply(query.key_expr().clone(), list.encode().unwrap()).wait();
+            });
+        let clock = self
+            .session
+            .declare_queryable(self.keys.key(&Parsed::Clock(self.me.clone())))
+            .callback(|query| {
+                let time =
+                    Time { received: MonotonicNs::now(), answered: MonotonicNs::now(), changes: 1 };
+                let _ = query.reply(query.key_expr().clone(), time.encode().to_vec()).wait();
+            });
         let answers = vec![lists.wait().expect("lists"), clock.wait().expect("a clock")];
-        Offered { answers, _tokens: [self.token(&Parsed::Host(self.me.clone())), self.token(&self.topic())] }
+        Offered {
+            answers,
+            _tokens: [self.token(&Parsed::Host(self.me.clone())), self.token(&self.topic())],
+        }
     }
 
     /// What is said of each sample that the gateway sends the stranger, as long as the subscriber exists.
     pub(crate) fn heads(&self) -> (Arc<Mutex<Vec<SampleHead>>>, Subscriber<()>) {
         let heads = Arc::new(Mutex::new(Vec::new()));
         let of_callback = heads.clone();
-        let samples = self.session.declare_subscriber(self.keys.addressed("s", &self.me)).callback(move |sample| {
-            of_callback.lock().unwrap().push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
-        });
+        let samples = self.session.declare_subscriber(self.keys.addressed("s", &self.me)).callback(
+            move |sample| {
+                of_callback
+                    .lock()
+                    .unwrap()
+                    .push(SampleHead::decode(&sample.attachment().unwrap().to_bytes()).unwrap());
+            },
+        );
         (heads, samples.wait().expect("samples"))
     }
 
     /// Sends the gateway a sample, and gives what it answers.
-    pub(crate) fn send(&self, answers: &Arc<Mutex<Vec<Ack>>>, offered: QosMark, number: u64, publisher: u128) -> Outcome {
-        let header = SampleHeader { sequence: 1, publish_time: MonotonicNs::now(), ..SampleHeader::default() };
-        let head = SampleHead { sent_again: false, place: 0, number, publisher, written: 1, owed: 0, sent: MonotonicNs::now(), header };
+    pub(crate) fn send(
+        &self,
+        answers: &Arc<Mutex<Vec<Ack>>>,
+        offered: QosMark,
+        number: u64,
+        publisher: u128,
+    ) -> Outcome {
+        let header = SampleHeader {
+            sequence: 1,
+            publish_time: MonotonicNs::now(),
+            ..SampleHeader::default()
+        };
+        let head = SampleHead {
+            sent_again: false,
+            place: 0,
+            number,
+            publisher,
+            written: 1,
+            owed: 0,
+            sent: MonotonicNs::now(),
+            header,
+        };
         let topic = TOPIC.parse().unwrap();
-        let key = self.keys.key(&Parsed::Sample { to: self.gateway.clone(), from: self.me.clone(), offered, topic });
-        self.session.put(key, vec![publisher as u8; 8]).attachment(head.encode()).wait().expect("to send");
+        let key = self.keys.key(&Parsed::Sample {
+            to: self.gateway.clone(),
+            from: self.me.clone(),
+            offered,
+            topic,
+        });
+        self.session
+            .put(key, vec![publisher as u8; 8])
+            .attachment(head.encode())
+            .wait()
+            .expect("to send");
         eventually("acknowledged", || answers.lock().unwrap().iter().any(|a| a.number == number));
         answers.lock().unwrap().iter().find(|a| a.number == number).unwrap().outcome
     }
@@ -134,7 +186,10 @@ pub(crate) fn session(endpoint: &str) -> Session {
         ("connect/endpoints", json!([endpoint]).to_string()),
         ("connect/timeout_ms", "-1".into()),
         ("connect/exit_on_failure", "false".into()),
-        ("connect/retry", "{ period_init_ms: 50, period_max_ms: 200, period_increase_factor: 2 }".into()),
+        (
+            "connect/retry",
+            "{ period_init_ms: 50, period_max_ms: 200, period_increase_factor: 2 }".into(),
+        ),
         ("listen/endpoints", "[]".into()),
         ("scouting/multicast/enabled", "false".into()),
     ] {

@@ -50,21 +50,33 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 }
 
 /// What helps where there are no network namespaces.
-pub(crate) const AS_ROOT: &str = "run it as root, with iproute2, nftables and ethtool, outside a sandbox";
+pub(crate) const AS_ROOT: &str =
+    "run it as root, with iproute2, nftables and ethtool, outside a sandbox";
 
 /// Whether processes can have a clock of their own here.
 pub(crate) fn clocks_can_be_shifted() -> bool {
-    let unshare = Command::new("unshare").args(["--time", "--monotonic", "3", "--fork", "true"]).stderr(Stdio::null()).status();
+    let unshare = Command::new("unshare")
+        .args(["--time", "--monotonic", "3", "--fork", "true"])
+        .stderr(Stdio::null())
+        .status();
     unshare.is_ok_and(|s| s.success())
 }
 
 /// What stands before a program that shall have no network at all, where that is permitted.
 pub(crate) fn without_network() -> Vec<String> {
-    let possible = Command::new("unshare").args(["--net", "true"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    let possible = Command::new("unshare")
+        .args(["--net", "true"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success());
     if possible {
         return ["unshare", "--net"].map(String::from).to_vec();
     }
-    skipped("a host without any network", "`unshare --net` is refused, so with one that it does not use", AS_ROOT);
+    skipped(
+        "a host without any network",
+        "`unshare --net` is refused, so with one that it does not use",
+        AS_ROOT,
+    );
     Vec::new()
 }
 
@@ -83,14 +95,19 @@ pub(crate) enum Cable {
 /// The name of each end.
 const DEVICE: &str = "dl0";
 /// Of the two hosts, for each other.
-pub(crate) const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+pub(crate) const ADDRESSES: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
 /// What each direction of a delayed link keeps: more than any test here has on its way.
 const KEEPS: usize = 16 << 20;
 
 impl Cable {
     fn new() -> Self {
         Self::wire(|[a, b]| a.add_veth(DEVICE, (b, DEVICE)).map(|()| None)).unwrap_or_else(|why| {
-            skipped("two network stacks", &format!("no network namespaces here ({why:#}), so over the loopback device"), AS_ROOT);
+            skipped(
+                "two network stacks",
+                &format!("no network namespaces here ({why:#}), so over the loopback device"),
+                AS_ROOT,
+            );
             Self::Loopback(Port::new().expect("a port"))
         })
     }
@@ -98,14 +115,20 @@ impl Cable {
     /// One on which each direction takes so long. `None`, and it is said: there is none here.
     pub(crate) fn with_delays(delays: [Duration; 2]) -> Option<Self> {
         let directions = delays.map(|delay| Direction { delay, queue_bytes: KEEPS });
-        let made = Self::wire(|[a, b]| TapRelay::new([(a, DEVICE), (b, DEVICE)], directions).map(Some));
+        let made =
+            Self::wire(|[a, b]| TapRelay::new([(a, DEVICE), (b, DEVICE)], directions).map(Some));
         made.map_err(|why| skipped("a delayed link", &format!("{why:#}"), AS_ROOT)).ok()
     }
 
-    fn wire(lay: impl FnOnce(&[Namespace; 2]) -> anyhow::Result<Option<TapRelay>>) -> anyhow::Result<Self> {
+    fn wire(
+        lay: impl FnOnce(&[Namespace; 2]) -> anyhow::Result<Option<TapRelay>>,
+    ) -> anyhow::Result<Self> {
         let hosts = [Namespace::new()?, Namespace::new()?];
         let relay = lay(&hosts)?;
-        hosts.iter().zip(ADDRESSES).try_for_each(|(host, address)| host.add_address(DEVICE, address))?;
+        hosts
+            .iter()
+            .zip(ADDRESSES)
+            .try_for_each(|(host, address)| host.add_address(DEVICE, address))?;
         Ok(Self::Wire { relay, hosts })
     }
 
@@ -124,7 +147,8 @@ impl Cable {
     /// Pulls the cable, or plugs it in. `false`: there is none that could be pulled.
     pub(crate) fn set_up(&self, up: bool) -> bool {
         let Some([a, _]) = self.hosts() else { return false };
-        a.run(&format!("ip link set {DEVICE} {}", if up { "up" } else { "down" })).expect("the link");
+        a.run(&format!("ip link set {DEVICE} {}", if up { "up" } else { "down" }))
+            .expect("the link");
         true
     }
 
@@ -150,7 +174,10 @@ impl Cable {
     fn give_back(&self) {
         let Some([a, b]) = self.hosts() else { return };
         a.add_veth(DEVICE, (b, DEVICE)).expect("a cable");
-        [a, b].into_iter().zip(ADDRESSES).for_each(|(host, address)| host.add_address(DEVICE, address).expect("a link"));
+        [a, b]
+            .into_iter()
+            .zip(ADDRESSES)
+            .for_each(|(host, address)| host.add_address(DEVICE, address).expect("a link"));
     }
 
     /// The hosts' network namespaces, if they have any.
@@ -166,9 +193,11 @@ impl Cable {
     /// Loses so many of a hundred packets in each direction, as they would be on a wire. `false`: there is no cable, or there are no tools for that.
     pub(crate) fn lose(&self, percent: u32) -> bool {
         let Some(hosts) = self.hosts() else { return false };
-        let lost =
-            hosts.iter().try_for_each(|host| host.disable_offloads(DEVICE).and_then(|()| host.drop_incoming(DEVICE, percent.into())));
-        lost.map_err(|why| skipped("a cable that loses packets", &format!("{why:#}"), AS_ROOT)).is_ok()
+        let lost = hosts.iter().try_for_each(|host| {
+            host.disable_offloads(DEVICE).and_then(|()| host.drop_incoming(DEVICE, percent.into()))
+        });
+        lost.map_err(|why| skipped("a cable that loses packets", &format!("{why:#}"), AS_ROOT))
+            .is_ok()
     }
 
     /// Breaks all connections over the cable, whatever is on its way in them; they can be made anew at once. `false`: that cannot be done here.
@@ -188,10 +217,16 @@ impl Cable {
 }
 
 /// Sends what is meant for an address to a card that is not there, or to its own again.
-pub(crate) fn misdirect((from, card): (&Namespace, &str), (to, its_card): (&Namespace, &str), address: Ipv4Addr, wrongly: bool) {
+pub(crate) fn misdirect(
+    (from, card): (&Namespace, &str),
+    (to, its_card): (&Namespace, &str),
+    address: Ipv4Addr,
+    wrongly: bool,
+) {
     let real = to.hardware_address(its_card).expect("a card");
     let card_address = if wrongly { "02:00:00:00:00:01" } else { &real };
-    from.run(&format!("ip neigh replace {address} lladdr {card_address} nud permanent dev {card}")).expect("a neighbour");
+    from.run(&format!("ip neigh replace {address} lladdr {card_address} nud permanent dev {card}"))
+        .expect("a neighbour");
 }
 
 /// One host: its domain, and its gateway if that runs.
@@ -210,9 +245,19 @@ pub(crate) struct Host {
 impl Host {
     /// A host without a running gateway, which is to be started behind `words`, takes part in the network as `network` says and carries
     /// `topics`. Its files are in `directory`.
-    pub(crate) fn new(directory: &Path, name: &str, words: Vec<String>, network: &Value, topics: &[Value]) -> Self {
+    pub(crate) fn new(
+        directory: &Path,
+        name: &str,
+        words: Vec<String>,
+        network: &Value,
+        topics: &[Value],
+    ) -> Self {
         let domain_dir = directory.join(name);
-        let context = Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain_dir.clone()) }).unwrap();
+        let context = Context::new(ContextOptions {
+            name: name.into(),
+            domain_dir: Some(domain_dir.clone()),
+        })
+        .unwrap();
         let settings = GatewayConfig {
             domain: "test".into(),
             domain_dir: domain_dir.clone(),
@@ -220,7 +265,15 @@ impl Host {
             topics: topics.iter().map(|t| serde_json::from_value(t.clone()).unwrap()).collect(),
         };
         let config = directory.join(format!("{name}.json"));
-        let host = Self { node: context.node(name).unwrap(), domain_dir, starts: 0, settings, config, gateway: None, words };
+        let host = Self {
+            node: context.node(name).unwrap(),
+            domain_dir,
+            starts: 0,
+            settings,
+            config,
+            gateway: None,
+            words,
+        };
         host.write_config();
         host
     }
@@ -242,13 +295,20 @@ impl Host {
         let mut words = self.words.clone();
         words.push(GATEWAY.into());
         let mut command = Command::new(&words[0]);
-        let child = command.args(&words[1..]).arg(&self.config).stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        let child = command
+            .args(&words[1..])
+            .arg(&self.config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
         self.gateway = Some(child.expect("to start the gateway"));
     }
 
     /// Whether its gateway was started and is no more.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.gateway.as_mut().is_some_and(|child| child.try_wait().expect("to ask for it").is_some())
+        self.gateway
+            .as_mut()
+            .is_some_and(|child| child.try_wait().expect("to ask for it").is_some())
     }
 
     /// The gateway's process, which is the child itself: `nsenter` becomes it.
@@ -267,7 +327,10 @@ impl Host {
 
     /// What its gateway says about itself.
     pub(crate) fn report(&self) -> Option<Report> {
-        match ask(&self.domain_dir, Duration::from_secs(5)).expect("the domain's directory").pop()? {
+        match ask(&self.domain_dir, Duration::from_secs(5))
+            .expect("the domain's directory")
+            .pop()?
+        {
             Answer::Report(report) => Some(*report),
             Answer::Dead { .. } | Answer::Silent { .. } => None,
         }
@@ -275,7 +338,8 @@ impl Host {
 
     /// Memory of the gateway that is no file and not shared, in bytes.
     pub(crate) fn private_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status");
         let line = status.lines().find_map(|l| l.strip_prefix("RssAnon:")).expect("its memory");
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
@@ -292,8 +356,16 @@ impl Host {
 
     /// Stops the gateway where it stands, or lets it go on.
     pub(crate) fn stand_still(&self, still: bool) {
-        self.signal(if still { rustix::process::Signal::STOP } else { rustix::process::Signal::CONT });
-        let stands = || std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("its status").contains("State:\tT");
+        self.signal(if still {
+            rustix::process::Signal::STOP
+        } else {
+            rustix::process::Signal::CONT
+        });
+        let stands = || {
+            std::fs::read_to_string(format!("/proc/{}/status", self.pid()))
+                .expect("its status")
+                .contains("State:\tT")
+        };
         eventually("stopped, or going on", || stands() == still);
     }
 
@@ -344,24 +416,41 @@ impl Rig {
     }
 
     /// Each direction of the cable takes so long: from the first host to the second, and back. `None`, and it is said: there is no such cable here.
-    pub(crate) fn with_delays(topics: &[Carried<'_>], qos: &Qos, shift_s: i32, delays: [Duration; 2]) -> Option<Self> {
+    pub(crate) fn with_delays(
+        topics: &[Carried<'_>],
+        qos: &Qos,
+        shift_s: i32,
+        delays: [Duration; 2],
+    ) -> Option<Self> {
         Some(Self::over(Cable::with_delays(delays)?, topics, qos, shift_s, &calls))
     }
 
     /// Hosts that take part in the network as `network` says, given a directory for files and the address of the first one.
-    pub(crate) fn with(topics: &[Carried<'_>], qos: &Qos, shift_s: i32, network: &dyn Fn(&Path, &str) -> [Value; 2]) -> Self {
+    pub(crate) fn with(
+        topics: &[Carried<'_>],
+        qos: &Qos,
+        shift_s: i32,
+        network: &dyn Fn(&Path, &str) -> [Value; 2],
+    ) -> Self {
         Self::over(Cable::new(), topics, qos, shift_s, network)
     }
 
     /// The same, and what is between them.
-    fn over(cable: Cable, topics: &[Carried<'_>], qos: &Qos, shift_s: i32, network: &dyn Fn(&Path, &str) -> [Value; 2]) -> Self {
+    fn over(
+        cable: Cable,
+        topics: &[Carried<'_>],
+        qos: &Qos,
+        shift_s: i32,
+        network: &dyn Fn(&Path, &str) -> [Value; 2],
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let [of_a, of_b] = network(dir.path(), &cable.endpoint());
         let host = |name: &str, side: usize, network: &Value| {
             let carried: Vec<Value> = topics
                 .iter()
                 .map(|t| {
-                    let (send, receive) = if side == 0 { (t.from_a, t.from_b) } else { (t.from_b, t.from_a) };
+                    let (send, receive) =
+                        if side == 0 { (t.from_a, t.from_b) } else { (t.from_b, t.from_a) };
                     let mut topic = carried(t.topic, send, receive, t.max_payload, qos);
                     topic["every"] = json!(t.every);
                     topic["max_rate_hz"] = json!(t.max_rate_hz);
@@ -371,7 +460,10 @@ impl Rig {
             let mut words = cable.words(side);
             if side == 1 && shift_s != 0 {
                 let shift = shift_s.to_string();
-                words.extend(["unshare", "--time", "--monotonic", &shift, "--fork", "--kill-child=KILL"].map(String::from));
+                words.extend(
+                    ["unshare", "--time", "--monotonic", &shift, "--fork", "--kill-child=KILL"]
+                        .map(String::from),
+                );
             }
             Host::new(dir.path(), name, words, network, &carried)
         };
@@ -425,7 +517,13 @@ fn calls(_: &Path, endpoint: &str) -> [Value; 2] {
 }
 
 /// A topic as a gateway's configuration has it.
-pub(crate) fn carried(topic: &str, send: bool, receive: bool, max_payload: u64, qos: &Qos) -> Value {
+pub(crate) fn carried(
+    topic: &str,
+    send: bool,
+    receive: bool,
+    max_payload: u64,
+    qos: &Qos,
+) -> Value {
     let topic = CarriedTopic {
         topic: topic.parse().unwrap(),
         send,
@@ -473,15 +571,26 @@ impl Transit {
     pub(crate) fn of(mut all: Vec<i64>) -> Self {
         all.sort_unstable();
         let n = all.len() as u64;
-        let at = |rank: Rank| rank.index(n).filter(|_| n >= rank.needs).and_then(|i| all.get(i as usize)).copied();
+        let at = |rank: Rank| {
+            rank.index(n).filter(|_| n >= rank.needs).and_then(|i| all.get(i as usize)).copied()
+        };
         Self { n, p50: at(Rank::P50), p99: at(Rank::P99), max: all.last().copied() }
     }
 }
 
 pub(crate) fn publisher_options(qos: &Qos, max_payload: usize) -> PublisherOptions {
-    PublisherOptions { reach: Reach::Network, qos: qos.clone(), max_payload, ..PublisherOptions::default() }
+    PublisherOptions {
+        reach: Reach::Network,
+        qos: qos.clone(),
+        max_payload,
+        ..PublisherOptions::default()
+    }
 }
 
 pub(crate) fn subscription_options(qos: &Qos) -> SubscriptionOptions {
-    SubscriptionOptions { reach: Reach::Network, qos: qos.clone(), ..SubscriptionOptions::default() }
+    SubscriptionOptions {
+        reach: Reach::Network,
+        qos: qos.clone(),
+        ..SubscriptionOptions::default()
+    }
 }

@@ -22,7 +22,13 @@ impl Net {
     /// `None`, and it is said: there are no network namespaces here.
     pub(crate) fn new(hosts: usize) -> Option<Self> {
         let made: anyhow::Result<_> = (0..hosts).map(|_| Namespace::new()).collect();
-        let why = |why| super::skipped("several hosts", &format!("no network namespaces here ({why:#})"), super::AS_ROOT);
+        let why = |why| {
+            super::skipped(
+                "several hosts",
+                &format!("no network namespaces here ({why:#})"),
+                super::AS_ROOT,
+            )
+        };
         Some(Self { hosts: made.map_err(why).ok()?, cables: 0 })
     }
 
@@ -57,7 +63,9 @@ impl Net {
     /// Pulls a cable, or plugs it in.
     pub(crate) fn set_up(&self, wire: Wire, up: bool) {
         for host in wire.ends {
-            self.hosts[host].run(&format!("ip link set {} {}", wire.card(), if up { "up" } else { "down" })).expect("the link");
+            self.hosts[host]
+                .run(&format!("ip link set {} {}", wire.card(), if up { "up" } else { "down" }))
+                .expect("the link");
         }
     }
 
@@ -78,14 +86,17 @@ impl Net {
 
     /// Lets so many bits through a cable each second, in both directions, without a long queue.
     pub(crate) fn limit(&self, wire: Wire, mbit: u32) {
-        wire.ends.iter().for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
+        wire.ends
+            .iter()
+            .for_each(|host| self.hosts[*host].limit_rate(&wire.card(), mbit).expect("tbf"));
     }
 
     /// From now on the kernel of a host keeps up to 16 MiB of what arrives on a connection, so that whoever sends notices late that nobody reads there.
     pub(crate) fn keeps_what_arrives(&self, host: usize) {
         let write = || {
             self.hosts[host].enter().expect("to enter its name space");
-            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 16777216 16777216").expect("its kernel's setting");
+            std::fs::write("/proc/sys/net/ipv4/tcp_rmem", "4096 16777216 16777216")
+                .expect("its kernel's setting");
         };
         // A thread of its own, which is there from then on.
         std::thread::scope(|scope| scope.spawn(write).join().expect("the setting"));

@@ -57,7 +57,10 @@ pub(crate) fn words(subscription: &mut RawSubscription) -> Vec<Word> {
     while let Some(sample) = subscription.take().unwrap() {
         let payload = sample.payload().unwrap();
         let word = |at: usize| u64::from_le_bytes(payload[at..at + 8].try_into().unwrap());
-        assert!(sample.header().remote.is_some() && sample.header().sequence == word(8), "its publisher's own numbers");
+        assert!(
+            sample.header().remote.is_some() && sample.header().sequence == word(8),
+            "its publisher's own numbers"
+        );
         words.push(Word { process: word(0), number: word(8), missed: sample.missed() });
     }
     words
@@ -69,8 +72,10 @@ pub(crate) fn play() {
     let role: Role = serde_json::from_str(&role).unwrap();
     let options = ContextOptions { name: "started".into(), domain_dir: Some(role.domain_dir) };
     let node = Context::new(options).unwrap().node("started").unwrap();
-    let mut publisher = node.bytes_publisher(&role.publishes, "raw", publisher_options(&role.qos, LEN)).unwrap();
-    let mut subscription = node.bytes_subscription(&role.hears, "raw", subscription_options(&role.qos)).unwrap();
+    let mut publisher =
+        node.bytes_publisher(&role.publishes, "raw", publisher_options(&role.qos, LEN)).unwrap();
+    let mut subscription =
+        node.bytes_subscription(&role.hears, "raw", subscription_options(&role.qos)).unwrap();
     for number in 1.. {
         let mut loan = publisher.loan(LEN).unwrap();
         loan.payload_mut().copy_from_slice(&payload(role.process, number));
@@ -91,13 +96,22 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn start(role: &Role) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", PLAYS, "--nocapture", "--test-threads=1"]).env(ROLE, serde_json::to_string(role).unwrap());
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("to start this program");
+        command
+            .args(["--exact", PLAYS, "--nocapture", "--test-threads=1"])
+            .env(ROLE, serde_json::to_string(role).unwrap());
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("to start this program");
         let out = BufReader::new(child.stdout.take().expect("its output"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             // The test harness begins the first line.
-            let words = out.lines().map_while(Result::ok).filter_map(|line| line.split_once(MARK).map(|(_, words)| words.to_owned()));
+            let words = out
+                .lines()
+                .map_while(Result::ok)
+                .filter_map(|line| line.split_once(MARK).map(|(_, words)| words.to_owned()));
             for line in words {
                 if sender.send(line).is_err() {
                     break;

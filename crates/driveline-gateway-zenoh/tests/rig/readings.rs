@@ -22,7 +22,11 @@ pub(crate) fn pair(rig: &Rig, qos: &Qos) -> (Publisher<Reading>, Subscription<Re
 }
 
 /// The same between any two hosts.
-pub(crate) fn between(from: &Host, to: &Host, qos: &Qos) -> (Publisher<Reading>, Subscription<Reading>) {
+pub(crate) fn between(
+    from: &Host,
+    to: &Host,
+    qos: &Qos,
+) -> (Publisher<Reading>, Subscription<Reading>) {
     let mut publisher = from.node.publisher::<Reading>(TOPIC, publisher_options(qos, 64)).unwrap();
     let subscription = to.node.subscription::<Reading>(TOPIC, subscription_options(qos)).unwrap();
     // The gateway watches with one, and sends with another.
@@ -55,7 +59,8 @@ impl Heard {
     pub(crate) fn read_raw(&mut self, subscription: &mut RawSubscription, len: usize) {
         while let Some(sample) = subscription.take().unwrap() {
             let (number, payload) = (sample.header().sequence, sample.payload().unwrap());
-            let whole = payload.len() == len && [payload[0], payload[len / 2], payload[len - 1]] == [number as u8; 3];
+            let whole = payload.len() == len
+                && [payload[0], payload[len / 2], payload[len - 1]] == [number as u8; 3];
             assert!(whole, "{number} is damaged");
             self.note(number, sample.header(), sample.missed());
         }
@@ -64,7 +69,11 @@ impl Heard {
     fn note(&mut self, number: u64, header: &SampleHeader, missed: u64) {
         let remote = header.remote.expect("it came over the network");
         assert_eq!(header.sequence, number, "the publisher's own numbers");
-        assert!(self.numbers.last().is_none_or(|last| *last < number), "{number} after {:?}", self.numbers.last());
+        assert!(
+            self.numbers.last().is_none_or(|last| *last < number),
+            "{number} after {:?}",
+            self.numbers.last()
+        );
         let last = self.numbers.last().copied();
         // Before the first one those are missed that were to come: perhaps not all that were published.
         let gap = last.map_or(missed.min(number - 1), |last| number - last - 1);

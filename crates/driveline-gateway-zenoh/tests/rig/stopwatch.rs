@@ -72,11 +72,13 @@ impl Looks {
         let (waited, stolen) = (all_waited(), stolen());
         let mut longest: HashMap<u32, u64> = HashMap::new();
         for ((process, thread), ns) in &waited {
-            let since = ns.saturating_sub(self.waited.get(&(*process, *thread)).copied().unwrap_or(0));
+            let since =
+                ns.saturating_sub(self.waited.get(&(*process, *thread)).copied().unwrap_or(0));
             let longest = longest.entry(*process).or_default();
             *longest = since.max(*longest);
         }
-        let taken = stolen.iter().zip(&self.stolen).map(|(now, before)| now.saturating_sub(*before)).max();
+        let taken =
+            stolen.iter().zip(&self.stolen).map(|(now, before)| now.saturating_sub(*before)).max();
         self.sum += Duration::from_nanos(longest.values().sum()) + taken.unwrap_or_default();
         (self.waited, self.stolen) = (waited, stolen);
     }
@@ -84,7 +86,11 @@ impl Looks {
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        let looks = Arc::new(Mutex::new(Looks { waited: all_waited(), stolen: stolen(), sum: Duration::ZERO }));
+        let looks = Arc::new(Mutex::new(Looks {
+            waited: all_waited(),
+            stolen: stolen(),
+            sum: Duration::ZERO,
+        }));
         let of_thread = Arc::downgrade(&looks);
         // Until nobody has the watch any more.
         std::thread::spawn(move || {
@@ -135,13 +141,18 @@ pub(crate) fn within(promised: Duration, what: &str, mut measure: impl FnMut() -
     assert!(first.waited > QUIET, "{what}: after {first:?}, and {promised:?} are promised");
     let again = measure();
     tell(&format!("{what}, once more"), again, promised);
-    assert!(again.is_within(promised), "{what}: after {first:?} and, once more, after {again:?}, and {promised:?} are promised");
+    assert!(
+        again.is_within(promised),
+        "{what}: after {first:?} and, once more, after {again:?}, and {promised:?} are promised"
+    );
 }
 
 /// Tells what something took of what is promised.
 pub(crate) fn tell(what: &str, took: Took, promised: Duration) {
     let Took { time, waited } = took;
-    let line = format!("\nMEASURED: {what}: after {time:.2?} ({promised:?} promised; without a processor for up to {waited:.2?})\n");
+    let line = format!(
+        "\nMEASURED: {what}: after {time:.2?} ({promised:?} promised; without a processor for up to {waited:.2?})\n"
+    );
     // In one piece: other tests say something as well.
     let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), line.as_bytes());
 }
@@ -153,7 +164,9 @@ pub(crate) fn this_thread() -> u32 {
 
 /// How long these threads of this process have waited for a processor since they began, and what the hypervisor has taken of all processors.
 pub(crate) fn waited_of(threads: &[u32]) -> Duration {
-    let waited = threads.iter().filter_map(|thread| waited_ns(&Path::new("/proc/self/task").join(thread.to_string())));
+    let waited = threads
+        .iter()
+        .filter_map(|thread| waited_ns(&Path::new("/proc/self/task").join(thread.to_string())));
     Duration::from_nanos(waited.sum()) + stolen().iter().sum::<Duration>()
 }
 
@@ -168,10 +181,17 @@ fn all_waited() -> HashMap<(u32, u32), u64> {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
         entries.filter_map(|e| e.file_name().to_str()?.parse().ok()).collect()
     };
-    let processes = numbers(Path::new("/proc")).into_iter().filter(|pid| *pid == own || parent(*pid) == Some(own));
+    let processes = numbers(Path::new("/proc"))
+        .into_iter()
+        .filter(|pid| *pid == own || parent(*pid) == Some(own));
     let tasks = |pid: u32| Path::new("/proc").join(pid.to_string()).join("task");
-    let threads = processes.flat_map(|pid| numbers(&tasks(pid)).into_iter().map(move |thread| (pid, thread)));
-    threads.filter_map(|(pid, thread)| Some(((pid, thread), waited_ns(&tasks(pid).join(thread.to_string()))?))).collect()
+    let threads =
+        processes.flat_map(|pid| numbers(&tasks(pid)).into_iter().map(move |thread| (pid, thread)));
+    threads
+        .filter_map(|(pid, thread)| {
+            Some(((pid, thread), waited_ns(&tasks(pid).join(thread.to_string()))?))
+        })
+        .collect()
 }
 
 fn parent(pid: u32) -> Option<u32> {
@@ -182,6 +202,13 @@ fn parent(pid: u32) -> Option<u32> {
 /// What the hypervisor has given to others of each processor although somebody here was ready.
 fn stolen() -> Vec<Duration> {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let ticks = |line: &str| line.strip_prefix("cpu").filter(|l| !l.starts_with(' '))?.split_whitespace().nth(8)?.parse::<u32>().ok();
+    let ticks = |line: &str| {
+        line.strip_prefix("cpu")
+            .filter(|l| !l.starts_with(' '))?
+            .split_whitespace()
+            .nth(8)?
+            .parse::<u32>()
+            .ok()
+    };
     stat.lines().filter_map(ticks).map(|ticks| TICK * ticks).collect()
 }

@@ -85,16 +85,27 @@ impl Talk {
 
     fn when_matched_by(matched: usize, from: &Host, to: &Host, speech: &Speech) -> Self {
         let Speech { qos, len, pause } = speech.clone();
-        let mut publisher = from.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
-        let beside = from.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
-        let subscription = to.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let mut publisher =
+            from.node.bytes_publisher(TOPIC, "raw", publisher_options(&qos, len)).unwrap();
+        let beside =
+            from.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
+        let subscription =
+            to.node.bytes_subscription(TOPIC, "raw", subscription_options(&qos)).unwrap();
         eventually("matched", || publisher.matched() == matched);
         let shared = Arc::new(Shared::default());
         let (of_speaker, of_listener) = (shared.clone(), shared.clone());
         let speaks = std::thread::spawn(move || speak(publisher, len, pause, &of_speaker));
         let listens = std::thread::spawn(move || listen(beside, &of_listener));
         let (speech, heard) = (speech.clone(), Heard::default());
-        Self { subscription, heard, speech, shared, speaks: Some(speaks), listens: Some(listens), _publisher: None }
+        Self {
+            subscription,
+            heard,
+            speech,
+            shared,
+            speaks: Some(speaks),
+            listens: Some(listens),
+            _publisher: None,
+        }
     }
 
     /// Reads all there is.
@@ -140,7 +151,10 @@ impl Talk {
     pub(crate) fn recovers_within(&mut self, promised: Duration, since: &Since, what: &str) {
         let took = self.took_to_recover(since, what);
         tell(what, took, promised);
-        assert!(took.is_within(promised), "{what}: received again after {took:?}, and {promised:?} are promised");
+        assert!(
+            took.is_within(promised),
+            "{what}: received again after {took:?}, and {promised:?} are promised"
+        );
     }
 
     /// Until a sample that was published since then is heard and others after it: what was heard first may have been all that was kept.
@@ -158,7 +172,10 @@ impl Talk {
             self.heard.numbers.last() > Some(&said)
         });
         let later = since.watch.read();
-        println!("{what}: received again after {took:?}, and later ones after {later:?}; {} missed", self.heard.missed);
+        println!(
+            "{what}: received again after {took:?}, and later ones after {later:?}; {} missed",
+            self.heard.missed
+        );
         let time = later.time.saturating_sub(GOES_ON + 2 * self.speech.pause);
         let later = Took { time, waited: later.waited.min(time) };
         if later.time > took.time { later } else { took }
@@ -167,7 +184,8 @@ impl Talk {
     /// Kills the gateway of one side and starts it again.
     #[track_caller]
     pub(crate) fn restart(&mut self, rig: &mut Rig, side: usize) {
-        let what = ["sending gateway killed and started", "receiving gateway killed and started"][side];
+        let what =
+            ["sending gateway killed and started", "receiving gateway killed and started"][side];
         self.recovers(what, |talk| talk.kill_and_start(rig, side));
     }
 
@@ -199,16 +217,34 @@ impl Talk {
             self.heard.numbers.last() == Some(&last)
         });
         let heard = &self.heard;
-        assert_eq!(heard.accounted(), last, "each was received or counted: {} missed", heard.missed);
+        assert_eq!(
+            heard.accounted(),
+            last,
+            "each was received or counted: {} missed",
+            heard.missed
+        );
         let us = |us: &AtomicU64| Duration::from_micros(us.load(SeqCst));
-        let (publish, way, gap) = (us(&shared.longest_publish_us), us(&shared.longest_way_us), us(&shared.longest_gap_us));
-        println!("longest publish {publish:?}; to the subscription beside it {way:?}, longest pause there {gap:?}");
+        let (publish, way, gap) = (
+            us(&shared.longest_publish_us),
+            us(&shared.longest_way_us),
+            us(&shared.longest_gap_us),
+        );
+        println!(
+            "longest publish {publish:?}; to the subscription beside it {way:?}, longest pause there {gap:?}"
+        );
         let reliable = self.speech.qos.reliability == driveline::Reliability::Reliable;
-        let may_block = Duration::from_millis(if reliable { self.speech.qos.max_blocking_ms.into() } else { 0 });
+        let may_block = Duration::from_millis(if reliable {
+            self.speech.qos.max_blocking_ms.into()
+        } else {
+            0
+        });
         assert!(publish <= may_block + LOCAL, "publishing took {publish:?}");
         // A publish time is from before the wait.
         assert!(way <= may_block + LOCAL, "the subscription beside it got one after {way:?}");
-        assert!(gap <= may_block + PAUSE + self.speech.pause, "the subscription beside it got nothing for {gap:?}");
+        assert!(
+            gap <= may_block + PAUSE + self.speech.pause,
+            "the subscription beside it got nothing for {gap:?}"
+        );
     }
 
     fn stop(&mut self) {
@@ -227,7 +263,12 @@ impl Drop for Talk {
     }
 }
 
-fn speak(mut publisher: RawPublisher, len: usize, pause: Duration, shared: &Shared) -> RawPublisher {
+fn speak(
+    mut publisher: RawPublisher,
+    len: usize,
+    pause: Duration,
+    shared: &Shared,
+) -> RawPublisher {
     let own = this_thread();
     shared.speaker.store(own, SeqCst);
     let mut next = Instant::now();
@@ -258,11 +299,14 @@ fn listen(mut subscription: RawSubscription, shared: &Shared) {
         let machine = both_waited().saturating_sub(waited);
         waited += machine;
         while let Some(sample) = subscription.take().unwrap() {
-            let way = MonotonicNs::now().since(sample.header().publish_time).saturating_sub(machine);
+            let way =
+                MonotonicNs::now().since(sample.header().publish_time).saturating_sub(machine);
             shared.longest_way_us.fetch_max(way.as_micros() as u64, SeqCst);
         }
         if let Some(last) = last.replace(now) {
-            shared.longest_gap_us.fetch_max((now - last).saturating_sub(machine).as_micros() as u64, SeqCst);
+            shared
+                .longest_gap_us
+                .fetch_max((now - last).saturating_sub(machine).as_micros() as u64, SeqCst);
         }
     }
 }

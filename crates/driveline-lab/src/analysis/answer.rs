@@ -42,8 +42,10 @@ pub(super) fn answer(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 fn restless(e: &ExperimentResult) -> Option<String> {
     let said = e.measured().any(|c| c.headline().is_some());
     let off = |i: &Interval| i.estimate.max(1.0 / i.estimate);
-    let controls = crate::table::controls(e).filter_map(|(c, r)| Some((c, r.deciding().filter(|(_, i)| off(i) > MOST_OFF)?)));
-    let (case, (by, i)) = controls.max_by(|(_, a), (_, b)| off(&a.1).total_cmp(&off(&b.1))).filter(|_| said)?;
+    let controls = crate::table::controls(e)
+        .filter_map(|(c, r)| Some((c, r.deciding().filter(|(_, i)| off(i) > MOST_OFF)?)));
+    let (case, (by, i)) =
+        controls.max_by(|(_, a), (_, b)| off(&a.1).total_cmp(&off(&b.1))).filter(|_| said)?;
     let differs = match by {
         Criterion::Goodput => format!("has {} times the goodput", ratio(i.estimate)),
         Criterion::Latency => format!("takes {} times as long", ratio(i.estimate)),
@@ -65,8 +67,13 @@ fn restless(e: &ExperimentResult) -> Option<String> {
 fn compared(e: &ExperimentResult) -> Vec<String> {
     let cells = e.cells();
     // Of a chain with some edges of Driveline's, Driveline on all of them is another cell.
-    let open: Vec<&str> = cells.iter().filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines)).copied().collect();
-    let ranked: Vec<Ranked> = Criterion::ALL.into_iter().filter_map(|by| Ranked::of(e, by, &cells)).collect();
+    let open: Vec<&str> = cells
+        .iter()
+        .filter(|cell| !e.in_cell(cell).any(has_edges_of_drivelines))
+        .copied()
+        .collect();
+    let ranked: Vec<Ranked> =
+        Criterion::ALL.into_iter().filter_map(|by| Ranked::of(e, by, &cells)).collect();
     let mut lines: Vec<String> = ranked.iter().flat_map(|r| r.words(e, &open)).collect();
     if lines.is_empty() {
         lines.extend(alone(e, &cells));
@@ -99,7 +106,9 @@ impl<'a> Ranked<'a> {
     fn of(e: &'a ExperimentResult, by: Criterion, cells: &[&'a str]) -> Option<Self> {
         let first_of = |&cell: &&'a str| {
             let compared = e.in_cell(cell).filter(|c| !c.is_contradicted());
-            let ratios = compared.filter_map(|c| c.to_driveline()?.deciding().filter(|(of, _)| *of == by).map(|(_, i)| (c, i)));
+            let ratios = compared.filter_map(|c| {
+                c.to_driveline()?.deciding().filter(|(of, _)| *of == by).map(|(_, i)| (c, i))
+            });
             ratios.min_by(|a, b| ahead_first(by, &a.1, &b.1))
         };
         let mut closest: Vec<(&CaseResult, Interval)> = cells.iter().filter_map(first_of).collect();
@@ -117,36 +126,56 @@ impl<'a> Ranked<'a> {
         };
         // One who cannot be told from it is enough, however many others are behind.
         let standing = |o: Ordering| all.iter().filter(|(_, i)| beside(*by, i) == o).count();
-        let cells = open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
+        let cells =
+            open.iter().filter(|cell| e.in_cell(cell).any(|c| c.criterion() == *by)).count();
         // Where there is nothing beside it, or nothing of its own, it is not the best.
-        let mut lines =
-            vec![standing_in_cells(best, (standing(Ordering::Greater), standing(Ordering::Equal), all.len()), cells > all.len())];
-        let place = if e.cells().len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
-        let (name, times, bounds) = (closest.name(), ratio(interval.estimate), in_brackets(interval));
+        let mut lines = vec![standing_in_cells(
+            best,
+            (standing(Ordering::Greater), standing(Ordering::Equal), all.len()),
+            cells > all.len(),
+        )];
+        let place =
+            if e.cells().len() > 1 { format!(" ({})", closest.case.cell) } else { String::new() };
+        let (name, times, bounds) =
+            (closest.name(), ratio(interval.estimate), in_brackets(interval));
         let text = match beside(*by, interval) {
-            Ordering::Less => format!("Furthest ahead of it is {name}{place}: {times} times {its}{bounds}"),
+            Ordering::Less => {
+                format!("Furthest ahead of it is {name}{place}: {times} times {its}{bounds}")
+            }
             _ if by.better(interval.estimate, 1.0).is_lt() => {
                 let word = best.split(' ').next().unwrap_or_default();
-                format!("The {word} of the others is {name}'s{place}: {times} times Driveline's{bounds}")
+                format!(
+                    "The {word} of the others is {name}'s{place}: {times} times Driveline's{bounds}"
+                )
             }
             _ => format!("Closest to it comes {name}{place}: {times} times {its}{bounds}"),
         };
         let none_shown = match by {
             _ if interval.rounds < FEWEST_ROUNDS || beside(*by, interval).is_ne() => String::new(),
             Criterion::Latency => ", which shows no difference".to_owned(),
-            Criterion::Goodput => format!(", which shows no difference of more than {}", equal_goodput()),
+            Criterion::Goodput => {
+                format!(", which shows no difference of more than {}", equal_goodput())
+            }
         };
         let arrivals = |c: &CaseResult| match by {
             Criterion::Goodput => not_arrived(e, c),
             Criterion::Latency => String::new(),
         };
         lines.push(format!("{text}{none_shown}{}.", arrivals(closest)));
-        let ahead =
-            |(c, i): &(&CaseResult, Interval)| beside(*by, i).is_lt().then(|| format!("{} ({}{})", c.name(), c.case.cell, arrivals(c)));
+        let ahead = |(c, i): &(&CaseResult, Interval)| {
+            beside(*by, i).is_lt().then(|| format!("{} ({}{})", c.name(), c.case.cell, arrivals(c)))
+        };
         let faster: Vec<String> = all.iter().skip(1).filter_map(ahead).collect();
         if !faster.is_empty() {
-            let more = if faster.len() > 3 { format!(" and {} more", faster.len() - 3) } else { String::new() };
-            lines.push(format!("Ahead of it also: {}{more}.", faster.iter().take(3).cloned().collect::<Vec<_>>().join(", ")));
+            let more = if faster.len() > 3 {
+                format!(" and {} more", faster.len() - 3)
+            } else {
+                String::new()
+            };
+            lines.push(format!(
+                "Ahead of it also: {}{more}.",
+                faster.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
+            ));
         }
         lines
     }
@@ -158,7 +187,9 @@ fn not_arrived(e: &ExperimentResult, c: &CaseResult) -> String {
     let told = |share: Option<String>| share.unwrap_or_else(|| "none".to_owned());
     match (lost_share(c), own) {
         (None, None) => String::new(),
-        (its, own) => format!("; not arrived: {} of its samples, {} of Driveline's", told(its), told(own)),
+        (its, own) => {
+            format!("; not arrived: {} of its samples, {} of Driveline's", told(its), told(own))
+        }
     }
 }
 
@@ -169,17 +200,29 @@ fn lost_share(c: &CaseResult) -> Option<String> {
 
 /// In how many cells Driveline is the best (has the least median latency), and in how many that cannot be told, of those in which it is compared: all,
 /// or some only.
-fn standing_in_cells(best: &str, (first, undecided, compared): (usize, usize, usize), some_only: bool) -> String {
+fn standing_in_cells(
+    best: &str,
+    (first, undecided, compared): (usize, usize, usize),
+    some_only: bool,
+) -> String {
     let one = if some_only { " in the one cell in which it is compared" } else { "" };
-    let cells = if some_only { format!("the {compared} cells in which it is compared") } else { format!("{compared} cells") };
+    let cells = if some_only {
+        format!("the {compared} cells in which it is compared")
+    } else {
+        format!("{compared} cells")
+    };
     match (first, undecided, compared) {
         (1, _, 1) => format!("Driveline has the {best}{one}."),
         (_, 1, 1) => format!("It cannot be told whether Driveline has the {best}{one}."),
         (_, _, 1) => format!("Driveline does not have the {best}{one}."),
         (2, _, 2) if !some_only => format!("Driveline has the {best} in both cells."),
-        (_, 2, 2) if !some_only => format!("In both cells it cannot be told whether Driveline has the {best}."),
+        (_, 2, 2) if !some_only => {
+            format!("In both cells it cannot be told whether Driveline has the {best}.")
+        }
         (l, _, n) if l == n && !some_only => format!("Driveline has the {best} in all {cells}."),
-        (_, u, n) if u == n => format!("In none of {cells} can it be told whether Driveline has the {best}."),
+        (_, u, n) if u == n => {
+            format!("In none of {cells} can it be told whether Driveline has the {best}.")
+        }
         (l, u, _) => {
             let first = if l == 0 { "none".to_owned() } else { l.to_string() };
             let rest = if u == 0 { String::new() } else { format!("; in {u} it cannot be told") };
@@ -190,15 +233,24 @@ fn standing_in_cells(best: &str, (first, undecided, compared): (usize, usize, us
 
 /// A chain of another system that has Driveline on some of its edges.
 fn has_edges_of_drivelines(c: &CaseResult) -> bool {
-    !c.is_driveline() && c.case.chain.iter().flat_map(|chain| chain.edges.values()).any(|edge| edge.system == System::Driveline)
+    !c.is_driveline()
+        && c.case
+            .chain
+            .iter()
+            .flat_map(|chain| chain.edges.values())
+            .any(|edge| edge.system == System::Driveline)
 }
 
 /// Cells in which others have a figure and Driveline, which takes part, has none: what is said above says nothing of them.
 fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
     e.measured().find(|c| c.is_driveline())?;
-    let has_figure = |cell: &str, of: fn(&CaseResult) -> bool| e.in_cell(cell).any(|c| of(c) && c.headline().is_some());
-    let lacks =
-        |cell: &&&str| has_figure(cell, |c| !c.is_driveline() && !c.is_contradicted()) && !has_figure(cell, CaseResult::is_driveline);
+    let has_figure = |cell: &str, of: fn(&CaseResult) -> bool| {
+        e.in_cell(cell).any(|c| of(c) && c.headline().is_some())
+    };
+    let lacks = |cell: &&&str| {
+        has_figure(cell, |c| !c.is_driveline() && !c.is_contradicted())
+            && !has_figure(cell, CaseResult::is_driveline)
+    };
     let without: Vec<&str> = cells.iter().filter(lacks).copied().collect();
     if without.is_empty() {
         return None;
@@ -206,9 +258,14 @@ fn without_driveline(e: &ExperimentResult, cells: &[&str]) -> Option<String> {
     if cells.len() == 1 {
         return Some("Driveline has no figure, and others have.".to_owned());
     }
-    let more = if without.len() > 3 { format!("; and {} more", without.len() - 3) } else { String::new() };
+    let more =
+        if without.len() > 3 { format!("; and {} more", without.len() - 3) } else { String::new() };
     let named = without.iter().take(3).copied().collect::<Vec<_>>().join("; ");
-    Some(format!("In {} of {} cells Driveline has no figure, and others have ({named}{more}).", without.len(), cells.len()))
+    Some(format!(
+        "In {} of {} cells Driveline has no figure, and others have ({named}{more}).",
+        without.len(),
+        cells.len()
+    ))
 }
 
 /// ` (95 % 1.02 to 1.31)`, where there are enough rounds to say that.
@@ -223,10 +280,14 @@ fn bounds_of(i: &Interval) -> String {
 /// How Driveline's medians stand beside what the machine itself does: the nearest cell, and the furthest one with its interval.
 fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
     type Floor = fn(&CaseResult) -> Option<&crate::analysis::Ratio>;
-    let floors: [(&str, Floor); 2] = [("its floor, a bare word", CaseResult::to_floor), ("one copy of its payload", CaseResult::to_memcpy)];
+    let floors: [(&str, Floor); 2] = [
+        ("its floor, a bare word", CaseResult::to_floor),
+        ("one copy of its payload", CaseResult::to_memcpy),
+    ];
     let own = || e.measured().filter(|c| c.is_driveline());
     let line = |(what, of): (&str, Floor)| {
-        let mut all: Vec<(&CaseResult, Interval)> = own().filter_map(|c| Some((c, of(c)?.p50?))).collect();
+        let mut all: Vec<(&CaseResult, Interval)> =
+            own().filter_map(|c| Some((c, of(c)?.p50?))).collect();
         all.sort_by(|a, b| a.1.estimate.total_cmp(&b.1.estimate));
         let (first, last) = (all.first()?, all.last()?);
         // `2.64 (1→10, 95 % 2.61 to 2.69)`
@@ -234,10 +295,21 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
             let cell = (e.cells().len() > 1).then(|| c.case.cell.clone());
             let bounds = (bounds && i.rounds >= FEWEST_ROUNDS).then(|| bounds_of(i));
             let words: Vec<String> = cell.into_iter().chain(bounds).collect();
-            if words.is_empty() { ratio(i.estimate) } else { format!("{} ({})", ratio(i.estimate), words.join(", ")) }
+            if words.is_empty() {
+                ratio(i.estimate)
+            } else {
+                format!("{} ({})", ratio(i.estimate), words.join(", "))
+            }
         };
-        let from = if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
-        Some((format!("By medians, Driveline takes {from}{} times as long as {what}.", told(last, true)), last.1))
+        let from =
+            if all.len() > 1 { format!("{} to ", told(first, false)) } else { String::new() };
+        Some((
+            format!(
+                "By medians, Driveline takes {from}{} times as long as {what}.",
+                told(last, true)
+            ),
+            last.1,
+        ))
     };
     floors.into_iter().filter_map(line).collect()
 }
@@ -246,15 +318,24 @@ fn beside_floors(e: &ExperimentResult) -> Vec<(String, Interval)> {
 fn tails(e: &ExperimentResult) -> Option<String> {
     let ahead = |c: &&CaseResult| {
         let of_tail = |r: &crate::analysis::Ratio| r.p99.or(r.p95);
-        !c.is_contradicted() && c.to_driveline().and_then(of_tail).is_some_and(|i| Criterion::Latency.standing(&i) == Standing::Faster)
+        !c.is_contradicted()
+            && c.to_driveline()
+                .and_then(of_tail)
+                .is_some_and(|i| Criterion::Latency.standing(&i) == Standing::Faster)
     };
-    let cases: Vec<&CaseResult> = e.cells().iter().flat_map(|cell| e.in_cell(cell)).filter(ahead).collect();
+    let cases: Vec<&CaseResult> =
+        e.cells().iter().flat_map(|cell| e.in_cell(cell)).filter(ahead).collect();
     if cases.is_empty() {
         return None;
     }
-    let named: Vec<String> = cases.iter().take(3).map(|c| format!("{} ({})", c.name(), c.case.cell)).collect();
-    let more = if cases.len() > 3 { format!(" and {} more", cases.len() - 3) } else { String::new() };
-    Some(format!("In the tail (p99, or p95 where n is too small for it) ahead of Driveline: {}{more}.", named.join(", ")))
+    let named: Vec<String> =
+        cases.iter().take(3).map(|c| format!("{} ({})", c.name(), c.case.cell)).collect();
+    let more =
+        if cases.len() > 3 { format!(" and {} more", cases.len() - 3) } else { String::new() };
+    Some(format!(
+        "In the tail (p99, or p95 where n is too small for it) ahead of Driveline: {}{more}.",
+        named.join(", ")
+    ))
 }
 
 /// What workloads observe that their question may be about: recovery, ages, periods. Of each case the subject with the greatest median.
@@ -267,7 +348,11 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
     let mut lines = Vec::new();
     for (quantity, words) in asked {
         let of = |c: &CaseResult| {
-            let medians = c.observed.iter().filter(|o| o.quantity == quantity).filter_map(|o| o.figure.percentiles.p50);
+            let medians = c
+                .observed
+                .iter()
+                .filter(|o| o.quantity == quantity)
+                .filter_map(|o| o.figure.percentiles.p50);
             medians.max().map(|p50| format!("{} {}", c.case.cell, duration_ns(p50 as f64)))
         };
         let told: Vec<String> = e.measured().filter_map(of).take(MOST_TOLD).collect();
@@ -289,16 +374,26 @@ fn beside_latency(e: &ExperimentResult) -> Vec<String> {
 
 /// Who lost samples, most first: neither a median nor goodput says what did not arrive.
 fn losses(e: &ExperimentResult) -> Option<String> {
-    let mut losers: Vec<(&CaseResult, u64, u64)> =
-        e.measured().filter_map(|c| c.lost().map(|(lost, due)| (c, lost, due))).filter(|(_, lost, _)| *lost > 0).collect();
+    let mut losers: Vec<(&CaseResult, u64, u64)> = e
+        .measured()
+        .filter_map(|c| c.lost().map(|(lost, due)| (c, lost, due)))
+        .filter(|(_, lost, _)| *lost > 0)
+        .collect();
     let share = |lost: u64, due: u64| lost as f64 / due.max(1) as f64;
     losers.sort_by(|a, b| share(b.1, b.2).total_cmp(&share(a.1, a.2)));
     if losers.is_empty() {
         return None;
     }
-    let named: Vec<String> =
-        losers.iter().take(3).map(|(c, lost, due)| format!("{lost} of {due} by {} ({})", c.name(), c.case.cell)).collect();
-    let more = if losers.len() > 3 { format!(", and some in {} more", losers.len() - 3) } else { String::new() };
+    let named: Vec<String> = losers
+        .iter()
+        .take(3)
+        .map(|(c, lost, due)| format!("{lost} of {due} by {} ({})", c.name(), c.case.cell))
+        .collect();
+    let more = if losers.len() > 3 {
+        format!(", and some in {} more", losers.len() - 3)
+    } else {
+        String::new()
+    };
     let streams = || e.measured().map(|c| c.criterion() == Criterion::Goodput);
     let silent = match (streams().any(|is| is), streams().all(|is| is)) {
         (_, true) => "goodput does not show",
@@ -316,12 +411,28 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
             let Some((of, f)) = c.headline() else { continue };
             let (Some(p50), n) = (f.percentiles.p50, f.percentiles.n) else { continue };
             if let Some(bytes_per_s) = c.goodput_bytes_per_s {
-                parts.push(format!("{} ({}): goodput {}, n = {n}.", c.case.cell, c.name(), goodput(bytes_per_s)));
+                parts.push(format!(
+                    "{} ({}): goodput {}, n = {n}.",
+                    c.case.cell,
+                    c.name(),
+                    goodput(bytes_per_s)
+                ));
                 continue;
             }
-            let tail = [Measure::P99, Measure::P95].into_iter().find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
-            let tail = tail.map_or_else(|| "n too small for more".to_owned(), |(rank, ns)| format!("{rank} {}", duration_ns(ns as f64)));
-            parts.push(format!("{} ({}): {} p50 {}, {tail}, n = {n}.", c.case.cell, c.name(), of.label(), duration_ns(p50 as f64)));
+            let tail = [Measure::P99, Measure::P95]
+                .into_iter()
+                .find_map(|c| Some((c.label(), c.of(&f.percentiles)?)));
+            let tail = tail.map_or_else(
+                || "n too small for more".to_owned(),
+                |(rank, ns)| format!("{rank} {}", duration_ns(ns as f64)),
+            );
+            parts.push(format!(
+                "{} ({}): {} p50 {}, {tail}, n = {n}.",
+                c.case.cell,
+                c.name(),
+                of.label(),
+                duration_ns(p50 as f64)
+            ));
         }
     }
     let more = parts.len().saturating_sub(4);
@@ -331,9 +442,13 @@ fn alone(e: &ExperimentResult, cells: &[&str]) -> Vec<String> {
     }
     if parts.is_empty() {
         let why = match () {
-            () if e.measured().next().is_none() => "Nothing can be measured here: see what is left out.",
+            () if e.measured().next().is_none() => {
+                "Nothing can be measured here: see what is left out."
+            }
             () if e.cases.iter().all(|c| c.runs.is_empty()) => "Not run yet.",
-            () if e.measured().all(|c| c.runs.is_empty()) => "Only floors were measured: there is nothing to say of any system yet.",
+            () if e.measured().all(|c| c.runs.is_empty()) => {
+                "Only floors were measured: there is nothing to say of any system yet."
+            }
             () => "No valid run: there is nothing to say yet.",
         };
         parts.push(why.to_owned());

@@ -119,7 +119,10 @@ impl Totals {
         Some(Self {
             scheduled: sum(deliveries::MESSAGES_SCHEDULED)?,
             sent: sum(deliveries::MESSAGES_SENT)?,
-            not_sent: not_sent.map(|n| ("its publisher did not come to it in time".to_owned(), n)).into_iter().collect(),
+            not_sent: not_sent
+                .map(|n| ("its publisher did not come to it in time".to_owned(), n))
+                .into_iter()
+                .collect(),
             due,
             deliveries: sum(deliveries::DUE)?,
             received: total([sum(deliveries::IN_TIME)?, late]),
@@ -136,9 +139,17 @@ impl Totals {
 
     /// How many of the deliveries that were to be did not come about, and how many were to; of a chain, which has none, samples as its
     /// counters tell; nothing if nobody counts.
-    pub(super) fn lost(&self, case: &Case, counters: &BTreeMap<String, Vec<u64>>) -> Option<(u64, u64)> {
+    pub(super) fn lost(
+        &self,
+        case: &Case,
+        counters: &BTreeMap<String, Vec<u64>>,
+    ) -> Option<(u64, u64)> {
         let sum = |name| counters.get(name).map(|runs| total(runs.iter().copied()));
-        let (came, due) = if self.tell_deliveries(case) { (self.received, self.due) } else { (sum("completed")?, sum("sent")?) };
+        let (came, due) = if self.tell_deliveries(case) {
+            (self.received, self.due)
+        } else {
+            (sum("completed")?, sum("sent")?)
+        };
         Some((due.saturating_sub(came), due))
     }
 
@@ -155,7 +166,8 @@ impl Totals {
             return [0.0; 4];
         }
         let not_sent = self.due.saturating_sub(self.deliveries);
-        [self.received.saturating_sub(self.late), self.late, self.missed, not_sent].map(|n| n as f64 / self.due as f64)
+        [self.received.saturating_sub(self.late), self.late, self.missed, not_sent]
+            .map(|n| n as f64 / self.due as f64)
     }
 }
 
@@ -236,7 +248,9 @@ pub struct RunResult {
 impl Ratio {
     /// What decides between two: of streams the goodput, of all else the median.
     pub(crate) fn deciding(&self) -> Option<(Criterion, Interval)> {
-        [(Criterion::Goodput, self.goodput), (Criterion::Latency, self.p50)].into_iter().find_map(|(by, i)| Some((by, i?)))
+        [(Criterion::Goodput, self.goodput), (Criterion::Latency, self.p50)]
+            .into_iter()
+            .find_map(|(by, i)| Some((by, i?)))
     }
 
     /// Whether it is to one copy of a payload: [`Case::is_copy`].
@@ -253,8 +267,11 @@ impl CaseResult {
 
     /// Processor time of all ends for each message, as `time` writes it, and what does the rest of the work and is not in it.
     pub(crate) fn cpu_per_message(&self, time: impl Fn(f64) -> String) -> Option<String> {
-        let gateways = self.case.system == System::Driveline && self.case.links.iter().any(|l| l.reach == Reach::Network);
-        self.totals.cpu_ns_per_sample.map(|ns| if gateways { format!("{} + gateways", time(ns)) } else { time(ns) })
+        let gateways = self.case.system == System::Driveline
+            && self.case.links.iter().any(|l| l.reach == Reach::Network);
+        self.totals
+            .cpu_ns_per_sample
+            .map(|ns| if gateways { format!("{} + gateways", time(ns)) } else { time(ns) })
     }
 
     /// Why there are no figures, where there are none.
@@ -275,8 +292,12 @@ impl CaseResult {
         if let Some(f) = self.figures.get(&metric) {
             return Some((Compared::Metric(metric), f));
         }
-        let subject = headline_subject(self.observed.iter().map(|o| (o.subject.as_str(), o.quantity)))?;
-        let figure = self.observed.iter().find(|o| o.subject == subject && o.quantity == Quantity::Latency)?;
+        let subject =
+            headline_subject(self.observed.iter().map(|o| (o.subject.as_str(), o.quantity)))?;
+        let figure = self
+            .observed
+            .iter()
+            .find(|o| o.subject == subject && o.quantity == Quantity::Latency)?;
         Some((Compared::Latency(subject.to_owned()), &figure.figure))
     }
 
@@ -287,7 +308,10 @@ impl CaseResult {
 
     /// The times by which it is compared, if there are any; of a stream none, because that is compared by its goodput.
     pub(crate) fn latencies(&self) -> Option<&Percentiles> {
-        let times = self.headline().filter(|_| self.criterion() == Criterion::Latency).map(|(_, f)| &f.percentiles);
+        let times = self
+            .headline()
+            .filter(|_| self.criterion() == Criterion::Latency)
+            .map(|(_, f)| &f.percentiles);
         times.filter(|p| p.n > 0)
     }
 
@@ -316,18 +340,21 @@ impl CaseResult {
     /// Communication and computation of a stage, in nanoseconds.
     #[must_use]
     pub fn transmission(&self, stage: &str) -> Option<(&Figure, &Figure)> {
-        let of = |q| self.observed.iter().find(|o| o.subject == stage && o.quantity == q).map(|o| &o.figure);
+        let of = |q| {
+            self.observed.iter().find(|o| o.subject == stage && o.quantity == q).map(|o| &o.figure)
+        };
         of(Quantity::Communication).zip(of(Quantity::Computation))
     }
 
     /// What was counted, from the least to the greatest of all valid runs: `hot path drops 12–13`.
     #[must_use]
     pub fn counted(&self) -> Vec<String> {
-        let range = |(name, runs): (&String, &Vec<u64>)| match (runs.iter().min(), runs.iter().max()) {
-            (Some(low), Some(high)) if low < high => Some(format!("{name} {low}–{high}")),
-            (Some(low), _) => Some(format!("{name} {low}")),
-            _ => None,
-        };
+        let range =
+            |(name, runs): (&String, &Vec<u64>)| match (runs.iter().min(), runs.iter().max()) {
+                (Some(low), Some(high)) if low < high => Some(format!("{name} {low}–{high}")),
+                (Some(low), _) => Some(format!("{name} {low}")),
+                _ => None,
+            };
         self.counters.iter().filter_map(range).collect()
     }
 
@@ -335,7 +362,9 @@ impl CaseResult {
     #[must_use]
     pub fn to_driveline(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
+        self.ratios
+            .iter()
+            .find(|r| r.to_role == Role::Measured && r.to_system == System::Driveline && r.of == of)
     }
 
     /// How its headline compares with that of its floor, a bare word, where there is one.
@@ -359,8 +388,12 @@ impl CaseResult {
         let every = self.case.beside.watch_every?.as_secs_f64();
         let rate = |l: &Link| if let Pace::RateHz(hz) = l.pace { Some(hz) } else { None };
         let samples: f64 = self.case.links.iter().map(rate).sum::<Option<f64>>()? * every;
-        let means: Vec<f64> =
-            self.observed.iter().filter(|o| o.quantity == Quantity::Switches).filter_map(|o| o.figure.percentiles.mean).collect();
+        let means: Vec<f64> = self
+            .observed
+            .iter()
+            .filter(|o| o.quantity == Quantity::Switches)
+            .filter_map(|o| o.figure.percentiles.mean)
+            .collect();
         (!means.is_empty() && samples > 0.0).then(|| means.iter().sum::<f64>() / samples)
     }
 
@@ -368,21 +401,29 @@ impl CaseResult {
     #[must_use]
     pub fn to_without(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
+        self.ratios
+            .iter()
+            .find(|r| !self.is_driveline() && r.to_system == self.case.system && r.of == of)
     }
 
     /// How its headline compares with that of the variant whose settings it varies.
     #[must_use]
     pub fn to_usual(&self) -> Option<&Ratio> {
         let (of, _) = self.headline()?;
-        self.ratios.iter().find(|r| r.to_role == Role::Measured && self.case.system.varies(&r.to_system) && r.of == of)
+        self.ratios.iter().find(|r| {
+            r.to_role == Role::Measured && self.case.system.varies(&r.to_system) && r.of == of
+        })
     }
 
     /// What is transmitted beside what is worked at a stage, in percent: the means.
     #[must_use]
     pub fn transmission_percent(&self, stage: &str) -> Option<f64> {
         let (communication, computation) = self.transmission(stage)?;
-        let (a, b) = communication.percentiles.mean.zip(computation.percentiles.mean).filter(|(_, b)| *b > 0.0)?;
+        let (a, b) = communication
+            .percentiles
+            .mean
+            .zip(computation.percentiles.mean)
+            .filter(|(_, b)| *b > 0.0)?;
         Some(100.0 * a / b)
     }
 
@@ -416,7 +457,8 @@ impl CaseResult {
 
     /// Its short name, with what must be known of it.
     pub(crate) fn name_with_doubt(&self) -> String {
-        let doubt = self.doubt().map_or_else(String::new, |doubt| format!(" ({})", doubt.to_uppercase()));
+        let doubt =
+            self.doubt().map_or_else(String::new, |doubt| format!(" ({})", doubt.to_uppercase()));
         format!("{}{doubt}", self.name())
     }
 
@@ -428,8 +470,13 @@ impl CaseResult {
 }
 
 /// The whole before its parts; of several that might be it, always the same one.
-pub(super) fn headline_subject<'a>(series: impl Iterator<Item = (&'a str, Quantity)> + Clone) -> Option<&'a str> {
+pub(super) fn headline_subject<'a>(
+    series: impl Iterator<Item = (&'a str, Quantity)> + Clone,
+) -> Option<&'a str> {
     let latencies = || series.clone().filter(|(_, q)| *q == Quantity::Latency).map(|(s, _)| s);
     const WHOLE: [&str; 4] = ["end to end", "hot path", "chain", "all"];
-    WHOLE.into_iter().find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w))).or_else(|| latencies().min())
+    WHOLE
+        .into_iter()
+        .find_map(|w| latencies().find(|s| s.eq_ignore_ascii_case(w)))
+        .or_else(|| latencies().min())
 }

@@ -87,20 +87,42 @@ mod tests {
     #[test]
     fn more_goodput_is_better_and_less_time() {
         assert_eq!(Criterion::ALL.map(|c| c.better(2.0, 1.0)), [Ordering::Greater, Ordering::Less]);
-        assert_eq!(Criterion::ALL.map(|c| c.standing(&of(1.9, 2.1))), [Standing::Slower, Standing::Faster]);
-        assert_eq!(Criterion::ALL.map(|c| c.standing(&of(0.4, 0.6))), [Standing::Faster, Standing::Slower]);
-        assert_eq!(Criterion::ALL.map(|c| c.standing(&Interval { rounds: 4, ..of(0.4, 0.6) })), [Standing::TooFewRounds; 2]);
+        assert_eq!(
+            Criterion::ALL.map(|c| c.standing(&of(1.9, 2.1))),
+            [Standing::Slower, Standing::Faster]
+        );
+        assert_eq!(
+            Criterion::ALL.map(|c| c.standing(&of(0.4, 0.6))),
+            [Standing::Faster, Standing::Slower]
+        );
+        assert_eq!(
+            Criterion::ALL.map(|c| c.standing(&Interval { rounds: 4, ..of(0.4, 0.6) })),
+            [Standing::TooFewRounds; 2]
+        );
     }
 
     #[test]
     fn goodputs_that_differ_by_next_to_nothing_are_equal_and_times_are_not() {
         assert_eq!(equal_goodput(), "0.5 %");
-        for (low, high) in [(1.000_001, 1.000_002), (0.999_998, 0.999_999), (1.004, 1.02), (0.98, 0.996)] {
-            assert_eq!(Criterion::Goodput.standing(&of(low, high)), Standing::NotShown, "{low} to {high}");
-            assert_ne!(Criterion::Latency.standing(&of(low, high)), Standing::NotShown, "{low} to {high}");
+        for (low, high) in
+            [(1.000_001, 1.000_002), (0.999_998, 0.999_999), (1.004, 1.02), (0.98, 0.996)]
+        {
+            assert_eq!(
+                Criterion::Goodput.standing(&of(low, high)),
+                Standing::NotShown,
+                "{low} to {high}"
+            );
+            assert_ne!(
+                Criterion::Latency.standing(&of(low, high)),
+                Standing::NotShown,
+                "{low} to {high}"
+            );
         }
         assert_eq!(Criterion::Goodput.standing(&of(1.006, 1.007)), Standing::Faster);
         assert_eq!(Criterion::Goodput.standing(&of(0.993, 0.994)), Standing::Slower);
-        assert_eq!([1.003, 0.997, 1.01].map(|x| Criterion::Goodput.side_of(x)), [Ordering::Equal, Ordering::Equal, Ordering::Less]);
+        assert_eq!(
+            [1.003, 0.997, 1.01].map(|x| Criterion::Goodput.side_of(x)),
+            [Ordering::Equal, Ordering::Equal, Ordering::Less]
+        );
     }
 }

@@ -53,7 +53,9 @@ impl Figure {
 /// would need a larger sample is left out; the greatest sample is always there.
 fn curve(runs: &Runs) -> Vec<(f64, u64)> {
     let n = runs.samples();
-    let (Some(min), Some(max)) = (runs.at(Rank { per_myriad: 1, needs: 1 }), runs.at(Rank { per_myriad: 10_000, needs: 1 })) else {
+    let (Some(min), Some(max)) =
+        (runs.at(Rank { per_myriad: 1, needs: 1 }), runs.at(Rank { per_myriad: 10_000, needs: 1 }))
+    else {
         return Vec::new();
     };
     let coarse = (1..90).map(|p| p * 100);
@@ -66,7 +68,9 @@ fn curve(runs: &Runs) -> Vec<(f64, u64)> {
         if (10_000 - per_myriad) * n < 10_000 {
             break;
         }
-        points.extend(runs.at(Rank { per_myriad, needs: 1 }).map(|x| (per_myriad as f64 / 10_000.0, x)));
+        points.extend(
+            runs.at(Rank { per_myriad, needs: 1 }).map(|x| (per_myriad as f64 / 10_000.0, x)),
+        );
     }
     points.push((1.0, max));
     points

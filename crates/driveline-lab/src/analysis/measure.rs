@@ -76,7 +76,8 @@ pub(crate) fn compared_columns<'a>(
 ) -> Vec<Measure> {
     let goodput = cases.any(|c| c.criterion() == Criterion::Goodput).then_some(Measure::Goodput);
     let mut times = times.into_iter().peekable();
-    let of_times = if goodput.is_some() && times.peek().is_none() { Vec::new() } else { columns(times) };
+    let of_times =
+        if goodput.is_some() && times.peek().is_none() { Vec::new() } else { columns(times) };
     goodput.into_iter().chain(of_times).collect()
 }
 

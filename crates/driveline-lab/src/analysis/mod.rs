@@ -16,7 +16,9 @@ mod published;
 mod question;
 mod timeline;
 
-pub use case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals};
+pub use case::{
+    CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals,
+};
 pub(crate) use criterion::{Criterion, Standing, equal_goodput};
 pub use fairness::Fairness;
 pub use figure::{Bin, Figure};
@@ -61,7 +63,8 @@ impl Analysis {
     /// Whether every run counts, and no middleware's own tool contradicts its row.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.valid == self.made && self.experiments.iter().flat_map(|e| &e.cases).all(|c| !c.is_contradicted())
+        self.valid == self.made
+            && self.experiments.iter().flat_map(|e| &e.cases).all(|c| !c.is_contradicted())
     }
 }
 
@@ -110,21 +113,32 @@ impl ExperimentResult {
     #[must_use]
     pub fn receiving_stages(&self) -> Option<Vec<&str>> {
         let chain = self.measured().find_map(|c| c.case.chain.as_ref())?;
-        Some(chain.stages.iter().filter(|s| !s.inputs.is_empty()).map(|s| s.name.as_str()).collect())
+        Some(
+            chain.stages.iter().filter(|s| !s.inputs.is_empty()).map(|s| s.name.as_str()).collect(),
+        )
     }
 
     /// A stage that is a neural network where figures were published was something plainer here: its work counted `network` 0.
     #[must_use]
     pub fn network_is_missing(&self) -> bool {
-        let without = |c: &CaseResult| c.counters.iter().any(|(name, counts)| name.ends_with(": network") && counts.contains(&0));
+        let without = |c: &CaseResult| {
+            c.counters
+                .iter()
+                .any(|(name, counts)| name.ends_with(": network") && counts.contains(&0))
+        };
         !self.published.is_empty() && self.measured().any(without)
     }
 
     /// What was published of transmission where the stages are as in this case; nothing if they did less here.
-    pub fn transmission_published<'a>(&'a self, case: &'a CaseResult) -> impl Iterator<Item = &'a Published> {
+    pub fn transmission_published<'a>(
+        &'a self,
+        case: &'a CaseResult,
+    ) -> impl Iterator<Item = &'a Published> {
         let comparable = !self.network_is_missing();
         let here = move |p: &&Published| {
-            comparable && !p.transmission_percent.is_empty() && p.reach.is_none_or(|r| Some(r.into()) == case.case.reach())
+            comparable
+                && !p.transmission_percent.is_empty()
+                && p.reach.is_none_or(|r| Some(r.into()) == case.case.reach())
         };
         self.published.iter().map(|row| &row.published).filter(here)
     }
@@ -141,10 +155,14 @@ impl ExperimentResult {
 /// If something in the archive is damaged.
 pub fn analyse(archive: &Archive) -> Result<Analysis> {
     let m = &archive.manifest;
-    let experiments = m.experiments.iter().map(|e| experiment(archive, e)).collect::<Result<Vec<_>>>()?;
+    let experiments =
+        m.experiments.iter().map(|e| experiment(archive, e)).collect::<Result<Vec<_>>>()?;
     let runs = || experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.runs);
     let most = |of: fn(&RunResult) -> f64| runs().map(of).fold(0.0, f64::max);
-    let (planned, made) = (m.experiments.iter().map(|e| e.rounds * e.cases.len() as u64).sum(), runs().count() as u64);
+    let (planned, made) = (
+        m.experiments.iter().map(|e| e.rounds * e.cases.len() as u64).sum(),
+        runs().count() as u64,
+    );
     Ok(Analysis {
         format: FORMAT,
         complete: m.finished_at.is_some() && made == planned,
@@ -164,8 +182,10 @@ pub(crate) fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 fn experiment(archive: &Archive, e: &Experiment) -> Result<ExperimentResult> {
-    let mut pooled = e.cases.iter().map(|c| Pooled::read(archive, e, c)).collect::<Result<Vec<_>>>()?;
-    let cases: Vec<CaseResult> = pooled.iter().map(|p| p.result(&pooled, archive.manifest.seed)).collect();
+    let mut pooled =
+        e.cases.iter().map(|c| Pooled::read(archive, e, c)).collect::<Result<Vec<_>>>()?;
+    let cases: Vec<CaseResult> =
+        pooled.iter().map(|p| p.result(&pooled, archive.manifest.seed)).collect();
     pooled.clear();
     let mut result = ExperimentResult {
         id: e.scenario.id.clone(),

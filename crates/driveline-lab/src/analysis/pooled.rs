@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The runs of a case, pooled: from stamps and observations to what the case says.
 
-use super::case::{CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals, headline_subject};
+use super::case::{
+    CaseResult, Compared, LinkResult, Observed, Ratio, RunResult, SubscriberResult, Totals,
+    headline_subject,
+};
 use super::figure::Figure;
 use super::timeline::{self, Timeline};
 use super::total;
@@ -43,7 +46,13 @@ struct OfLink {
 /// Samples by round; a round that is missing or does not count is empty.
 type ByRound<K> = BTreeMap<K, Vec<Vec<u64>>>;
 
-fn put<K: Ord>(into: &mut ByRound<K>, key: K, rounds: usize, round: u64, values: impl IntoIterator<Item = u64>) {
+fn put<K: Ord>(
+    into: &mut ByRound<K>,
+    key: K,
+    rounds: usize,
+    round: u64,
+    values: impl IntoIterator<Item = u64>,
+) {
     let places = into.entry(key).or_insert_with(|| vec![Vec::new(); rounds]);
     if let Some(place) = places.get_mut(round as usize) {
         place.extend(values);
@@ -61,7 +70,8 @@ impl Pooled {
         let mut told: Vec<(String, Quantity)> = Vec::new();
         let (mut by_link, mut due_by_link) = (ByRound::<usize>::new(), ByRound::<usize>::new());
         let mut cpu = BTreeMap::<String, (u64, u64)>::new();
-        let (mut timelines, mut late, mut lasts) = (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
+        let (mut timelines, mut late, mut lasts) =
+            (Vec::new(), vec![0; case.links.len()], BTreeMap::new());
         for run in runs.iter().filter(|r| r.is_valid()) {
             let samples = archive.samples(id, case, run)?;
             for (metric, values) in metrics(case, &samples) {
@@ -69,18 +79,32 @@ impl Pooled {
             }
             for LinkSample { link, sample } in &samples {
                 if sample.received.is_some() {
-                    put(&mut by_subscriber, (*link, sample.subscriber), rounds, run.round, [sample.transport_ns]);
+                    put(
+                        &mut by_subscriber,
+                        (*link, sample.subscriber),
+                        rounds,
+                        run.round,
+                        [sample.transport_ns],
+                    );
                 }
             }
             count_last(case, &samples, &mut lasts);
             for (link, late) in late.iter_mut().enumerate() {
-                let of_link: Vec<LinkSample> = samples.iter().filter(|s| s.link == link).copied().collect();
+                let of_link: Vec<LinkSample> =
+                    samples.iter().filter(|s| s.link == link).copied().collect();
                 *late += of_link.iter().filter(|s| is_late(case, s)).count() as u64;
                 // Of the only one the case says the same.
-                let mut of_link = if case.links.len() > 1 { metrics(case, &of_link) } else { BTreeMap::new() };
+                let mut of_link =
+                    if case.links.len() > 1 { metrics(case, &of_link) } else { BTreeMap::new() };
                 let due = of_link.get(&Metric::ScheduleRelative).cloned().unwrap_or_default();
                 put(&mut due_by_link, link, rounds, run.round, due);
-                put(&mut by_link, link, rounds, run.round, of_link.remove(&case.headline_metric()).unwrap_or_default());
+                put(
+                    &mut by_link,
+                    link,
+                    rounds,
+                    run.round,
+                    of_link.remove(&case.headline_metric()).unwrap_or_default(),
+                );
             }
             let observations: Observations = archive.observations(id, case, run.round)?;
             for series in &observations.series {
@@ -89,7 +113,9 @@ impl Pooled {
                     told.push(key.clone());
                 }
                 // The first point's processor time began nowhere.
-                if let (Quantity::Cpu, [first, rest @ .., last]) = (series.quantity, series.points.as_slice()) {
+                if let (Quantity::Cpu, [first, rest @ .., last]) =
+                    (series.quantity, series.points.as_slice())
+                {
                     let (used, during) = cpu.entry(series.subject.clone()).or_default();
                     *used = total(rest.iter().chain([last]).map(|p| p.value).chain([*used]));
                     *during = total([*during, last.time_ns.saturating_sub(first.time_ns)]);
@@ -100,13 +126,16 @@ impl Pooled {
                 timelines = timeline::timelines(case, run, &samples, &observations);
             }
         }
-        let observed = told.into_iter().filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
+        let observed = told
+            .into_iter()
+            .filter_map(|key| by_series.remove(&key).map(|runs| (key.0, key.1, Runs::new(runs))));
         // With one subscriber there is nothing beside which it could stand; the only one of several that got something stands for itself.
         if case.links.iter().map(|l| l.subscribers).sum::<usize>() < 2 {
             by_subscriber.clear();
         }
         let beside_tool = e.cases.iter().any(|tool| is_own_tool(tool, case));
-        let in_order = by_metric.get(&Metric::Transport).filter(|_| beside_tool).cloned().unwrap_or_default();
+        let in_order =
+            by_metric.get(&Metric::Transport).filter(|_| beside_tool).cloned().unwrap_or_default();
         let of_link = |(link, late)| OfLink {
             figure: Runs::new(by_link.remove(&link).unwrap_or_default()),
             schedule_relative: Runs::new(due_by_link.remove(&link).unwrap_or_default()),
@@ -132,8 +161,10 @@ impl Pooled {
         if let Some(runs) = self.metrics.get(&metric) {
             return Some((Compared::Metric(metric), runs));
         }
-        let subject = headline_subject(self.observed.iter().map(|(s, q, _)| (s.as_str(), *q)))?.to_owned();
-        let (_, _, runs) = self.observed.iter().find(|(s, q, _)| *s == subject && *q == Quantity::Latency)?;
+        let subject =
+            headline_subject(self.observed.iter().map(|(s, q, _)| (s.as_str(), *q)))?.to_owned();
+        let (_, _, runs) =
+            self.observed.iter().find(|(s, q, _)| *s == subject && *q == Quantity::Latency)?;
         Some((Compared::Latency(subject), runs))
     }
 
@@ -146,11 +177,19 @@ impl Pooled {
     pub(super) fn result(&self, all: &[Self], seed: u64) -> CaseResult {
         let case = &self.case;
         let subscriber = |(&(link, subscriber), runs): (&(usize, usize), &Runs)| {
-            let topic = case.links.get(link).filter(|_| case.links.len() > 1).map_or_else(String::new, |l| format!("{} · ", l.topic));
+            let topic = case
+                .links
+                .get(link)
+                .filter(|_| case.links.len() > 1)
+                .map_or_else(String::new, |l| format!("{} · ", l.topic));
             let all: u64 = self.lasts.iter().filter(|((l, _), _)| *l == link).map(|(_, n)| n).sum();
             let last = self.lasts.get(&(link, subscriber)).copied().unwrap_or(0);
             let last_share = (all > 0).then(|| last as f64 / all as f64);
-            SubscriberResult { name: format!("{topic}subscriber {subscriber}"), transport: Figure::of(runs), last_share }
+            SubscriberResult {
+                name: format!("{topic}subscriber {subscriber}"),
+                transport: Figure::of(runs),
+                last_share,
+            }
         };
         let mut counters = BTreeMap::<String, Vec<u64>>::new();
         for run in self.runs.iter().filter(|r| r.is_valid()) {
@@ -164,34 +203,64 @@ impl Pooled {
             seconds: r.seconds,
             disturbance: r.disturbance,
             reasons: r.reasons().map(str::to_owned).collect(),
-            unset: r.unset.iter().chain(r.accounts.iter().flat_map(|a| &a.unset)).cloned().collect(),
+            unset: r
+                .unset
+                .iter()
+                .chain(r.accounts.iter().flat_map(|a| &a.unset))
+                .cloned()
+                .collect(),
         };
         let observed = |(subject, quantity, runs): &(String, Quantity, Runs)| {
-            let cpu = self.cpu.get(subject).filter(|(_, during)| *quantity == Quantity::Cpu && *during > 0);
+            let cpu = self
+                .cpu
+                .get(subject)
+                .filter(|(_, during)| *quantity == Quantity::Cpu && *during > 0);
             let cpus = cpu.map(|(used, during)| *used as f64 / *during as f64);
-            Observed { subject: subject.clone(), quantity: *quantity, figure: Figure::of(runs), cpus }
+            Observed {
+                subject: subject.clone(),
+                quantity: *quantity,
+                figure: Figure::of(runs),
+                cpus,
+            }
         };
         let own_tool = self.agreement(all, seed);
         let link = |(index, (link, of)): (usize, (&Link, &OfLink))| LinkResult {
             topic: link.topic.clone(),
             figure: Figure::of(&of.figure),
-            schedule_relative: (of.schedule_relative.samples() > 0).then(|| Figure::of(&of.schedule_relative)),
+            schedule_relative: (of.schedule_relative.samples() > 0)
+                .then(|| Figure::of(&of.schedule_relative)),
             totals: Totals { late: of.late, ..self.totals(|a| a.get(index).into_iter()) },
         };
-        let several = case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
+        let several =
+            case.links.iter().zip(&self.links).enumerate().filter(|_| case.links.len() > 1);
         let late = self.links.iter().map(|of| of.late).sum();
         let totals = totals_of(case, &counters, || Totals { late, ..self.totals(|a| a.iter()) });
         let several_subscriptions = subscriptions(&counters) > 1;
-        let of_workload = self.observed.iter().filter(|(s, q, _)| several_subscriptions && *q == Quantity::Latency && s != deliveries::ALL);
-        let of_workload =
-            of_workload.map(|(s, _, runs)| SubscriberResult { name: s.clone(), transport: Figure::of(runs), last_share: None });
+        let of_workload = self.observed.iter().filter(|(s, q, _)| {
+            several_subscriptions && *q == Quantity::Latency && s != deliveries::ALL
+        });
+        let of_workload = of_workload.map(|(s, _, runs)| SubscriberResult {
+            name: s.clone(),
+            transport: Figure::of(runs),
+            last_share: None,
+        });
         CaseResult {
             by_link: several.map(link).collect(),
             figures: self.metrics.iter().map(|(m, r)| (*m, Figure::of(r))).collect(),
-            subscribers: self.subscribers.iter().map(subscriber).chain(of_workload).filter(|s| s.transport.percentiles.n > 0).collect(),
+            subscribers: self
+                .subscribers
+                .iter()
+                .map(subscriber)
+                .chain(of_workload)
+                .filter(|s| s.transport.percentiles.n > 0)
+                .collect(),
             totals,
             goodput_bytes_per_s: self.goodput().and_then(|g| g.bytes_per_s()),
-            ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) { Vec::new() } else { self.ratios(all, seed) },
+            ratios: if own_tool.as_ref().is_some_and(Agreement::contradicts) {
+                Vec::new()
+            } else {
+                self.ratios(all, seed)
+            },
             own_tool,
             contradicted_variants: self.contradicted_variants(all, seed),
             observed: self.observed.iter().map(observed).collect(),
@@ -225,14 +294,18 @@ impl Pooled {
                     [Some(own), Some(theirs)] => r.goodput = goodput_interval(own, theirs, seed),
                     [None, None] => {
                         let at = |rank| ratio_interval(own, theirs, rank, seed);
-                        [r.p50, r.p95, r.p99, r.p999] = [Rank::P50, Rank::P95, Rank::P99, Rank::P999].map(at);
+                        [r.p50, r.p95, r.p99, r.p999] =
+                            [Rank::P50, Rank::P95, Rank::P99, Rank::P999].map(at);
                     }
                     // A floor has no payload, and so no goodput.
                     _ => return,
                 }
                 ratios.push(r);
             };
-            add(Compared::Metric(c.metric), self.metrics.get(&c.metric).zip(other.metrics.get(&c.of)));
+            add(
+                Compared::Metric(c.metric),
+                self.metrics.get(&c.metric).zip(other.metrics.get(&c.of)),
+            );
             if let (Some((of, own)), Some((theirs, runs))) = (self.headline(), other.headline())
                 && of == theirs
                 && of != Compared::Metric(c.metric)
@@ -247,20 +320,31 @@ impl Pooled {
     fn agreement(&self, all: &[Self], seed: u64) -> Option<Agreement> {
         let tool = all.iter().find(|p| is_own_tool(&p.case, &self.case))?;
         let runs = tool.runs.iter().filter(|r| r.is_valid());
-        let said: Vec<_> = runs.flat_map(|r| r.accounts.iter().filter_map(move |a| Some((r.round, a.own_tool.clone()?)))).collect();
+        let said: Vec<_> = runs
+            .flat_map(|r| {
+                r.accounts.iter().filter_map(move |a| Some((r.round, a.own_tool.clone()?)))
+            })
+            .collect();
         Agreement::of(&self.in_order, &said, seed)
     }
 
     /// Those that vary its settings in the same cell and are contradicted by the tool that judges them.
     fn contradicted_variants(&self, all: &[Self], seed: u64) -> Vec<System> {
-        let varies = |p: &&Self| p.case.role == Role::Measured && p.case.cell == self.case.cell && p.case.system.varies(&self.case.system);
+        let varies = |p: &&Self| {
+            p.case.role == Role::Measured
+                && p.case.cell == self.case.cell
+                && p.case.system.varies(&self.case.system)
+        };
         let contradicted = |p: &&Self| p.agreement(all, seed).is_some_and(|a| a.contradicts());
         let own = all.iter().filter(|_| self.case.role == Role::Measured);
         own.filter(varies).filter(contradicted).map(|p| p.case.system.clone()).collect()
     }
 
     /// Likewise, of all its runs.
-    fn totals<'a, I: Iterator<Item = &'a Account>>(&'a self, chosen: impl Fn(&'a [Account]) -> I) -> Totals {
+    fn totals<'a, I: Iterator<Item = &'a Account>>(
+        &'a self,
+        chosen: impl Fn(&'a [Account]) -> I,
+    ) -> Totals {
         totals(&self.runs, chosen)
     }
 }
@@ -276,7 +360,10 @@ pub(super) fn subscriptions(counters: &BTreeMap<String, Vec<u64>>) -> u64 {
 }
 
 /// Of those accounts of each valid run that are chosen; without what was late, which stamps tell.
-fn totals<'a, I: Iterator<Item = &'a Account>>(runs: &'a [Run], chosen: impl Fn(&'a [Account]) -> I) -> Totals {
+fn totals<'a, I: Iterator<Item = &'a Account>>(
+    runs: &'a [Run],
+    chosen: impl Fn(&'a [Account]) -> I,
+) -> Totals {
     let mut t = Totals::default();
     let (mut cpu, mut publisher, mut wakes) = (Mean::default(), Mean::default(), Mean::default());
     // A run with a torn payload does not count, but that it was torn does.
@@ -301,7 +388,8 @@ fn totals<'a, I: Iterator<Item = &'a Account>>(runs: &'a [Run], chosen: impl Fn(
         }
     }
     t.deliveries = total([t.received, t.missed]);
-    (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) = (cpu.value(), publisher.value(), wakes.value());
+    (t.cpu_ns_per_sample, t.publisher_cpu_ns_per_sample, t.wake_calls_per_publish) =
+        (cpu.value(), publisher.value(), wakes.value());
     t
 }
 
@@ -351,7 +439,11 @@ fn is_late(case: &Case, s: &LinkSample) -> bool {
 }
 
 /// What counts most of a case, by round, for comparisons between archives. `None` without valid samples.
-pub(crate) fn pooled_headline(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<(Compared, Runs)>> {
+pub(crate) fn pooled_headline(
+    archive: &Archive,
+    e: &Experiment,
+    case: &Case,
+) -> Result<Option<(Compared, Runs)>> {
     let pooled = Pooled::read(archive, e, case)?;
     Ok(pooled.headline().map(|(of, runs)| (of, runs.clone())))
 }
@@ -377,7 +469,8 @@ pub(crate) struct Lost {
 pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Result<Vec<RunCost>> {
     let runs = archive.runs(e, case)?;
     let cost = |run: &Run| {
-        let counters: BTreeMap<String, Vec<u64>> = run.counters.iter().map(|(name, n)| (name.clone(), vec![*n])).collect();
+        let counters: BTreeMap<String, Vec<u64>> =
+            run.counters.iter().map(|(name, n)| (name.clone(), vec![*n])).collect();
         let t = totals_of(case, &counters, || totals(std::slice::from_ref(run), |a| a.iter()));
         let lost = t.lost(case, &counters).filter(|(_, due)| *due > 0).map(|(lost, due)| {
             let messages = if t.scheduled > 0 { t.scheduled } else { due };
@@ -389,18 +482,28 @@ pub(crate) fn run_costs(archive: &Archive, e: &Experiment, case: &Case) -> Resul
 }
 
 /// The totals of a case: of a workload that tells of deliveries its own, of all else those of its links.
-fn totals_of(case: &Case, counters: &BTreeMap<String, Vec<u64>>, of_links: impl FnOnce() -> Totals) -> Totals {
+fn totals_of(
+    case: &Case,
+    counters: &BTreeMap<String, Vec<u64>>,
+    of_links: impl FnOnce() -> Totals,
+) -> Totals {
     case.workload.as_ref().and_then(|_| Totals::of_workload(counters)).unwrap_or_else(of_links)
 }
 
 /// What a case's own latency tool says, if it ran beside it and contradicts.
-pub(crate) fn contradiction(archive: &Archive, e: &Experiment, case: &Case) -> Result<Option<Agreement>> {
+pub(crate) fn contradiction(
+    archive: &Archive,
+    e: &Experiment,
+    case: &Case,
+) -> Result<Option<Agreement>> {
     let Some(tool) = e.cases.iter().find(|c| is_own_tool(c, case)) else { return Ok(None) };
-    let agreement = Pooled::read(archive, e, case)?.agreement(&[Pooled::read(archive, e, tool)?], archive.manifest.seed);
+    let agreement = Pooled::read(archive, e, case)?
+        .agreement(&[Pooled::read(archive, e, tool)?], archive.manifest.seed);
     Ok(agreement.filter(Agreement::contradicts))
 }
 
 /// Whether one case is the latency tool that ran beside the other.
 fn is_own_tool(tool: &Case, row: &Case) -> bool {
-    (tool.role, row.role) == (Role::OwnTool, Role::Measured) && (&tool.system, &tool.cell) == (&row.system, &row.cell)
+    (tool.role, row.role) == (Role::OwnTool, Role::Measured)
+        && (&tool.system, &tool.cell) == (&row.system, &row.cell)
 }

@@ -51,7 +51,9 @@ pub(super) fn rows(published: &[Published], cases: &[CaseResult]) -> Vec<Publish
 }
 
 fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
-    let same = |q: &&Published| (&q.case, q.size, q.subscribers, &q.figure) == (&p.case, p.size, p.subscribers, &p.figure);
+    let same = |q: &&Published| {
+        (&q.case, q.size, q.subscribers, &q.figure) == (&p.case, p.size, p.subscribers, &p.figure)
+    };
     // Ratios are to what stands beside Driveline, in the paper as here.
     let reference = all.iter().filter(same).find(|q| q.beside.as_deref() == Some("driveline"));
     let ratio = |q: &Published| match (p.p50_us.zip(q.p50_us), p.mean_us.zip(q.mean_us)) {
@@ -60,7 +62,10 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
     };
     let found = p.beside.as_deref().and_then(|system| find(p, system, cases));
     let same_cell = |c: &CaseResult| {
-        cases.iter().find(|d| (d.case.role, &d.case.system) == (Role::Measured, &System::Driveline) && d.case.cell == c.case.cell)
+        cases.iter().find(|d| {
+            (d.case.role, &d.case.system) == (Role::Measured, &System::Driveline)
+                && d.case.cell == c.case.cell
+        })
     };
     let driveline = match reference.filter(|r| r.reach != p.reach) {
         // The paper compares what is within a process with what is between processes.
@@ -68,7 +73,9 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
         None => found.and_then(|(c, _)| same_cell(c)),
     };
     // Like with like.
-    let middle = |f: &Figure| if p.p50_us.is_some() { f.percentiles.p50.map(|ns| ns as f64) } else { f.percentiles.mean };
+    let middle = |f: &Figure| {
+        if p.p50_us.is_some() { f.percentiles.p50.map(|ns| ns as f64) } else { f.percentiles.mean }
+    };
     let ours = driveline.and_then(|d| figure(p, d)).and_then(middle);
     let us = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0);
     PublishedRow {
@@ -90,7 +97,11 @@ fn row(p: &Published, all: &[Published], cases: &[CaseResult]) -> PublishedRow {
 }
 
 /// The first case that fits, loan-only before filled: papers take their stamps when the message exists.
-fn find<'a>(p: &Published, system: &str, cases: &'a [CaseResult]) -> Option<(&'a CaseResult, &'a Figure)> {
+fn find<'a>(
+    p: &Published,
+    system: &str,
+    cases: &'a [CaseResult],
+) -> Option<(&'a CaseResult, &'a Figure)> {
     let fits = |c: &&CaseResult| {
         let link = c.case.links.first();
         c.case.role == Role::Measured
@@ -113,9 +124,15 @@ fn figure<'a>(p: &Published, c: &'a CaseResult) -> Option<&'a Figure> {
     match &p.figure {
         None => c.figures.get(&c.case.figure).or_else(|| c.headline().map(|(_, f)| f)),
         Some(name) => {
-            let metric = c.figures.iter().find(|(m, _)| m.label() == name || word(m) == *name).map(|(_, f)| f);
+            let metric = c
+                .figures
+                .iter()
+                .find(|(m, _)| m.label() == name || word(m) == *name)
+                .map(|(_, f)| f);
             metric.or_else(|| {
-                let named = |o: &&super::Observed| o.subject == *name || format!("{} · {}", o.subject, word(&o.quantity)) == *name;
+                let named = |o: &&super::Observed| {
+                    o.subject == *name || format!("{} · {}", o.subject, word(&o.quantity)) == *name
+                };
                 c.observed.iter().find(named).map(|o| &o.figure)
             })
         }

@@ -51,7 +51,8 @@ pub(crate) fn answers(e: &ExperimentResult, about: Option<AnswerSpec>) -> Vec<An
 /// What must be known of such an answer, if there is one.
 pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String {
     if about == Some(AnswerSpec::Jitter) && !jitter(e).is_empty() {
-        return "That is the deviation of all samples of valid runs together, not of their mean.".to_owned();
+        return "That is the deviation of all samples of valid runs together, not of their mean."
+            .to_owned();
     }
     if about != Some(AnswerSpec::Throughput) || throughput(e).is_empty() {
         return String::new();
@@ -67,7 +68,10 @@ pub(crate) fn remark(e: &ExperimentResult, about: Option<AnswerSpec>) -> String 
 type BySystem<'a> = Vec<Vec<&'a CaseResult>>;
 
 /// Cells that differ in one word only, which each case tells of itself, under the name of the rest.
-fn groups<'a>(cases: impl Iterator<Item = &'a CaseResult>, word: impl Fn(&CaseResult) -> String) -> Vec<(String, BySystem<'a>)> {
+fn groups<'a>(
+    cases: impl Iterator<Item = &'a CaseResult>,
+    word: impl Fn(&CaseResult) -> String,
+) -> Vec<(String, BySystem<'a>)> {
     let mut groups: Vec<(String, BySystem<'a>)> = Vec::new();
     for c in cases {
         let own = word(c);
@@ -75,8 +79,13 @@ fn groups<'a>(cases: impl Iterator<Item = &'a CaseResult>, word: impl Fn(&CaseRe
         if groups.iter().all(|(other, _)| *other != name) {
             groups.push((name.clone(), Vec::new()));
         }
-        let Some((_, systems)) = groups.iter_mut().find(|(other, _)| *other == name) else { continue };
-        match systems.iter_mut().find(|of| of.iter().any(|first| first.case.system == c.case.system)) {
+        let Some((_, systems)) = groups.iter_mut().find(|(other, _)| *other == name) else {
+            continue;
+        };
+        match systems
+            .iter_mut()
+            .find(|of| of.iter().any(|first| first.case.system == c.case.system))
+        {
             Some(of) => of.push(c),
             None if c.is_driveline() => systems.insert(0, vec![c]),
             None => systems.push(vec![c]),
@@ -101,12 +110,17 @@ fn carried_links(e: &ExperimentResult) -> Vec<Answer> {
     for (name, systems) in &groups {
         let mut told: Vec<Carried> = systems.iter().map(|cases| Carried::of(cases)).collect();
         // Driveline first, then who carries most.
-        if let Some(others) = told.get_mut(usize::from(systems.first().is_some_and(|s| s.iter().any(|c| c.is_driveline())))..) {
+        if let Some(others) = told.get_mut(
+            usize::from(systems.first().is_some_and(|s| s.iter().any(|c| c.is_driveline())))..,
+        ) {
             others.sort_by_key(|c| std::cmp::Reverse(c.links));
         }
         let most = systems.iter().flatten().map(|c| c.case.links.len()).max().unwrap_or(0);
         answers.push(Answer {
-            about: format!("Links carried at the same time without a sample lost, late or not sent{}", place(groups.len(), name)),
+            about: format!(
+                "Links carried at the same time without a sample lost, late or not sent{}",
+                place(groups.len(), name)
+            ),
             systems: told.iter().map(|c| c.words(most)).collect(),
         });
     }
@@ -126,7 +140,11 @@ impl Carried {
     fn of(cases: &[&CaseResult]) -> Self {
         let mut cases = cases.to_vec();
         cases.sort_by_key(|c| c.case.links.len());
-        let mut carried = Self { name: cases.first().map_or_else(String::new, |c| c.name()), links: 0, beyond: None };
+        let mut carried = Self {
+            name: cases.first().map_or_else(String::new, |c| c.name()),
+            links: 0,
+            beyond: None,
+        };
         for c in cases {
             match wrong(c) {
                 None => carried.links = c.case.links.len(),
@@ -172,19 +190,29 @@ pub(super) fn percent(share: f64) -> String {
 
 /// Of each system the case with most subscribers, which are furthest apart.
 fn fairness(e: &ExperimentResult) -> Vec<Answer> {
-    let groups = groups(links(e), |c| c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers)));
+    let groups = groups(links(e), |c| {
+        c.case.links.first().map_or_else(String::new, |l| format!("1→{}", l.subscribers))
+    });
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let fair = |c: &&CaseResult| c.fairness().map(|f| (f.subscribers, f, c.name()));
         let most = systems.iter().flatten().filter_map(fair).map(|(n, ..)| n).max().unwrap_or(0);
-        let of_most = systems.iter().filter_map(|cases| cases.iter().filter_map(fair).find(|(n, ..)| *n == most));
+        let of_most = systems
+            .iter()
+            .filter_map(|cases| cases.iter().filter_map(fair).find(|(n, ..)| *n == most));
         let words: Vec<String> = of_most
             .map(|(_, f, name)| {
-                let Some((first, last)) = f.medians else { return format!("{name} serves none of them") };
-                let share = f.most_often_last.map_or_else(String::new, |(share, _)| format!(" ({:.0} %)", share * 100.0));
+                let Some((first, last)) = f.medians else {
+                    return format!("{name} serves none of them");
+                };
+                let share = f
+                    .most_often_last
+                    .map_or_else(String::new, |(share, _)| format!(" ({:.0} %)", share * 100.0));
                 match (f.served, duration_ns(first as f64), duration_ns(last as f64)) {
                     (1, only, _) => format!("{name} {only}, 1 of them served"),
-                    (n, first, last) if n < f.subscribers => format!("{name} {first} and {last}{share}, {n} of them served"),
+                    (n, first, last) if n < f.subscribers => {
+                        format!("{name} {first} and {last}{share}, {n} of them served")
+                    }
                     (_, first, last) => format!("{name} {first} and {last}{share}"),
                 }
             })
@@ -206,24 +234,38 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
         [link] => Some(ByteSize(link.size as u64)),
         _ => None,
     };
-    let groups = groups(e.measured(), |c| size(c).map_or_else(String::new, |size| size.to_string()));
+    let groups =
+        groups(e.measured(), |c| size(c).map_or_else(String::new, |size| size.to_string()));
     let one = |cases: &Vec<&CaseResult>| {
         let mut cases = cases.clone();
         cases.sort_by_key(|c| size(c).map(|size| size.0));
         let told = |c: &&CaseResult| {
             let (_, f) = c.headline()?;
             let spread = spread(f.percentiles.mean?, f.percentiles.standard_deviation);
-            Some(size(c).filter(|_| cases.len() > 1).map_or_else(|| spread.clone(), |size| format!("{spread} at {size}")))
+            Some(
+                size(c)
+                    .filter(|_| cases.len() > 1)
+                    .map_or_else(|| spread.clone(), |size| format!("{spread} at {size}")),
+            )
         };
         let words: Vec<String> = cases.iter().filter_map(told).collect();
         let name = cases.first()?.name();
         (!words.is_empty()).then(|| format!("{name} {}", words.join(", ")))
     };
     let told = |(name, systems): &(String, BySystem<'_>)| {
-        let mut figures: Vec<String> = systems.iter().flatten().filter_map(|c| c.headline()).map(|(of, _)| of.label().to_owned()).collect();
+        let mut figures: Vec<String> = systems
+            .iter()
+            .flatten()
+            .filter_map(|c| c.headline())
+            .map(|(of, _)| of.label().to_owned())
+            .collect();
         figures.dedup();
         Answer {
-            about: format!("Mean ± standard deviation of {}{}", figures.join(" and "), place(groups.len(), name)),
+            about: format!(
+                "Mean ± standard deviation of {}{}",
+                figures.join(" and "),
+                place(groups.len(), name)
+            ),
             systems: systems.iter().filter_map(one).collect(),
         }
     };
@@ -233,16 +275,31 @@ fn jitter(e: &ExperimentResult) -> Vec<Answer> {
 fn settings(e: &ExperimentResult) -> Vec<Answer> {
     let mut systems: Vec<Changed> = Vec::new();
     for c in e.measured() {
-        let Some((r, (by, i))) = c.to_usual().and_then(|r| Some((r, r.deciding()?))) else { continue };
+        let Some((r, (by, i))) = c.to_usual().and_then(|r| Some((r, r.deciding()?))) else {
+            continue;
+        };
         let cell = (c.case.cell.as_str(), i);
         match systems.iter_mut().find(|s| s.name == c.name() && s.by == by) {
             Some(system) => system.cells.push(cell),
-            None => systems.push(Changed { name: c.name(), usual: r.to_system.to_string(), by, cells: vec![cell] }),
+            None => systems.push(Changed {
+                name: c.name(),
+                usual: r.to_system.to_string(),
+                by,
+                cells: vec![cell],
+            }),
         }
     }
-    let by = if systems.iter().any(|s| s.by == Criterion::Goodput) { "medians and goodput" } else { "medians" };
+    let by = if systems.iter().any(|s| s.by == Criterion::Goodput) {
+        "medians and goodput"
+    } else {
+        "medians"
+    };
     let systems: Vec<String> = systems.iter().map(Changed::words).collect();
-    if systems.is_empty() { Vec::new() } else { vec![Answer { about: format!("What settings change, by {by}"), systems }] }
+    if systems.is_empty() {
+        Vec::new()
+    } else {
+        vec![Answer { about: format!("What settings change, by {by}"), systems }]
+    }
 }
 
 /// What one variation changes.
@@ -260,7 +317,11 @@ impl Changed<'_> {
         let Self { name, usual, by, cells } = self;
         let all = || cells.iter().map(|(_, i)| i.estimate);
         let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
-        let range = if ratio(low) == ratio(high) { ratio(low) } else { format!("{} to {}", ratio(low), ratio(high)) };
+        let range = if ratio(low) == ratio(high) {
+            ratio(low)
+        } else {
+            format!("{} to {}", ratio(low), ratio(high))
+        };
         let mut text = match by {
             Criterion::Goodput => format!("{name} has {range} times the goodput of {usual}"),
             Criterion::Latency => format!("{name} takes {range} times what {usual} takes"),
@@ -268,11 +329,13 @@ impl Changed<'_> {
         let far = |i: &Interval| i.estimate.max(f64::MIN_POSITIVE).ln().abs();
         let furthest = cells.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1)));
         if let Some((cell, i)) = furthest.filter(|(_, i)| i.rounds >= FEWEST_ROUNDS) {
-            let place = if cells.len() > 1 { format!("furthest in {cell}: ") } else { String::new() };
+            let place =
+                if cells.len() > 1 { format!("furthest in {cell}: ") } else { String::new() };
             text += &format!(" ({place}95 % {} to {})", ratio(i.low), ratio(i.high));
         }
         let standings = || cells.iter().map(|(_, i)| by.standing(i));
-        let shown = standings().filter(|s| matches!(s, Standing::Slower | Standing::Faster)).count();
+        let shown =
+            standings().filter(|s| matches!(s, Standing::Slower | Standing::Faster)).count();
         if standings().any(|s| s != Standing::TooFewRounds) {
             text += &match (shown, cells.len()) {
                 (0, _) => ", which shows no difference".to_owned(),
@@ -285,12 +348,17 @@ impl Changed<'_> {
 }
 
 fn throughput(e: &ExperimentResult) -> Vec<Answer> {
-    let groups = groups(links(e), |c| c.case.links.first().map_or_else(String::new, |l| ByteSize(l.size as u64).to_string()));
+    let groups = groups(links(e), |c| {
+        c.case.links.first().map_or_else(String::new, |l| ByteSize(l.size as u64).to_string())
+    });
     let mut answers = Vec::new();
     for (name, systems) in &groups {
         let systems: Vec<String> = systems.iter().filter_map(|cases| grown(cases)).collect();
         if !systems.is_empty() {
-            answers.push(Answer { about: format!("Median and greatest throughput{}", place(groups.len(), name)), systems });
+            answers.push(Answer {
+                about: format!("Median and greatest throughput{}", place(groups.len(), name)),
+                systems,
+            });
         }
     }
     answers
@@ -300,14 +368,18 @@ fn throughput(e: &ExperimentResult) -> Vec<Answer> {
 fn grown(cases: &[&CaseResult]) -> Option<String> {
     // The goodput of streams is compared anyway.
     let point = |c: &&CaseResult| Some((c.case.links.first()?.size, c.latencies()?.p50?));
-    let mut points: Vec<(usize, u64)> = cases.iter().filter(|c| c.case.links.len() == 1).filter_map(point).collect();
+    let mut points: Vec<(usize, u64)> =
+        cases.iter().filter(|c| c.case.links.len() == 1).filter_map(point).collect();
     points.sort_unstable();
     let ((least, from), (greatest, to)) = (points.first()?, points.last()?);
     if least == greatest {
         return None;
     }
     // Bytes per nanosecond are gigabytes per second.
-    let best = points.iter().map(|(size, ns)| (*size as f64 / (*ns).max(1) as f64, *size)).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let best = points
+        .iter()
+        .map(|(size, ns)| (*size as f64 / (*ns).max(1) as f64, *size))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
     let name = cases.first()?.name();
     Some(format!(
         "{name} {} at {} to {} at {}, {} GB/s (at {})",

@@ -23,7 +23,12 @@ pub struct Timeline {
     pub points: Vec<(f64, f64)>,
 }
 
-pub(super) fn timelines(case: &Case, run: &Run, samples: &[LinkSample], observations: &Observations) -> Vec<Timeline> {
+pub(super) fn timelines(
+    case: &Case,
+    run: &Run,
+    samples: &[LinkSample],
+    observations: &Observations,
+) -> Vec<Timeline> {
     let mut all = drops::of_links(case, run, samples);
     all.extend(drops::of_chain(case, observations));
     all.extend(latency(samples));
@@ -46,11 +51,17 @@ pub(super) fn timelines(case: &Case, run: &Run, samples: &[LinkSample], observat
         }
         // One point is no course.
         if points.len() > 1 {
-            all.push(Timeline { subject: s.subject.clone(), quantity: s.quantity, points: thinned(&points) });
+            all.push(Timeline {
+                subject: s.subject.clone(),
+                quantity: s.quantity,
+                points: thinned(&points),
+            });
         }
     }
     // What was watched before what workloads observed.
-    all.sort_by_key(|t| !matches!(t.quantity, Quantity::Cpu | Quantity::ResidentMemory | Quantity::Drops));
+    all.sort_by_key(|t| {
+        !matches!(t.quantity, Quantity::Cpu | Quantity::ResidentMemory | Quantity::Drops)
+    });
     all.truncate(MAX_TIMELINES);
     all
 }
@@ -58,12 +69,18 @@ pub(super) fn timelines(case: &Case, run: &Run, samples: &[LinkSample], observat
 fn latency(samples: &[LinkSample]) -> Option<Timeline> {
     let received = || samples.iter().filter(|s| s.sample.received.is_some());
     let start = received().map(|s| s.sample.sent.before_publish).min()?;
-    let at = |s: &LinkSample| (seconds(s.sample.sent.before_publish, start), s.sample.transport_ns as f64);
+    let at = |s: &LinkSample| {
+        (seconds(s.sample.sent.before_publish, start), s.sample.transport_ns as f64)
+    };
     let mut points: Vec<_> = received().map(at).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
     // Of several subscribers the last: a line through all of them would go up and down at each sample.
     points.dedup_by_key(|(at, _)| *at);
-    Some(Timeline { subject: "transport".into(), quantity: Quantity::Latency, points: thinned(&points) })
+    Some(Timeline {
+        subject: "transport".into(),
+        quantity: Quantity::Latency,
+        points: thinned(&points),
+    })
 }
 
 fn seconds(time_ns: u64, start_ns: u64) -> f64 {
@@ -73,7 +90,10 @@ fn seconds(time_ns: u64, start_ns: u64) -> f64 {
 /// At most [`MAX_POINTS`]: the greatest value of each stretch of points, because peaks are what is looked for.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let stretch = points.len().div_ceil(MAX_POINTS).max(1);
-    points.chunks(stretch).filter_map(|c| c.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))).collect()
+    points
+        .chunks(stretch)
+        .filter_map(|c| c.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -88,7 +108,11 @@ mod tests {
             link: 0,
             sample: Sample {
                 subscriber,
-                sent: SentRow { sequence, before_publish: sequence * 1_000_000_000, ..SentRow::default() },
+                sent: SentRow {
+                    sequence,
+                    before_publish: sequence * 1_000_000_000,
+                    ..SentRow::default()
+                },
                 received: Some(ReceivedRow { sequence, ..ReceivedRow::default() }),
                 transport_ns,
                 fill_and_transport_ns: 0,
@@ -101,7 +125,8 @@ mod tests {
 
     #[test]
     fn peaks_survive_thinning() {
-        let points: Vec<_> = (0..10_000).map(|i| (f64::from(i), if i == 7777 { 5.0 } else { 1.0 })).collect();
+        let points: Vec<_> =
+            (0..10_000).map(|i| (f64::from(i), if i == 7777 { 5.0 } else { 1.0 })).collect();
         let few = thinned(&points);
         assert!(few.len() <= MAX_POINTS && few.contains(&(7777.0, 5.0)), "{}", few.len());
         assert_eq!(thinned(&points[..3]), points[..3]);

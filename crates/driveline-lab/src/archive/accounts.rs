@@ -21,7 +21,11 @@ pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     };
     share("used by other processes", run.disturbance.other_processes)?;
     share("stolen", run.disturbance.stolen)?;
-    ensure!((0.0..=LONGEST_S).contains(&run.seconds), "{} s is not how long a run takes", run.seconds);
+    ensure!(
+        (0.0..=LONGEST_S).contains(&run.seconds),
+        "{} s is not how long a run takes",
+        run.seconds
+    );
     // What is shown of each.
     count("accounts", run.accounts.len() as u64, MAX_LINKS)?;
     if !run.is_valid() {
@@ -30,7 +34,8 @@ pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
     let (accounts, links) = (run.accounts.len(), case.links.len());
     ensure!(accounts == links, "it has accounts of {accounts} links, and the case has {links}");
     for (index, (account, link)) in run.accounts.iter().zip(&case.links).enumerate() {
-        check_account(account, link.subscribers).with_context(|| format!("link {index}, '{}'", link.topic))?;
+        check_account(account, link.subscribers)
+            .with_context(|| format!("link {index}, '{}'", link.topic))?;
     }
     Ok(())
 }
@@ -38,10 +43,20 @@ pub(super) fn check(case: &Case, run: &Run) -> Result<()> {
 fn check_account(a: &Account, subscribers: usize) -> Result<()> {
     count("samples scheduled", a.scheduled, MAX_MESSAGES)?;
     count("samples sent", a.sent, MAX_SENT)?;
-    ensure!(a.torn == 0, "{} payloads were torn, and no reason says that the run does not count", a.torn);
+    ensure!(
+        a.torn == 0,
+        "{} payloads were torn, and no reason says that the run does not count",
+        a.torn
+    );
     let (receivers, missers) = (a.received.len(), a.missed.len());
-    ensure!(receivers == missers, "{receivers} subscribers received and {missers} missed something");
-    ensure!(receivers <= subscribers, "it tells of {receivers} subscribers, and the link has {subscribers}");
+    ensure!(
+        receivers == missers,
+        "{receivers} subscribers received and {missers} missed something"
+    );
+    ensure!(
+        receivers <= subscribers,
+        "it tells of {receivers} subscribers, and the link has {subscribers}"
+    );
     for (subscriber, (received, missed)) in a.received.iter().zip(&a.missed).enumerate() {
         ensure!(
             received.checked_add(*missed) == Some(a.sent),

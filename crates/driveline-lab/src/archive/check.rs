@@ -35,10 +35,18 @@ pub(super) fn check(m: &Manifest) -> Result<()> {
         let id = &e.scenario.id;
         ensure!(is_name(id), "'{id}' is no name of an experiment");
         ensure!(ids.insert(id), "the experiment {id} is there twice");
-        ensure!(e.rounds <= MAX_ROUNDS, "{id} has {} rounds; at most {MAX_ROUNDS} are possible", e.rounds);
+        ensure!(
+            e.rounds <= MAX_ROUNDS,
+            "{id} has {} rounds; at most {MAX_ROUNDS} are possible",
+            e.rounds
+        );
         let (mut names, mut directories) = (BTreeSet::new(), BTreeSet::new());
         for case in &e.cases {
-            ensure!(is_name(&case.directory), "{id}: '{}' is no name of a directory", case.directory);
+            ensure!(
+                is_name(&case.directory),
+                "{id}: '{}' is no name of a directory",
+                case.directory
+            );
             ensure!(
                 names.insert(&case.id) && directories.insert(&case.directory),
                 "{id}: the case '{}', or its directory, is there twice",
@@ -70,7 +78,11 @@ fn check_case(case: &Case) -> Result<()> {
         if let Pace::RateHz(hz) = link.pace {
             rate(hz)?;
         }
-        ensure!((1..=512).contains(&link.subscribers), "{} is no number of subscribers", link.subscribers);
+        ensure!(
+            (1..=512).contains(&link.subscribers),
+            "{} is no number of subscribers",
+            link.subscribers
+        );
         count("bytes of payload", link.size as u64, 1 << 40)?;
         count("messages", link.messages, MAX_MESSAGES)?;
         count("messages before", link.warm_up, MAX_MESSAGES)?;
@@ -96,10 +108,22 @@ fn check_case(case: &Case) -> Result<()> {
 fn check_beside(beside: &Beside) -> Result<()> {
     count("hogs", beside.hogs as u64, 64)?;
     count("% of one CPU", beside.quota_percent.unwrap_or(0).into(), 10_000)?;
-    count("ms between two looks", beside.watch_every.map_or(0, |every| every.as_millis()).try_into()?, 60_000)?;
+    count(
+        "ms between two looks",
+        beside.watch_every.map_or(0, |every| every.as_millis()).try_into()?,
+        60_000,
+    )?;
     let cable = beside.cable.unwrap_or_default();
     count("Mbit/s", cable.mbit.unwrap_or(0).into(), 100_000)?;
-    ensure!((0.0..=100.0).contains(&cable.loss_percent), "{} % is no share of packets", cable.loss_percent);
-    ensure!((0.0..=500.0).contains(&cable.delay_ms), "{} ms is no delay of a cable: at most 500 are possible", cable.delay_ms);
+    ensure!(
+        (0.0..=100.0).contains(&cable.loss_percent),
+        "{} % is no share of packets",
+        cable.loss_percent
+    );
+    ensure!(
+        (0.0..=500.0).contains(&cable.delay_ms),
+        "{} ms is no delay of a cable: at most 500 are possible",
+        cable.delay_ms
+    );
     Ok(())
 }

@@ -36,13 +36,20 @@ impl Column {
 
 /// Writes a file in the Arrow IPC format.
 pub(super) fn write(path: &Path, columns: Vec<Column>) -> Result<()> {
-    let field = |c: &Column| Field::new(c.name, c.values.data_type().clone(), c.values.data_type() == &DataType::UInt64);
+    let field = |c: &Column| {
+        Field::new(c.name, c.values.data_type().clone(), c.values.data_type() == &DataType::UInt64)
+    };
     let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-    let batch = RecordBatch::try_new(schema.clone(), columns.into_iter().map(|c| c.values).collect())?;
+    let batch =
+        RecordBatch::try_new(schema.clone(), columns.into_iter().map(|c| c.values).collect())?;
     let mut writer = FileWriter::try_new_buffered(File::create(path)?, &schema)?;
     writer.write(&batch)?;
     // What the account of a run speaks of is there before it is.
-    Ok(writer.into_inner()?.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?)
+    Ok(writer
+        .into_inner()?
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?
+        .sync_all()?)
 }
 
 /// Reads all batches of a file.
@@ -77,7 +84,9 @@ fn quietly<T>(of: impl FnOnce() -> T) -> Option<T> {
 /// A column of numbers.
 pub(super) fn numbers<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a UInt64Array> {
     let column = batch.column_by_name(name).with_context(|| format!("it has no column {name}"))?;
-    column.as_primitive_opt::<UInt64Type>().with_context(|| format!("the column {name} has no whole numbers"))
+    column
+        .as_primitive_opt::<UInt64Type>()
+        .with_context(|| format!("the column {name} has no whole numbers"))
 }
 
 fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
@@ -88,7 +97,12 @@ fn texts<'a>(batch: &'a RecordBatch, name: &str) -> Result<&'a StringArray> {
 /// One row for each point: subject, quantity, time, value. Counters and the like stand in the account of the run.
 pub(super) fn write_observations(path: &Path, o: &Observations) -> Result<()> {
     let names: Vec<String> = o.series.iter().map(|s| word(&s.quantity)).collect();
-    let rows = || o.series.iter().zip(&names).flat_map(|(s, q)| s.points.iter().map(move |p| (s.subject.as_str(), q.as_str(), p)));
+    let rows = || {
+        o.series
+            .iter()
+            .zip(&names)
+            .flat_map(|(s, q)| s.points.iter().map(move |p| (s.subject.as_str(), q.as_str(), p)))
+    };
     write(
         path,
         vec![
@@ -109,10 +123,16 @@ pub(super) fn read_observations(path: &Path) -> Result<Observations> {
         while row < batch.num_rows() {
             // Points of a series lie together.
             let (subject, quantity) = (subjects.value(row), quantities.value(row));
-            let end = (row..batch.num_rows()).find(|r| subjects.value(*r) != subject || quantities.value(*r) != quantity);
+            let end = (row..batch.num_rows())
+                .find(|r| subjects.value(*r) != subject || quantities.value(*r) != quantity);
             let end = end.unwrap_or(batch.num_rows());
-            let parsed = serde_json::from_value(quantity.into()).with_context(|| format!("'{quantity}' is no quantity"))?;
-            o.put(&plain(subject), parsed, (row..end).map(|r| Point { time_ns: times.value(r), value: values.value(r) }));
+            let parsed = serde_json::from_value(quantity.into())
+                .with_context(|| format!("'{quantity}' is no quantity"))?;
+            o.put(
+                &plain(subject),
+                parsed,
+                (row..end).map(|r| Point { time_ns: times.value(r), value: values.value(r) }),
+            );
             ensure!(end > row, "a series without an end");
             row = end;
         }

@@ -3,7 +3,9 @@
 
 use crate::scenario::{Extent, Scenario};
 use driveline_bench::chain::ChainJob;
-use driveline_bench::harness::{self, Job, PROTOCOL, Pace, Payload, Reach, Reliability, System, Take, Wait};
+use driveline_bench::harness::{
+    self, Job, PROTOCOL, Pace, Payload, Reach, Reliability, System, Take, Wait,
+};
 use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::peers::Description;
 use driveline_bench::{Account, Beside, Comparison, LeftOut, Metric, Placement};
@@ -158,7 +160,9 @@ impl Case {
     #[must_use]
     pub(crate) fn headline_metric(&self) -> Metric {
         match (self.figure, self.handling()) {
-            (Metric::Transport, Some(Payload::Filled)) if !self.figure_is_named => Metric::FillAndTransport,
+            (Metric::Transport, Some(Payload::Filled)) if !self.figure_is_named => {
+                Metric::FillAndTransport
+            }
             (figure, _) => figure,
         }
     }
@@ -168,7 +172,9 @@ impl Case {
     #[must_use]
     pub(crate) fn stream_size(&self) -> Option<usize> {
         match self.links.as_slice() {
-            [link] if link.size > 0 && self.headline_metric() == Metric::BetweenArrivals => Some(link.size),
+            [link] if link.size > 0 && self.headline_metric() == Metric::BetweenArrivals => {
+                Some(link.size)
+            }
             _ => None,
         }
     }
@@ -285,7 +291,9 @@ impl Run {
     /// Whether its samples count.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.failure.is_none() && self.invalid.is_empty() && self.accounts.iter().all(|a| a.invalid.is_empty())
+        self.failure.is_none()
+            && self.invalid.is_empty()
+            && self.accounts.iter().all(|a| a.invalid.is_empty())
     }
 
     /// Why it does not count, in words.

@@ -50,13 +50,20 @@ impl Archive {
     pub fn create(directory: &Path, manifest: Manifest) -> Result<Self> {
         check_readable(&manifest)?;
         let made = || std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        fs::create_dir_all(directory)
-            .map_err(|e| anyhow!("cannot make {}: {e}: name a directory that may be made with --out", made().display()))?;
+        fs::create_dir_all(directory).map_err(|e| {
+            anyhow!(
+                "cannot make {}: {e}: name a directory that may be made with --out",
+                made().display()
+            )
+        })?;
         let empty = || -> Result<()> {
-            let mut there = fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?.flatten();
+            let mut there = fs::read_dir(directory)
+                .with_context(|| format!("cannot read {}", directory.display()))?
+                .flatten();
             // A manifest that was never whole is nobody's measurement.
             ensure!(
-                there.all(|entry| Path::new(&entry.file_name()) == Path::new(MANIFEST).with_extension(PART)),
+                there.all(|entry| Path::new(&entry.file_name())
+                    == Path::new(MANIFEST).with_extension(PART)),
                 "{} is not empty: name another directory, or go on with the measurement in it with --resume",
                 directory.display()
             );
@@ -66,7 +73,8 @@ impl Archive {
         let claim = claim(directory)?;
         // Somebody else may have been faster.
         empty()?;
-        let archive = Self { directory: directory.to_owned(), _claim: Some(Arc::new(claim)), manifest };
+        let archive =
+            Self { directory: directory.to_owned(), _claim: Some(Arc::new(claim)), manifest };
         archive.write_manifest()?;
         Ok(archive)
     }
@@ -85,15 +93,18 @@ impl Archive {
         let text = read(&path).and_then(|text| String::from_utf8(text).map_err(std::io::Error::other)).with_context(|| {
             format!("cannot read {} (`driveline bench run` makes such directories, and tells their names)", path.display())
         })?;
-        let format: Version = serde_json::from_str(&text).with_context(|| format!("{} is no manifest", path.display()))?;
+        let format: Version = serde_json::from_str(&text)
+            .with_context(|| format!("{} is no manifest", path.display()))?;
         ensure!(
             (OLDEST_FORMAT..=FORMAT).contains(&format.format),
             "{} has format {}, this program reads {OLDEST_FORMAT} to {FORMAT}: use the version that made it",
             path.display(),
             format.format
         );
-        let manifest: Manifest = serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
-        check(&manifest).with_context(|| format!("{} is damaged, or not by this program", path.display()))?;
+        let manifest: Manifest = serde_json::from_str(&text)
+            .with_context(|| format!("{} is damaged", path.display()))?;
+        check(&manifest)
+            .with_context(|| format!("{} is damaged, or not by this program", path.display()))?;
         Ok(Self { directory: directory.to_owned(), _claim: None, manifest })
     }
 
@@ -126,25 +137,38 @@ impl Archive {
     }
 
     fn path(&self, experiment: &str, case: &Case, round: u64, what: &str) -> PathBuf {
-        self.directory.join("runs").join(experiment).join(&case.directory).join(format!("{round}{what}"))
+        self.directory
+            .join("runs")
+            .join(experiment)
+            .join(&case.directory)
+            .join(format!("{round}{what}"))
     }
 
     /// Adds a run, with what was measured link by link (`run.accounts` has as many, in the same order) and observed.
     ///
     /// # Errors
     /// The file system's.
-    pub fn add(&self, experiment: &str, case: &Case, run: &Run, observations: &Observations) -> Result<()> {
+    pub fn add(
+        &self,
+        experiment: &str,
+        case: &Case,
+        run: &Run,
+        observations: &Observations,
+    ) -> Result<()> {
         let account = self.path(experiment, case, run.round, ".json");
         if let Some(parent) = account.parent() {
-            fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+            fs::create_dir_all(parent)
+                .with_context(|| format!("cannot make {}", parent.display()))?;
         }
         if run.accounts.iter().any(|a| !a.stamps.is_empty()) {
             let stamps = self.path(experiment, case, run.round, ".stamps.arrow");
-            samples::write(&stamps, &run.accounts).with_context(|| format!("cannot write {}", stamps.display()))?;
+            samples::write(&stamps, &run.accounts)
+                .with_context(|| format!("cannot write {}", stamps.display()))?;
         }
         if !observations.series.is_empty() {
             let path = self.path(experiment, case, run.round, ".observations.arrow");
-            columns::write_observations(&path, observations).with_context(|| format!("cannot write {}", path.display()))?;
+            columns::write_observations(&path, observations)
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         write_whole(&account, &serde_json::to_vec_pretty(run)?)
     }
@@ -180,7 +204,9 @@ impl Archive {
                         accounts::check(case, &run)?;
                         Ok(run)
                     };
-                    runs.push(read().map_err(|e| self.damaged(&path, (&experiment.scenario.id, case, round), &e))?);
+                    runs.push(read().map_err(|e| {
+                        self.damaged(&path, (&experiment.scenario.id, case, round), &e)
+                    })?);
                 }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
                 Err(e) => return Err(e).with_context(|| format!("cannot read {}", path.display())),
@@ -209,12 +235,23 @@ impl Archive {
     /// If they are damaged.
     pub fn observations(&self, experiment: &str, case: &Case, round: u64) -> Result<Observations> {
         let path = self.path(experiment, case, round, ".observations.arrow");
-        let read = || if present(&path)? { columns::read_observations(&path) } else { Ok(Observations::default()) };
+        let read = || {
+            if present(&path)? {
+                columns::read_observations(&path)
+            } else {
+                Ok(Observations::default())
+            }
+        };
         read().map_err(|e| self.damaged(&path, (experiment, case, round), &e))
     }
 
     /// That a file of a run is damaged, and what to do: without its account a run was not made.
-    fn damaged(&self, path: &Path, (experiment, case, round): (&str, &Case, u64), why: &anyhow::Error) -> anyhow::Error {
+    fn damaged(
+        &self,
+        path: &Path,
+        (experiment, case, round): (&str, &Case, u64),
+        why: &anyhow::Error,
+    ) -> anyhow::Error {
         let account = self.path(experiment, case, round, ".json");
         anyhow!(
             "{} is damaged: {why:#} ({experiment} · {} in round {}): copy it anew from where it was measured; or move {} away, and that run is left out",
@@ -239,7 +276,11 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     present(path)?;
     let mut text = Vec::new();
     File::open(path)?.take(MAX_TEXT + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_TEXT { Err(std::io::Error::other(format!("it has more than {} MiB", MAX_TEXT >> 20))) } else { Ok(text) }
+    if text.len() as u64 > MAX_TEXT {
+        Err(std::io::Error::other(format!("it has more than {} MiB", MAX_TEXT >> 20)))
+    } else {
+        Ok(text)
+    }
 }
 
 /// Whether a file is there. One that is no plain file is refused: reading a pipe would wait for somebody who writes.
@@ -254,10 +295,14 @@ fn present(path: &Path) -> std::io::Result<bool> {
 
 /// The right to measure into a directory.
 fn claim(directory: &Path) -> Result<File> {
-    let file = File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
+    let file =
+        File::open(directory).with_context(|| format!("cannot open {}", directory.display()))?;
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            bail!("somebody measures into {} already: wait for that, or name another directory", directory.display())
+            bail!(
+                "somebody measures into {} already: wait for that, or name another directory",
+                directory.display()
+            )
         }
         // Not every file system has locks; without, there is only the danger that somebody does it twice.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(file),

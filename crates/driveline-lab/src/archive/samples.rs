@@ -20,14 +20,19 @@ pub struct LinkSample {
 }
 
 /// Columns with the stamps, in nanoseconds on `CLOCK_MONOTONIC`. Missing: not taken.
-const SENT: [&str; 4] = ["scheduled_ns", "before_fill_ns", "before_publish_ns", "publish_returned_ns"];
+const SENT: [&str; 4] =
+    ["scheduled_ns", "before_fill_ns", "before_publish_ns", "publish_returned_ns"];
 const RECEIVED: [&str; 4] = ["woken_ns", "in_hand_ns", "copied_ns", "read_ns"];
 
 pub(super) fn write(path: &Path, accounts: &[Account]) -> Result<()> {
-    let rows = || accounts.iter().enumerate().flat_map(|(link, a)| a.stamps.iter().map(move |s| (link, s)));
+    let rows = || {
+        accounts.iter().enumerate().flat_map(|(link, a)| a.stamps.iter().map(move |s| (link, s)))
+    };
     let some = |n: u64| (n > 0).then_some(n);
-    let sent = |s: &Sample| [s.sent.scheduled, s.sent.before_fill, s.sent.before_publish, s.sent.returned];
-    let received = |s: &Sample| s.received.map_or([0; 4], |r| [r.woken, r.in_hand, r.copied, r.read]);
+    let sent =
+        |s: &Sample| [s.sent.scheduled, s.sent.before_fill, s.sent.before_publish, s.sent.returned];
+    let received =
+        |s: &Sample| s.received.map_or([0; 4], |r| [r.woken, r.in_hand, r.copied, r.read]);
     let mut columns = vec![
         Column::numbers("link", rows().map(|(link, _)| Some(link as u64))),
         Column::numbers("subscriber", rows().map(|(_, s)| Some(s.subscriber as u64))),
@@ -35,14 +40,23 @@ pub(super) fn write(path: &Path, accounts: &[Account]) -> Result<()> {
         Column::numbers("received", rows().map(|(_, s)| Some(u64::from(s.received.is_some())))),
     ];
     for (i, name) in SENT.into_iter().enumerate() {
-        columns.push(Column::numbers(name, rows().map(|(_, s)| sent(s).get(i).copied().and_then(some))));
+        columns.push(Column::numbers(
+            name,
+            rows().map(|(_, s)| sent(s).get(i).copied().and_then(some)),
+        ));
     }
     for (i, name) in RECEIVED.into_iter().enumerate() {
-        columns.push(Column::numbers(name, rows().map(|(_, s)| received(s).get(i).copied().and_then(some))));
+        columns.push(Column::numbers(
+            name,
+            rows().map(|(_, s)| received(s).get(i).copied().and_then(some)),
+        ));
     }
     let got = |s: &Sample, ns: u64| s.received.is_some().then_some(ns);
     columns.push(Column::numbers("transport_ns", rows().map(|(_, s)| got(s, s.transport_ns))));
-    columns.push(Column::numbers("fill_and_transport_ns", rows().map(|(_, s)| some(s.fill_and_transport_ns))));
+    columns.push(Column::numbers(
+        "fill_and_transport_ns",
+        rows().map(|(_, s)| some(s.fill_and_transport_ns)),
+    ));
     columns::write(path, columns)
 }
 
@@ -50,16 +64,25 @@ pub(super) fn read(path: &Path) -> Result<Vec<LinkSample>> {
     let mut samples = Vec::new();
     for batch in columns::read(path)? {
         let column = |name: &str| numbers(&batch, name);
-        let [link, subscriber, sequence, received] = [column("link")?, column("subscriber")?, column("sequence")?, column("received")?];
+        let [link, subscriber, sequence, received] =
+            [column("link")?, column("subscriber")?, column("sequence")?, column("received")?];
         let sent: Vec<_> = SENT.into_iter().map(column).collect::<Result<_>>()?;
         let heard: Vec<_> = RECEIVED.into_iter().map(column).collect::<Result<_>>()?;
-        let [transport, fill_and_transport] = [column("transport_ns")?, column("fill_and_transport_ns")?];
+        let [transport, fill_and_transport] =
+            [column("transport_ns")?, column("fill_and_transport_ns")?];
         for row in 0..batch.num_rows() {
             let of = |c: &arrow_array::UInt64Array| if c.is_valid(row) { c.value(row) } else { 0 };
-            let nth = |columns: &[&arrow_array::UInt64Array], i: usize| columns.get(i).map_or(0, |c| of(c));
+            let nth = |columns: &[&arrow_array::UInt64Array], i: usize| {
+                columns.get(i).map_or(0, |c| of(c))
+            };
             let sequence = of(sequence);
-            let heard =
-                ReceivedRow { sequence, woken: nth(&heard, 0), in_hand: nth(&heard, 1), copied: nth(&heard, 2), read: nth(&heard, 3) };
+            let heard = ReceivedRow {
+                sequence,
+                woken: nth(&heard, 0),
+                in_hand: nth(&heard, 1),
+                copied: nth(&heard, 2),
+                read: nth(&heard, 3),
+            };
             let sent = SentRow {
                 sequence,
                 scheduled: nth(&sent, 0),
@@ -89,12 +112,26 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
     let ended_ns = run.started_ns.saturating_add(((run.seconds + 0.001) * 1e9) as u64);
     let stamps = |s: &LinkSample| {
         let (sent, received) = (s.sample.sent, s.sample.received.unwrap_or_default());
-        [sent.before_fill, sent.before_publish, sent.returned, received.woken, received.in_hand, received.copied, received.read]
+        [
+            sent.before_fill,
+            sent.before_publish,
+            sent.returned,
+            received.woken,
+            received.in_hand,
+            received.copied,
+            received.read,
+        ]
     };
     // What was not taken is 0; what was due may have been due after the end.
-    let outside = samples.iter().flat_map(stamps).find(|ns| *ns > 0 && !(run.started_ns..=ended_ns).contains(ns));
+    let outside = samples
+        .iter()
+        .flat_map(stamps)
+        .find(|ns| *ns > 0 && !(run.started_ns..=ended_ns).contains(ns));
     if let Some(ns) = outside {
-        bail!("it has a stamp of {ns} ns, and its run went from {} to {ended_ns} ns: it is of another run", run.started_ns);
+        bail!(
+            "it has a stamp of {ns} ns, and its run went from {} to {ended_ns} ns: it is of another run",
+            run.started_ns
+        );
     }
     // By link and subscriber: rows, and how many of them were received.
     let mut there = BTreeMap::<(usize, usize), (u64, u64)>::new();
@@ -114,7 +151,10 @@ pub(super) fn check(samples: &[LinkSample], run: &Run) -> Result<()> {
             );
         }
     }
-    ensure!(there.is_empty(), "it has stamps of links or subscribers that the account does not have");
+    ensure!(
+        there.is_empty(),
+        "it has stamps of links or subscribers that the account does not have"
+    );
     Ok(())
 }
 
@@ -167,11 +207,17 @@ pub fn metrics(case: &Case, samples: &[LinkSample]) -> BTreeMap<Metric, Vec<u64>
     for mut at in arrivals.into_values() {
         // In the order in which they came: samples stand in the order in which they were sent.
         at.sort_unstable();
-        of.entry(Metric::BetweenArrivals).or_default().extend(at.windows(2).map(|pair| pair[1] - pair[0]));
+        of.entry(Metric::BetweenArrivals)
+            .or_default()
+            .extend(at.windows(2).map(|pair| pair[1] - pair[0]));
     }
     // Of a sample that somebody missed there is no last subscriber.
     let whole = |link: usize| case.links.get(link).map_or(0, |l| l.subscribers);
-    let last: Vec<u64> = last.iter().filter(|((link, _), (n, _))| *n == whole(*link)).map(|(_, (_, ns))| *ns).collect();
+    let last: Vec<u64> = last
+        .iter()
+        .filter(|((link, _), (n, _))| *n == whole(*link))
+        .map(|(_, (_, ns))| *ns)
+        .collect();
     if !last.is_empty() {
         of.insert(Metric::LastSubscriber, last);
     }

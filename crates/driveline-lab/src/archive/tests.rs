@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::scenario::{Extent, Scenario};
-use driveline_bench::harness::{Pace, Payload, Reach, ReceivedRow, Reliability, SentRow, System, Take, Wait};
+use driveline_bench::harness::{
+    Pace, Payload, Reach, ReceivedRow, Reliability, SentRow, System, Take, Wait,
+};
 use driveline_bench::hosts::CableSpec;
 use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::observations::{Point, Quantity};
@@ -120,13 +122,20 @@ fn observations_and_the_account_survive_the_archive() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(dir.path());
     let mut observations = Observations::default();
-    observations.put("hot path", Quantity::Latency, [Point { time_ns: 1, value: 2 }, Point { time_ns: 3, value: u64::MAX }]);
+    observations.put(
+        "hot path",
+        Quantity::Latency,
+        [Point { time_ns: 1, value: 2 }, Point { time_ns: 3, value: u64::MAX }],
+    );
     observations.put("hot path", Quantity::Cpu, [Point { time_ns: 1, value: 0 }]);
     observations.put("b", Quantity::Latency, [Point { time_ns: 0, value: 0 }]);
-    let (case, account) = (case(vec![]), run(vec![Account { sent: 3, missed: vec![1], ..Account::default() }]));
+    let (case, account) =
+        (case(vec![]), run(vec![Account { sent: 3, missed: vec![1], ..Account::default() }]));
     archive.add("X", &case, &account, &observations).unwrap();
     assert_eq!(archive.observations("X", &case, 0).unwrap(), observations);
-    assert!(archive.has("X", &case, 0) && !archive.has("X", &case, 1) && !archive.has("Y", &case, 0));
+    assert!(
+        archive.has("X", &case, 0) && !archive.has("X", &case, 1) && !archive.has("Y", &case, 0)
+    );
     let text = fs::read(archive.path("X", &case, 0, ".json")).unwrap();
     assert_eq!(serde_json::from_slice::<Run>(&text).unwrap(), account);
 }
@@ -138,10 +147,14 @@ fn what_is_no_archive_is_told_apart() {
     assert!(says(dir.path()).contains("bench run"));
     let good = archive(dir.path());
     let path = good.directory().join(MANIFEST);
-    assert!(format!("{:#}", Archive::create(good.directory(), good.manifest.clone()).unwrap_err()).contains("--resume"));
+    assert!(
+        format!("{:#}", Archive::create(good.directory(), good.manifest.clone()).unwrap_err())
+            .contains("--resume")
+    );
     let mut foreign = good.manifest.clone();
     let scenario = crate::scenario::load("S1").unwrap();
-    foreign.experiments = vec![Experiment { scenario, rounds: 5, cases: vec![case(vec![])], left_out: vec![] }];
+    foreign.experiments =
+        vec![Experiment { scenario, rounds: 5, cases: vec![case(vec![])], left_out: vec![] }];
     let refused = |change: &dyn Fn(&mut Experiment)| {
         let mut m = foreign.clone();
         change(&mut m.experiments[0]);
@@ -151,8 +164,14 @@ fn what_is_no_archive_is_told_apart() {
     assert_eq!(refused(&|_| {}), "");
     assert!(refused(&|e| e.rounds = u64::MAX).contains("rounds"));
     for bad in ["../../elsewhere", "/etc", "", ".."] {
-        assert!(refused(&|e| e.cases[0].directory = bad.into()).contains("no name of a directory"), "{bad}");
-        assert!(refused(&|e| e.scenario.id = bad.into()).contains("no name of an experiment"), "{bad}");
+        assert!(
+            refused(&|e| e.cases[0].directory = bad.into()).contains("no name of a directory"),
+            "{bad}"
+        );
+        assert!(
+            refused(&|e| e.scenario.id = bad.into()).contains("no name of an experiment"),
+            "{bad}"
+        );
     }
     fs::write(&path, "{\"format\": 99}").unwrap();
     assert!(says(good.directory()).contains("format 99"));
@@ -165,38 +184,68 @@ fn what_is_no_archive_is_told_apart() {
 #[test]
 fn an_archive_of_format_1_is_read_and_one_of_a_format_to_come_is_refused() {
     // As the program of its time wrote it.
-    let archive = Archive::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1")).unwrap();
+    let archive =
+        Archive::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1")).unwrap();
     assert_eq!((archive.manifest.format, FORMAT), (1, 2));
     let analysis = crate::analysis::analyse(&archive).unwrap();
-    let [e] = analysis.experiments.as_slice() else { panic!("{} experiments", analysis.experiments.len()) };
+    let [e] = analysis.experiments.as_slice() else {
+        panic!("{} experiments", analysis.experiments.len())
+    };
     assert!(analysis.is_valid() && analysis.complete, "{analysis:?}");
-    let figures: Vec<_> = e.cases.iter().map(|c| c.headline().map(|(of, f)| (of.label().to_owned(), f.percentiles.n)).unwrap()).collect();
-    assert_eq!(figures, [("transport".to_owned(), 20), ("transport".to_owned(), 20), ("fill + transport".to_owned(), 20)]);
+    let figures: Vec<_> = e
+        .cases
+        .iter()
+        .map(|c| c.headline().map(|(of, f)| (of.label().to_owned(), f.percentiles.n)).unwrap())
+        .collect();
+    assert_eq!(
+        figures,
+        [
+            ("transport".to_owned(), 20),
+            ("transport".to_owned(), 20),
+            ("fill + transport".to_owned(), 20)
+        ]
+    );
     // Whoever knows no more than the format before says the same of this one.
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(archive.directory().join(MANIFEST)).unwrap();
     fs::write(dir.path().join(MANIFEST), text.replace("\"format\": 1,", "\"format\": 3,")).unwrap();
     let text = format!("{:#}", Archive::open(dir.path()).unwrap_err());
-    assert!(text.contains("has format 3, this program reads 1 to 2: use the version that made it"), "{text}");
+    assert!(
+        text.contains("has format 3, this program reads 1 to 2: use the version that made it"),
+        "{text}"
+    );
 }
 
 #[test]
 fn copies_have_a_sender_and_nobody_who_receives() {
     let dir = tempfile::tempdir().unwrap();
     let archive = archive(dir.path());
-    let copies = Case { system: System::Memcpy, role: Role::Floor, ..case(vec![link(Pace::RateHz(10.0), Payload::Filled, 1)]) };
+    let copies = Case {
+        system: System::Memcpy,
+        role: Role::Floor,
+        ..case(vec![link(Pace::RateHz(10.0), Payload::Filled, 1)])
+    };
     let row = |i| Sample {
-        sent: SentRow { sequence: i, before_fill: i * 1000, before_publish: i * 1000 + 7, ..SentRow::default() },
+        sent: SentRow {
+            sequence: i,
+            before_fill: i * 1000,
+            before_publish: i * 1000 + 7,
+            ..SentRow::default()
+        },
         ..Sample::default()
     };
-    let account = |n: u64| Account { sent: 3, stamps: (1..=n).map(row).collect(), ..Account::default() };
+    let account =
+        |n: u64| Account { sent: 3, stamps: (1..=n).map(row).collect(), ..Account::default() };
     let told = |round, n| {
         let run = Run { round, ..run(vec![account(n)]) };
         archive.add("X", &copies, &run, &Observations::default()).unwrap();
         archive.samples("X", &copies, &run)
     };
     // The time of a copy, and nothing of transport.
-    assert_eq!(metrics(&copies, &told(0, 3).unwrap()), BTreeMap::from([(Metric::Copy, vec![7; 3])]));
+    assert_eq!(
+        metrics(&copies, &told(0, 3).unwrap()),
+        BTreeMap::from([(Metric::Copy, vec![7; 3])])
+    );
     // Stamps that are not as many as the account says are damage, here as well.
     let text = format!("{:#}", told(1, 2).unwrap_err());
     assert!(text.contains("3 samples sent and 0 received, and there are 2 and 0"), "{text}");
@@ -220,16 +269,39 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = archive(dir.path());
     let account = |n: u64| {
-        let sent = |i| SentRow { sequence: i, scheduled: i, before_fill: i, before_publish: i, returned: i };
-        let row = |i| Sample { sent: sent(i), received: (i > 1).then(ReceivedRow::default), ..Sample::default() };
-        Account { sent: n, received: vec![n - 1], missed: vec![1], stamps: (1..=n).map(row).collect(), ..Account::default() }
+        let sent = |i| SentRow {
+            sequence: i,
+            scheduled: i,
+            before_fill: i,
+            before_publish: i,
+            returned: i,
+        };
+        let row = |i| Sample {
+            sent: sent(i),
+            received: (i > 1).then(ReceivedRow::default),
+            ..Sample::default()
+        };
+        Account {
+            sent: n,
+            received: vec![n - 1],
+            missed: vec![1],
+            stamps: (1..=n).map(row).collect(),
+            ..Account::default()
+        }
     };
     let a = case(vec![link(Pace::RateHz(10.0), Payload::Untouched, 1)]);
     for (round, n) in [(0, 3), (1, 4)] {
-        archive.add("X", &a, &Run { round, ..run(vec![account(n)]) }, &Observations::default()).unwrap();
+        archive
+            .add("X", &a, &Run { round, ..run(vec![account(n)]) }, &Observations::default())
+            .unwrap();
     }
     let scenario = crate::scenario::load("S1").unwrap();
-    let experiment = Experiment { scenario: Scenario { id: "X".into(), ..scenario }, rounds: 2, cases: vec![a.clone()], left_out: vec![] };
+    let experiment = Experiment {
+        scenario: Scenario { id: "X".into(), ..scenario },
+        rounds: 2,
+        cases: vec![a.clone()],
+        left_out: vec![],
+    };
     let runs = archive.runs(&experiment, &a).unwrap();
     assert_eq!(archive.samples("X", &a, &runs[0]).unwrap().len(), 3);
     let at = |round, what| archive.path("X", &a, round, what);
@@ -237,14 +309,18 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     // The stamps of another run, and none.
     fs::copy(at(0, ".stamps.arrow"), at(1, ".stamps.arrow")).unwrap();
     assert!(
-        says().contains("1.stamps.arrow is damaged") && says().contains("4 samples sent and 3 received, and there are 3 and 2"),
+        says().contains("1.stamps.arrow is damaged")
+            && says().contains("4 samples sent and 3 received, and there are 3 and 2"),
         "{}",
         says()
     );
     // As many, and from another time.
     let later = Run { started_ns: 1_000_000_000, ..run(vec![account(3)]) };
     archive.add("X", &a, &later, &Observations::default()).unwrap();
-    let text = format!("{:#}", archive.samples("X", &a, &archive.runs(&experiment, &a).unwrap()[0]).unwrap_err());
+    let text = format!(
+        "{:#}",
+        archive.samples("X", &a, &archive.runs(&experiment, &a).unwrap()[0]).unwrap_err()
+    );
     assert!(text.contains("a stamp of 1 ns, and its run went from 1000000000 to 1501000000 ns: it is of another run"), "{text}");
     archive.add("X", &a, &run(vec![account(3)]), &Observations::default()).unwrap();
     fs::remove_file(at(1, ".stamps.arrow")).unwrap();
@@ -254,14 +330,30 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
     let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
     assert!(text.contains("1.json is damaged: it is the account of round 0"), "{text}");
     // A run that is said to count, and in which payloads were torn.
-    archive.add("X", &a, &Run { round: 1, ..run(vec![Account { torn: 1, ..account(4) }]) }, &Observations::default()).unwrap();
+    archive
+        .add(
+            "X",
+            &a,
+            &Run { round: 1, ..run(vec![Account { torn: 1, ..account(4) }]) },
+            &Observations::default(),
+        )
+        .unwrap();
     let text = format!("{:#}", archive.runs(&experiment, &a).unwrap_err());
-    assert!(text.contains("1 payloads were torn, and no reason says that the run does not count"), "{text}");
+    assert!(
+        text.contains("1 payloads were torn, and no reason says that the run does not count"),
+        "{text}"
+    );
 
     // Names that lead elsewhere, or to the same place.
     let good = experiment.clone();
-    let twice = Experiment { cases: vec![a.clone(), Case { directory: "1".into(), ..a.clone() }], ..good.clone() };
-    let out = Experiment { cases: vec![Case { directory: "../../elsewhere".into(), ..a.clone() }], ..good.clone() };
+    let twice = Experiment {
+        cases: vec![a.clone(), Case { directory: "1".into(), ..a.clone() }],
+        ..good.clone()
+    };
+    let out = Experiment {
+        cases: vec![Case { directory: "../../elsewhere".into(), ..a.clone() }],
+        ..good.clone()
+    };
     let endless = Experiment { rounds: u64::MAX, ..good.clone() };
     let with = |change: &dyn Fn(&mut Link)| {
         let mut e = good.clone();
@@ -288,8 +380,18 @@ fn runs_that_are_not_what_their_place_says_are_damaged() {
         (vec![beside(&|b| b.hogs = 65)], "65 hogs are more than"),
         (vec![beside(&|b| b.quota_percent = Some(u32::MAX))], "% of one CPU are more than"),
         (vec![beside(&|b| b.watch_every = Some(std::time::Duration::MAX))], "out of range"),
-        (vec![beside(&|b| b.cable = Some(CableSpec { delay_ms: 1e300, ..CableSpec::default() }))], "no delay of a cable"),
-        (vec![beside(&|b| b.cable = Some(CableSpec { loss_percent: -1.0, ..CableSpec::default() }))], "-1 % is no share of packets"),
+        (
+            vec![beside(&|b| {
+                b.cable = Some(CableSpec { delay_ms: 1e300, ..CableSpec::default() })
+            })],
+            "no delay of a cable",
+        ),
+        (
+            vec![beside(&|b| {
+                b.cable = Some(CableSpec { loss_percent: -1.0, ..CableSpec::default() })
+            })],
+            "-1 % is no share of packets",
+        ),
     ] {
         archive.manifest.experiments = experiments;
         archive.write_manifest().unwrap();
@@ -317,12 +419,18 @@ fn what_is_no_plain_file_is_refused() {
         let _ = fs::remove_file(path);
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     };
-    let says = |e: anyhow::Error| assert!(format!("{e:#}").contains("it is no plain file"), "{e:#}");
+    let says =
+        |e: anyhow::Error| assert!(format!("{e:#}").contains("it is no plain file"), "{e:#}");
     for what in [".json", ".stamps.arrow", ".observations.arrow"] {
         pipe(&archive.path("X", &a, 0, what));
     }
     let scenario = crate::scenario::load("S1").unwrap();
-    let experiment = Experiment { scenario: Scenario { id: "X".into(), ..scenario }, rounds: 1, cases: vec![a.clone()], left_out: vec![] };
+    let experiment = Experiment {
+        scenario: Scenario { id: "X".into(), ..scenario },
+        rounds: 1,
+        cases: vec![a.clone()],
+        left_out: vec![],
+    };
     says(archive.runs(&experiment, &a).unwrap_err());
     says(archive.samples("X", &a, &run(vec![])).unwrap_err());
     says(archive.observations("X", &a, 0).unwrap_err());
@@ -332,8 +440,16 @@ fn what_is_no_plain_file_is_refused() {
 
 #[test]
 fn figures_follow_from_stamps() {
-    let sent = |sequence| SentRow { sequence, scheduled: 100, before_fill: 110, before_publish: 130, returned: 140 };
-    let got = |sequence, in_hand| Some(ReceivedRow { sequence, woken: in_hand - 5, in_hand, copied: 0, read: in_hand + 7 });
+    let sent = |sequence| SentRow {
+        sequence,
+        scheduled: 100,
+        before_fill: 110,
+        before_publish: 130,
+        returned: 140,
+    };
+    let got = |sequence, in_hand| {
+        Some(ReceivedRow { sequence, woken: in_hand - 5, in_hand, copied: 0, read: in_hand + 7 })
+    };
     let at = |subscriber, sequence, in_hand: u64| LinkSample {
         link: 0,
         sample: Sample {
@@ -344,7 +460,10 @@ fn figures_follow_from_stamps() {
             fill_and_transport_ns: in_hand - 110,
         },
     };
-    let lost = LinkSample { link: 0, sample: Sample { subscriber: 1, sent: sent(2), ..Sample::default() } };
+    let lost = LinkSample {
+        link: 0,
+        sample: Sample { subscriber: 1, sent: sent(2), ..Sample::default() },
+    };
     let samples = [at(0, 1, 200), at(0, 2, 210), at(1, 1, 230), lost];
     let figures = metrics(&case(vec![link(Pace::RateHz(10.0), Payload::Filled, 2)]), &samples);
     assert_eq!(figures[&Metric::Transport], [70, 80, 100]);
@@ -356,9 +475,13 @@ fn figures_follow_from_stamps() {
     assert_eq!(figures[&Metric::PublishCall], [10, 10]);
     assert_eq!(figures[&Metric::Read], [7, 7, 7]);
     assert_eq!(figures[&Metric::WakeToHand], [5, 5, 5]);
-    let closed = metrics(&case(vec![link(Pace::PingPong, Payload::Untouched, 1)]), &[at(0, 1, 200)]);
+    let closed =
+        metrics(&case(vec![link(Pace::PingPong, Payload::Untouched, 1)]), &[at(0, 1, 200)]);
     assert_eq!(closed[&Metric::Transport], [70]);
-    assert!(!closed.contains_key(&Metric::ScheduleRelative) && !closed.contains_key(&Metric::FillAndTransport));
+    assert!(
+        !closed.contains_key(&Metric::ScheduleRelative)
+            && !closed.contains_key(&Metric::FillAndTransport)
+    );
 }
 
 #[test]
@@ -379,7 +502,9 @@ fn the_half_of_a_file_is_in_nobodys_way() {
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("thesis.part"), "").unwrap();
-    assert!(format!("{:#}", Archive::create(&other, manifest).unwrap_err()).contains("is not empty"));
+    assert!(
+        format!("{:#}", Archive::create(&other, manifest).unwrap_err()).contains("is not empty")
+    );
 }
 
 #[test]
@@ -388,7 +513,12 @@ fn stamps_with_any_byte_damaged_are_refused_or_read_and_never_a_panic() {
     let archive = archive(dir.path());
     let case = case(vec![]);
     archive
-        .add("X", &case, &run(vec![Account { stamps: vec![Sample::default(); 2], ..Account::default() }]), &Observations::default())
+        .add(
+            "X",
+            &case,
+            &run(vec![Account { stamps: vec![Sample::default(); 2], ..Account::default() }]),
+            &Observations::default(),
+        )
         .unwrap();
     let path = archive.path("X", &case, 0, ".stamps.arrow");
     let whole = fs::read(&path).unwrap();
@@ -397,7 +527,11 @@ fn stamps_with_any_byte_damaged_are_refused_or_read_and_never_a_panic() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x11;
         fs::write(&path, damaged).unwrap();
-        outside += usize::from(samples::read(&path).is_err_and(|e| e.to_string().contains("outside")));
+        outside +=
+            usize::from(samples::read(&path).is_err_and(|e| e.to_string().contains("outside")));
     }
-    assert!(outside > 0, "the reader of Arrow files finds all this itself: nothing is to be caught");
+    assert!(
+        outside > 0,
+        "the reader of Arrow files finds all this itself: nothing is to be caught"
+    );
 }

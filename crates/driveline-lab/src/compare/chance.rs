@@ -48,7 +48,8 @@ pub(super) fn welch_at_least(a: &[f64], b: &[f64], least: (f64, f64)) -> Option<
 
 /// Holm's step-down correction; what was not tested takes no part.
 pub(super) fn holm(chances: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut order: Vec<(usize, f64)> = chances.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p))).collect();
+    let mut order: Vec<(usize, f64)> =
+        chances.iter().enumerate().filter_map(|(i, p)| p.map(|p| (i, p))).collect();
     order.sort_by(|x, y| x.1.total_cmp(&y.1));
     let tests = order.len();
     let mut corrected = vec![None; chances.len()];
@@ -82,8 +83,14 @@ mod tests {
         // Families of 16 comparisons of five rounds each; rounds are off by a few percent, alike in both.
         let mut random = driveline_bench::stats::Random::new(11);
         let mut uniform = || (random.below(1 << 30) as f64 + 0.5) / f64::from(1 << 30);
-        let mut rounds =
-            || -> Vec<f64> { (0..5).map(|_| 0.03 * (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()).collect() };
+        let mut rounds = || -> Vec<f64> {
+            (0..5)
+                .map(|_| {
+                    0.03 * (-2.0 * uniform().ln()).sqrt()
+                        * (std::f64::consts::TAU * uniform()).cos()
+                })
+                .collect()
+        };
         let mut wrong = 0;
         for _ in 0..1000 {
             let chances: Vec<_> = (0..16).map(|_| welch(&rounds(), &rounds())).collect();
@@ -97,6 +104,11 @@ mod tests {
         // As R's p.adjust(c(0.01, 0.04, 0.03), "holm").
         let corrected = holm(&[Some(0.01), None, Some(0.04), Some(0.03)]);
         let close = |x: Option<f64>, y: f64| (x.unwrap() - y).abs() < 1e-12;
-        assert!(close(corrected[0], 0.03) && close(corrected[2], 0.06) && close(corrected[3], 0.06) && corrected[1].is_none());
+        assert!(
+            close(corrected[0], 0.03)
+                && close(corrected[2], 0.06)
+                && close(corrected[3], 0.06)
+                && corrected[1].is_none()
+        );
     }
 }

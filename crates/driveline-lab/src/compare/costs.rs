@@ -111,8 +111,15 @@ impl What {
         match self {
             Self::CpuPerMessage => table::interval(Some(i)),
             Self::ShareLost => {
-                let points = |x: f64| format!("{}{}", if x > 0.0 { "+" } else { "" }, digits(x * 100.0));
-                format!("{} [{}, {}] points{}", points(i.estimate), points(i.low), points(i.high), table::few_rounds(i))
+                let points =
+                    |x: f64| format!("{}{}", if x > 0.0 { "+" } else { "" }, digits(x * 100.0));
+                format!(
+                    "{} [{}, {}] points{}",
+                    points(i.estimate),
+                    points(i.low),
+                    points(i.high),
+                    table::few_rounds(i)
+                )
             }
         }
     }
@@ -129,7 +136,10 @@ pub(super) fn of(
         let values = |of: &[RunCost]| of.iter().filter_map(|c| what.of(c)).collect::<Vec<f64>>();
         let (x, y) = (values(&ours), values(&others));
         // Nobody wonders whether nothing differs from nothing.
-        if x.is_empty() || y.is_empty() || (what == What::ShareLost && x.iter().chain(&y).all(|share| *share == 0.0)) {
+        if x.is_empty()
+            || y.is_empty()
+            || (what == What::ShareLost && x.iter().chain(&y).all(|share| *share == 0.0))
+        {
             return None;
         }
         let mean = |v: &[f64]| v.iter().sum::<f64>() / v.len() as f64;
@@ -141,7 +151,8 @@ pub(super) fn of(
         let chance = || match what {
             What::CpuPerMessage => {
                 // They differ by factors, as latencies do.
-                let logarithms = |v: &[f64]| v.iter().map(|ns| ns.max(1.0).ln()).collect::<Vec<_>>();
+                let logarithms =
+                    |v: &[f64]| v.iter().map(|ns| ns.max(1.0).ln()).collect::<Vec<_>>();
                 welch(&logarithms(&x), &logarithms(&y))
             }
             What::ShareLost => {
@@ -159,7 +170,11 @@ pub(super) fn of(
             b: mean(&y),
             change: mean_interval_unpaired(&y, &x, change, seed),
             p_corrected: None,
-            verdict: if enough { CostVerdict::NoDifferenceShown } else { CostVerdict::TooFewRounds },
+            verdict: if enough {
+                CostVerdict::NoDifferenceShown
+            } else {
+                CostVerdict::TooFewRounds
+            },
         };
         Some((cost, if enough { chance() } else { None }))
     };
@@ -172,7 +187,8 @@ pub(super) fn of(
 fn chance_of_losses(a: &[Lost], b: &[Lost]) -> Option<f64> {
     let messages = |of: &[Lost]| of.iter().map(|lost| lost.messages as f64).sum::<f64>();
     let (of_a, of_b) = (messages(a), messages(b));
-    let together = a.iter().chain(b).map(|lost| lost.share * lost.messages as f64).sum::<f64>() / (of_a + of_b);
+    let together = a.iter().chain(b).map(|lost| lost.share * lost.messages as f64).sum::<f64>()
+        / (of_a + of_b);
     let of_draws = |n: f64| together * (1.0 - together) / n;
     let shares = |of: &[Lost]| of.iter().map(|lost| lost.share).collect::<Vec<_>>();
     welch_at_least(&shares(a), &shares(b), (of_draws(of_a), of_draws(of_b)))
@@ -186,10 +202,22 @@ pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Cas
             cost.verdict = if greater { CostVerdict::More } else { CostVerdict::Less };
         }
     }
-    let changed =
-        |c: &Cost| c.role == Role::Floor && c.what == What::CpuPerMessage && matches!(c.verdict, CostVerdict::Less | CostVerdict::More);
-    let floors: Vec<(Cost, &Case)> = costs.iter().zip(cases).filter(|(c, _)| changed(c)).map(|(c, case)| (c.clone(), *case)).collect();
-    for (cost, case) in costs.iter_mut().zip(cases).filter(|(c, _)| c.role != Role::Floor && c.what == What::CpuPerMessage) {
+    let changed = |c: &Cost| {
+        c.role == Role::Floor
+            && c.what == What::CpuPerMessage
+            && matches!(c.verdict, CostVerdict::Less | CostVerdict::More)
+    };
+    let floors: Vec<(Cost, &Case)> = costs
+        .iter()
+        .zip(cases)
+        .filter(|(c, _)| changed(c))
+        .map(|(c, case)| (c.clone(), *case))
+        .collect();
+    for (cost, case) in costs
+        .iter_mut()
+        .zip(cases)
+        .filter(|(c, _)| c.role != Role::Floor && c.what == What::CpuPerMessage)
+    {
         let Some(i) = cost.change else { continue };
         let same = |(f, floor): &(Cost, &Case)| {
             (&f.experiment, f.verdict) == (&cost.experiment, cost.verdict)
@@ -204,7 +232,14 @@ pub(super) fn judge(costs: &mut [Cost], corrected: &[Option<f64>], cases: &[&Cas
 
 /// A table, and how many differ.
 pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
-    let mut table = Columns::new(&["processor time, and what did not arrive", "A", "B", "B ÷ A, or B − A", "p, corrected", "verdict"]);
+    let mut table = Columns::new(&[
+        "processor time, and what did not arrive",
+        "A",
+        "B",
+        "B ÷ A, or B − A",
+        "p, corrected",
+        "verdict",
+    ]);
     let mut last = String::new();
     for (c, verdict) in costs.iter().filter_map(|c| Some((c, c.verdict.label()?))) {
         let place = format!("{} · {}", c.experiment, c.cell);
@@ -221,13 +256,23 @@ pub(super) fn text(costs: &[Cost]) -> Option<(String, String)> {
             verdict.into(),
         ]);
     }
-    let of = |what: What, v: CostVerdict| costs.iter().filter(|c| c.what == what && c.verdict == v && c.role == Role::Measured).count();
+    let of = |what: What, v: CostVerdict| {
+        costs
+            .iter()
+            .filter(|c| c.what == what && c.verdict == v && c.role == Role::Measured)
+            .count()
+    };
     let said = |what: What, name: &str| {
-        let [less, more, same] = [CostVerdict::Less, CostVerdict::More, CostVerdict::NoDifferenceShown].map(|v| of(what, v));
+        let [less, more, same] =
+            [CostVerdict::Less, CostVerdict::More, CostVerdict::NoDifferenceShown]
+                .map(|v| of(what, v));
         format!("{name}: {less} less, {more} more, {same} without a difference shown.")
     };
-    let line =
-        format!("{} {}", said(What::CpuPerMessage, "Processor time per message"), said(What::ShareLost, "Samples that did not arrive"));
+    let line = format!(
+        "{} {}",
+        said(What::CpuPerMessage, "Processor time per message"),
+        said(What::ShareLost, "Samples that did not arrive")
+    );
     let mut text = String::new();
     table.write(&mut text);
     (!table.is_empty()).then_some((text, line))
@@ -275,7 +320,11 @@ mod tests {
             let mut round = || (0..100).filter(|_| random.below(1000) < 2).count() as u64;
             rounds([round(), round(), round(), round(), round()])
         };
-        let wrong = (0..2000).filter(|_| chance_of_losses(&measured(), &measured()).is_some_and(|p| p < SIGNIFICANCE)).count();
+        let wrong = (0..2000)
+            .filter(|_| {
+                chance_of_losses(&measured(), &measured()).is_some_and(|p| p < SIGNIFICANCE)
+            })
+            .count();
         assert!(wrong <= 100, "{wrong} of 2000");
     }
 }

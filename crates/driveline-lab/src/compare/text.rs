@@ -37,7 +37,9 @@ fn without_verdict(c: &Differences) -> Vec<String> {
     let rows = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v).count();
     let costs = c.costs.iter().filter(|cost| cost.verdict == CostVerdict::TooFewRounds).count();
     let all = c.rows.len() + c.costs.len();
-    let number = |n: usize| if n == all { format!("all {all} figures") } else { format!("{n} of {all} figures") };
+    let number = |n: usize| {
+        if n == all { format!("all {all} figures") } else { format!("{n} of {all} figures") }
+    };
     let mut lines = Vec::new();
     let mut say = |n: usize, why: String| {
         if n > 0 {
@@ -46,7 +48,9 @@ fn without_verdict(c: &Differences) -> Vec<String> {
     };
     say(
         rows(Verdict::TooFewRounds) + costs,
-        format!("there are fewer than {ENOUGH_ROUNDS} rounds. Measure both with --rounds {ENOUGH_ROUNDS} or more."),
+        format!(
+            "there are fewer than {ENOUGH_ROUNDS} rounds. Measure both with --rounds {ENOUGH_ROUNDS} or more."
+        ),
     );
     say(
         rows(Verdict::UnequalRounds),
@@ -104,16 +108,27 @@ pub(super) fn text(c: &Differences, width: usize) -> String {
         return text;
     }
     text.push('\n');
-    let of = |v: Verdict| c.rows.iter().filter(|r| r.verdict == v && r.role == Role::Measured).count();
-    let floors = c.rows.iter().filter(|r| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower)).count();
-    let (faster, slower, same) = (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::NoDifferenceShown));
-    text.push_str(&wrapped(&format!("{faster} faster, {slower} slower, {same} without a difference shown."), width));
+    let of =
+        |v: Verdict| c.rows.iter().filter(|r| r.verdict == v && r.role == Role::Measured).count();
+    let floors = c
+        .rows
+        .iter()
+        .filter(|r| r.role == Role::Floor && matches!(r.verdict, Verdict::Faster | Verdict::Slower))
+        .count();
+    let (faster, slower, same) =
+        (of(Verdict::Faster), of(Verdict::Slower), of(Verdict::NoDifferenceShown));
+    text.push_str(&wrapped(
+        &format!("{faster} faster, {slower} slower, {same} without a difference shown."),
+        width,
+    ));
     if let Some((_, line)) = costs {
         text.push_str(&wrapped(&line, width));
     }
     if floors > 0 {
         let figures = if floors == 1 { "figure" } else { "figures" };
-        let line = format!("{floors} {figures} of floors changed too: there the machine changed, not (only) the middleware.");
+        let line = format!(
+            "{floors} {figures} of floors changed too: there the machine changed, not (only) the middleware."
+        );
         text.push_str(&wrapped(&line, width));
     }
     text + &wrapped(&c.method, width)

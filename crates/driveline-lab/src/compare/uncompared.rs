@@ -52,10 +52,15 @@ impl Uncompared {
     /// One for each reason.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|(why, cases)| {
-            let named = cases.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+            let named =
+                cases.iter().take(MOST_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
             let more = cases.len().saturating_sub(MOST_NAMED);
             let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-            let number = if cases.len() == 1 { "1 case".to_owned() } else { format!("{} cases", cases.len()) };
+            let number = if cases.len() == 1 {
+                "1 case".to_owned()
+            } else {
+                format!("{} cases", cases.len())
+            };
             format!("latencies are not compared of what {} ({number}): {named}{more}", why.words())
         })
     }

@@ -4,7 +4,10 @@
 use super::environment::parameters;
 use super::{MAX_CASES, messages, too_small, workload};
 use crate::archive::{Link, Workload};
-use crate::scenario::{CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary, WorkloadSpec};
+use crate::scenario::{
+    CaseSpec, ChainSpec, CpusSpec, Figure, ReachSpec, RunSpec, Scenario, StageSpec, Vary,
+    WorkloadSpec,
+};
 use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
 use driveline_analyze::meminfo;
@@ -41,10 +44,18 @@ pub(super) struct Cell {
 impl Cell {
     /// Why nobody can do it on this machine.
     pub(super) fn refused(&self, placement: &Placement) -> Option<String> {
-        let single = self.links.len() == 1 && self.beside.hogs == 0 && self.beside.quota_percent.is_none() && self.beside.favour.is_none();
-        let needed: u64 = self.links.iter().map(|l| l.job(&System::Driveline).memory_needed()).sum();
+        let single = self.links.len() == 1
+            && self.beside.hogs == 0
+            && self.beside.quota_percent.is_none()
+            && self.beside.favour.is_none();
+        let needed: u64 =
+            self.links.iter().map(|l| l.job(&System::Driveline).memory_needed()).sum();
         if let Some(available) = meminfo("MemAvailable").filter(|available| needed >= *available) {
-            return Some(format!("it needs about {} MiB of memory, and {} MiB are available", needed >> 20, available >> 20));
+            return Some(format!(
+                "it needs about {} MiB of memory, and {} MiB are available",
+                needed >> 20,
+                available >> 20
+            ));
         }
         if let Some(Err(e)) = self.beside.quota_percent.map(Quota::new) {
             return Some(format!("{e:#}"));
@@ -52,7 +63,12 @@ impl Cell {
         if let Some(reason) = self.beside.cable.and_then(cable_refused) {
             return Some(reason);
         }
-        let processes: usize = self.links.iter().filter(|l| l.reach != Reach::Process).map(|l| l.subscribers + 1).sum();
+        let processes: usize = self
+            .links
+            .iter()
+            .filter(|l| l.reach != Reach::Process)
+            .map(|l| l.subscribers + 1)
+            .sum();
         if processes > MAX_PROCESSES {
             return Some(format!(
                 "it needs {processes} processes at the same time, and {MAX_PROCESSES} are the most: take fewer links or subscribers"
@@ -63,23 +79,41 @@ impl Cell {
                 return Some("a ping-pong has one subscriber: give a rate_hz".into());
             }
             if !single && (l.pace == Pace::PingPong || l.reach == Reach::Process) {
-                return Some("several links, load, limits and preference go with processes and a rate_hz".into());
+                return Some(
+                    "several links, load, limits and preference go with processes and a rate_hz"
+                        .into(),
+                );
             }
-            let here = Placement { publisher_cpu: l.publisher_cpu, subscriber_cpus: l.subscriber_cpus.clone(), ..placement.clone() };
-            too_small(l).or_else(|| here.check_spinning(l.wait, l.pace, l.subscribers * self.links.len()).err().map(|e| e.to_string()))
+            let here = Placement {
+                publisher_cpu: l.publisher_cpu,
+                subscriber_cpus: l.subscriber_cpus.clone(),
+                ..placement.clone()
+            };
+            too_small(l).or_else(|| {
+                here.check_spinning(l.wait, l.pace, l.subscribers * self.links.len())
+                    .err()
+                    .map(|e| e.to_string())
+            })
         })
     }
 }
 
 /// All cells, in the order of the file.
-pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -> Result<Vec<Cell>> {
+pub(super) fn cells(
+    scenario: &Scenario,
+    run: &RunSpec,
+    placement: &Placement,
+) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
     for (name, case) in &scenario.cases {
         if run.cases.as_ref().is_some_and(|chosen| !chosen.contains(name)) {
             continue;
         }
         let case = case.over(&scenario.link);
-        let vary = &case.workload.as_ref().map_or_else(|| scenario.vary.clone(), |w| of_workload(&scenario.vary, w));
+        let vary = &case
+            .workload
+            .as_ref()
+            .map_or_else(|| scenario.vary.clone(), |w| of_workload(&scenario.vary, w));
         let more = vary.combinations();
         ensure!(
             cells.len().saturating_add(more) <= MAX_CASES,
@@ -87,7 +121,8 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
         );
         for (combination, mut case) in combinations(vary, case) {
             if let Some(workload) = &mut case.workload {
-                vary_workload(workload, vary, case.size, case.rate_hz).with_context(|| format!("case {name}"))?;
+                vary_workload(workload, vary, case.size, case.rate_hz)
+                    .with_context(|| format!("case {name}"))?;
             }
             let mut parts = Vec::new();
             if scenario.cases.len() > 1 || combination.is_empty() {
@@ -96,12 +131,20 @@ pub(super) fn cells(scenario: &Scenario, run: &RunSpec, placement: &Placement) -
             parts.extend(combination);
             let cell_name = parts.join(" · ");
             let watch_every = scenario.watch_every_ms.map(Duration::from_millis);
-            let mut cell = cell(cell_name, name, &case, scenario.chain.is_none(), run, placement, watch_every)
-                .with_context(|| format!("case {name}"))?;
+            let mut cell =
+                cell(cell_name, name, &case, scenario.chain.is_none(), run, placement, watch_every)
+                    .with_context(|| format!("case {name}"))?;
             cell.figure_is_named = cell.figure.or(scenario.figure).is_some();
             if let Some(spec) = &scenario.chain {
-                cell.chain = Some(chain(spec, &case, run, placement).with_context(|| format!("case {name}"))?);
-                cell.open_edges = spec.edges.keys().filter(|t| !case.driveline_edges.contains(t)).cloned().collect();
+                cell.chain = Some(
+                    chain(spec, &case, run, placement).with_context(|| format!("case {name}"))?,
+                );
+                cell.open_edges = spec
+                    .edges
+                    .keys()
+                    .filter(|t| !case.driveline_edges.contains(t))
+                    .cloned()
+                    .collect();
             }
             cells.push(cell);
         }
@@ -116,8 +159,10 @@ const RATE_OF_WORKLOAD: &str = "rate_hz";
 /// Of what varies: what a workload has a parameter for, which its case leaves open. All else of links is not about it.
 fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
     let known = workloads().into_iter().find(|w| w.name == workload.name);
-    let open =
-        |parameter| known.as_ref().is_some_and(|w| w.defaults.get(parameter).is_some()) && !workload.parameters.contains_key(parameter);
+    let open = |parameter| {
+        known.as_ref().is_some_and(|w| w.defaults.get(parameter).is_some())
+            && !workload.parameters.contains_key(parameter)
+    };
     let mut heeded = Vary::default();
     if open(SIZE_OF_WORKLOAD) {
         heeded.size.clone_from(&vary.size);
@@ -129,7 +174,12 @@ fn of_workload(vary: &Vary, workload: &WorkloadSpec) -> Vary {
 }
 
 /// Tells a workload its place among what varies.
-fn vary_workload(workload: &mut WorkloadSpec, vary: &Vary, size: Option<ByteSize>, rate_hz: Option<f64>) -> Result<()> {
+fn vary_workload(
+    workload: &mut WorkloadSpec,
+    vary: &Vary,
+    size: Option<ByteSize>,
+    rate_hz: Option<f64>,
+) -> Result<()> {
     if let Some(size) = size.filter(|_| !vary.size.is_empty()) {
         workload.parameters.insert(SIZE_OF_WORKLOAD.into(), size.0.into());
     }
@@ -137,7 +187,10 @@ fn vary_workload(workload: &mut WorkloadSpec, vary: &Vary, size: Option<ByteSize
         workload.parameters.insert(RATE_OF_WORKLOAD.into(), rate_hz.into());
     }
     // The file was checked without what varies.
-    driveline_workloads::check(&workload.name, &serde_json::Value::Object(workload.parameters.clone()))
+    driveline_workloads::check(
+        &workload.name,
+        &serde_json::Value::Object(workload.parameters.clone()),
+    )
 }
 
 fn cell(
@@ -167,7 +220,9 @@ fn cell(
     }
     let last_cpu = placement.usable_cpus.last().copied();
     let favour = case.favour.as_ref().map(|f| Favour {
-        subscriber: f.subscriber.unwrap_or_else(|| links.iter().map(|l| l.subscribers).max().unwrap_or(1) - 1),
+        subscriber: f
+            .subscriber
+            .unwrap_or_else(|| links.iter().map(|l| l.subscribers).max().unwrap_or(1) - 1),
         priority: f.priority,
         exclusive_cpu: last_cpu.filter(|_| f.exclusive_cpu),
     });
@@ -185,7 +240,13 @@ fn cell(
         loss_percent: case.loss_percent.unwrap_or(0.0),
         delay_ms: case.delay_ms.unwrap_or(0.0),
     });
-    let beside = Beside { hogs: case.hogs.unwrap_or(0), quota_percent: case.quota_percent, favour, watch_every: watch, cable };
+    let beside = Beside {
+        hogs: case.hogs.unwrap_or(0),
+        quota_percent: case.quota_percent,
+        favour,
+        watch_every: watch,
+        cable,
+    };
     let workload = case.workload.as_ref().map(|w| workload(w, run));
     let systems = case.systems.clone();
     Ok(Cell {
@@ -217,10 +278,17 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
         subscribers: spec.subscribers.unwrap_or(1),
         pace,
         reach: spec.reach.map_or(Reach::Host, Into::into),
-        wait: spec.wait.as_deref().map_or(Ok(Wait::Block), str::parse).map_err(anyhow::Error::msg)?,
+        wait: spec
+            .wait
+            .as_deref()
+            .map_or(Ok(Wait::Block), str::parse)
+            .map_err(anyhow::Error::msg)?,
         take: spec.take.unwrap_or(crate::scenario::TakeSpec::Borrow).into(),
         payload: spec.payload.unwrap_or(crate::scenario::PayloadSpec::Untouched).into(),
-        reliability: spec.reliability.unwrap_or(crate::scenario::ReliabilitySpec::BestEffort).into(),
+        reliability: spec
+            .reliability
+            .unwrap_or(crate::scenario::ReliabilitySpec::BestEffort)
+            .into(),
         depth: spec.depth.unwrap_or(1),
         processing_us: spec.processing_us.unwrap_or(0),
         priority: spec.priority.unwrap_or(placement.priority),
@@ -232,7 +300,12 @@ fn link(topic: String, spec: &CaseSpec, run: &RunSpec, placement: &Placement) ->
 }
 
 /// The chain as far as it does not depend on who is measured.
-fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec, placement: &Placement) -> Result<ChainJob> {
+fn chain(
+    spec: &ChainSpec,
+    case: &CaseSpec,
+    run: &RunSpec,
+    placement: &Placement,
+) -> Result<ChainJob> {
     ensure!(
         case.reach != Some(ReachSpec::Network),
         "the stages of a chain are threads of one process or processes of one host: give it the reach process or host"
@@ -249,12 +322,16 @@ fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec, placement: &Placement
             inputs: s.inputs.clone(),
             output: s.output.clone(),
             work: s.work.clone(),
-            parameters: parameters(s, |variable| std::env::var_os(variable)).with_context(|| format!("stage {name}"))?,
+            parameters: parameters(s, |variable| std::env::var_os(variable))
+                .with_context(|| format!("stage {name}"))?,
             cpu: s.cpu.or_else(|| cpu_of(index)),
         })
     };
     let edge = |(topic, size): (&String, &ByteSize)| -> Result<_> {
-        Ok((topic.clone(), bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? }))
+        Ok((
+            topic.clone(),
+            bench_chain::EdgeSpec { system: System::Driveline, size: usize::try_from(size.0)? },
+        ))
     };
     // A source without a rate is as fast as it can be; how long that takes, nobody knows.
     let rate = case.rate_hz.map_or(Pace::PingPong, Pace::RateHz);
@@ -265,7 +342,11 @@ fn chain(spec: &ChainSpec, case: &CaseSpec, run: &RunSpec, placement: &Placement
         rate_hz: case.rate_hz,
         warm_up: run.warm_up.unwrap_or(10),
         messages: messages(run, rate),
-        wait: case.wait.as_deref().map_or(Ok(Wait::Block), str::parse).map_err(anyhow::Error::msg)?,
+        wait: case
+            .wait
+            .as_deref()
+            .map_or(Ok(Wait::Block), str::parse)
+            .map_err(anyhow::Error::msg)?,
         reliability: case.reliability.map_or(Reliability::BestEffort, Into::into),
         depth: case.depth.unwrap_or(1),
         priority: case.priority.unwrap_or(0),
@@ -290,7 +371,11 @@ impl CaseSpec {
             rate_hz: self.rate_hz.or(base.rate_hz),
             subscribers: self.subscribers.or(base.subscribers),
             // Copies of the whole are not copies of a part.
-            copies: self.copies.or(if self.links.is_empty() && base.links.is_empty() { base.copies } else { None }),
+            copies: self.copies.or(if self.links.is_empty() && base.links.is_empty() {
+                base.copies
+            } else {
+                None
+            }),
             reach: self.reach.or(base.reach),
             wait: self.wait.clone().or_else(|| base.wait.clone()),
             take: self.take.or(base.take),
@@ -375,7 +460,11 @@ fn combinations(vary: &Vary, case: CaseSpec) -> Vec<(Vec<String>, CaseSpec)> {
     dimension!(reliability, |r: &crate::scenario::ReliabilitySpec| spaced(r));
     dimension!(depth, |d: &u32| format!("depth {d}"));
     dimension!(processing_us, |us: &u64| format!("{us} µs work"));
-    dimension!(priority, |p: &u8| if *p == 0 { "time sharing".to_owned() } else { format!("FIFO {p}") });
+    dimension!(priority, |p: &u8| if *p == 0 {
+        "time sharing".to_owned()
+    } else {
+        format!("FIFO {p}")
+    });
     dimension!(hogs, |n: &usize| format!("{n} hogs"));
     dimension!(quota_percent, |p: &u32| format!("{p} % of a CPU"));
     dimension!(cable_mbit, |m: &u32| format!("{m} Mbit/s"));

@@ -16,11 +16,19 @@ pub(super) fn parameters(
     let mut all = stage.parameters.clone();
     for (parameter, variable) in &stage.environment {
         let Some(value) = environment(variable).filter(|v| !v.is_empty()) else { continue };
-        let text = value.to_str().with_context(|| format!("the environment variable {variable} is no UTF-8 text"))?;
-        if let Some((why, remedy)) = stage.reads.get(parameter).and_then(|reads| unreadable(*reads, text)) {
-            let from = std::env::current_dir().map(|dir| format!(" (looked from {})", dir.display())).unwrap_or_default();
+        let text = value
+            .to_str()
+            .with_context(|| format!("the environment variable {variable} is no UTF-8 text"))?;
+        if let Some((why, remedy)) =
+            stage.reads.get(parameter).and_then(|reads| unreadable(*reads, text))
+        {
+            let from = std::env::current_dir()
+                .map(|dir| format!(" (looked from {})", dir.display()))
+                .unwrap_or_default();
             let from = if Path::new(text).is_absolute() { String::new() } else { from };
-            bail!("{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: the stage does without");
+            bail!(
+                "{variable}={text}{from}: {why}: name {remedy}, or leave {variable} unset: the stage does without"
+            );
         }
         // Whoever goes on with the measurement may be elsewhere.
         let whole = fs::canonicalize(text).ok().and_then(|path| path.to_str().map(str::to_owned));
@@ -33,15 +41,23 @@ pub(super) fn parameters(
 fn unreadable(reads: Reads, text: &str) -> Option<(String, &'static str)> {
     let remedy = match reads {
         Reads::File => "a file that can be read",
-        Reads::Frames => "a video or a folder of images that can be read, the index of a camera, or `synthetic`",
+        Reads::Frames => {
+            "a video or a folder of images that can be read, the index of a camera, or `synthetic`"
+        }
     };
     // As the camera of the perception pipeline has it: what lies there goes before what is a number.
-    let is_word = text == "synthetic" || text.starts_with("synthetic:") || text.parse::<u16>().is_ok_and(|index| index < 1000);
+    let is_word = text == "synthetic"
+        || text.starts_with("synthetic:")
+        || text.parse::<u16>().is_ok_and(|index| index < 1000);
     let why = match fs::metadata(text) {
-        Ok(found) if found.is_dir() && reads == Reads::Frames => fs::read_dir(text).err().map(|e| e.to_string()),
+        Ok(found) if found.is_dir() && reads == Reads::Frames => {
+            fs::read_dir(text).err().map(|e| e.to_string())
+        }
         Ok(found) if found.is_dir() => Some("it is a directory".into()),
         // A socket lets nobody open it, and says so at once.
-        Ok(found) if found.is_file() || found.file_type().is_socket() => File::open(text).err().map(|e| e.to_string()),
+        Ok(found) if found.is_file() || found.file_type().is_socket() => {
+            File::open(text).err().map(|e| e.to_string())
+        }
         // A device, say, or a pipe: opening it could wait, and take from it.
         Ok(_) => None,
         Err(_) if reads == Reads::Frames && is_word => None,
@@ -61,7 +77,9 @@ mod tests {
     }
 
     fn refused(stage: &StageSpec, variable: &str, value: &Path) -> Option<String> {
-        parameters(stage, |v| (v == variable).then(|| value.as_os_str().to_owned())).err().map(|e| format!("{e:#}"))
+        parameters(stage, |v| (v == variable).then(|| value.as_os_str().to_owned()))
+            .err()
+            .map(|e| format!("{e:#}"))
     }
 
     #[test]
@@ -70,7 +88,12 @@ mod tests {
         let file = dir.path().join("a file");
         fs::write(&file, "").unwrap();
         let absent = dir.path().join("absent");
-        let (camera, yolo, lidar, map) = (stage("W9", "camera"), stage("W9", "yolo"), stage("S7", "lidar"), stage("S7", "localization"));
+        let (camera, yolo, lidar, map) = (
+            stage("W9", "camera"),
+            stage("W9", "yolo"),
+            stage("S7", "lidar"),
+            stage("S7", "localization"),
+        );
         let all = [
             (&camera, "COMP_VIDEO", true),
             (&yolo, "COMP_MODEL", false),
@@ -81,12 +104,19 @@ mod tests {
         ];
         for (stage, variable, takes_folders) in all {
             let text = refused(stage, variable, &absent).unwrap_or_else(|| panic!("{variable}"));
-            assert!(text.starts_with(&format!("{variable}={}: No such file", absent.display())), "{text}");
+            assert!(
+                text.starts_with(&format!("{variable}={}: No such file", absent.display())),
+                "{text}"
+            );
             assert!(text.contains(&format!("or leave {variable} unset")), "{text}");
             assert_eq!(refused(stage, variable, dir.path()).is_none(), takes_folders, "{variable}");
             assert_eq!(refused(stage, variable, &file), None);
         }
-        assert!(refused(&yolo, "COMP_MODEL", dir.path()).unwrap().contains("it is a directory: name a file"));
+        assert!(
+            refused(&yolo, "COMP_MODEL", dir.path())
+                .unwrap()
+                .contains("it is a directory: name a file")
+        );
         let relative = refused(&yolo, "COMP_MODEL", Path::new("no/such.cfg")).unwrap();
         assert!(relative.starts_with("COMP_MODEL=no/such.cfg (looked from /"), "{relative}");
         for word in ["synthetic", "synthetic:250", "0"] {

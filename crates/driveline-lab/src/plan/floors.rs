@@ -3,18 +3,30 @@
 
 use super::{Cell, add, again, leave_out};
 use crate::archive::{Case, Experiment, Link, Role};
-use driveline_bench::harness::{MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take};
+use driveline_bench::harness::{
+    MEMCPY_FROM, MemcpyKind, Pace, Payload, Reach, Reliability, System, Take,
+};
 use driveline_bench::{Beside, Comparison, Metric};
 use driveline_runtime::graph::ByteSize;
 
 /// Adds the floors of a cell; returns what is compared with them in a case like `own`, which is Driveline's.
 pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Comparison> {
     if cell.links.iter().any(|l| l.reach == Reach::Network) {
-        leave_out(e, "floor", "between hosts the bare sockets of the peer baseline are the floor", Some(cell));
+        leave_out(
+            e,
+            "floor",
+            "between hosts the bare sockets of the peer baseline are the floor",
+            Some(cell),
+        );
         return Vec::new();
     }
     let [link] = cell.links.as_slice() else {
-        leave_out(e, "floor", "it is that of one link alone: several at the same time have none beside them", Some(cell));
+        leave_out(
+            e,
+            "floor",
+            "it is that of one link alone: several at the same time have none beside them",
+            Some(cell),
+        );
         return Vec::new();
     };
     if cell.beside != (Beside { watch_every: cell.beside.watch_every, ..Beside::default() }) {
@@ -34,7 +46,11 @@ pub(super) fn add_floors(e: &mut Experiment, cell: &Cell, own: &Case) -> Vec<Com
 /// A bare word, and the same once more.
 fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
     let system = link.job(&System::Driveline).floor();
-    let (title, name) = if system == System::Futex { ("bare futex", "futex") } else { ("bare spinning word", "spinning word") };
+    let (title, name) = if system == System::Futex {
+        ("bare futex", "futex")
+    } else {
+        ("bare spinning word", "spinning word")
+    };
     let reach = if link.reach == Reach::Process { "threads" } else { "processes" };
     let pace = match link.pace {
         Pace::PingPong => "ping-pong".to_owned(),
@@ -65,7 +81,8 @@ fn add_word(e: &mut Experiment, link: &Link, figure: Metric) -> Comparison {
 /// the writing or the copying of payloads in it, from the size on from which it is not the clock that is measured.
 fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Comparison> {
     let copied_out = link.take == Take::Copy && link.payload == Payload::Untouched;
-    let (take, payload) = if copied_out { (Take::Copy, Payload::Untouched) } else { (Take::Borrow, Payload::Filled) };
+    let (take, payload) =
+        if copied_out { (Take::Copy, Payload::Untouched) } else { (Take::Borrow, Payload::Filled) };
     let kind = MemcpyKind::of(take);
     let pace = match link.pace {
         Pace::PingPong => "one after the other".to_owned(),
@@ -85,15 +102,26 @@ fn add_memcpy(e: &mut Experiment, link: &Link, headline: Metric) -> Option<Compa
         processing_us: 0,
         ..link.clone()
     };
-    add(e, Case { id: id.clone(), cell, figure: Metric::Copy, ..floor(System::Memcpy, "memcpy", copies) });
-    let has_copy = link.take == Take::Copy && matches!(headline, Metric::Transport | Metric::LastSubscriber);
-    let says_something = link.size >= MEMCPY_FROM && (has_copy || headline == Metric::FillAndTransport);
+    add(
+        e,
+        Case {
+            id: id.clone(),
+            cell,
+            figure: Metric::Copy,
+            ..floor(System::Memcpy, "memcpy", copies)
+        },
+    );
+    let has_copy =
+        link.take == Take::Copy && matches!(headline, Metric::Transport | Metric::LastSubscriber);
+    let says_something =
+        link.size >= MEMCPY_FROM && (has_copy || headline == Metric::FillAndTransport);
     says_something.then_some(Comparison { metric: headline, to: id, of: Metric::Copy })
 }
 
 /// Where and how it runs, as far as that is not usual: what is measured elsewhere has its floor there.
 fn place(link: &Link) -> String {
-    let fifo = if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };
+    let fifo =
+        if link.priority > 0 { format!(" · FIFO {}", link.priority) } else { String::new() };
     let cpus = match (link.publisher_cpu, link.subscriber_cpus.as_slice()) {
         (None, []) => " · any CPU",
         (Some(one), [other]) if one == *other => " · one CPU",

@@ -23,7 +23,12 @@ const MAX_CASES: usize = 2000;
 ///
 /// # Errors
 /// If it means nothing on this machine: the message says which part and what to do.
-pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Placement) -> Result<Experiment> {
+pub fn plan(
+    scenario: &Scenario,
+    extent: Extent,
+    found: &[Peer],
+    placement: &Placement,
+) -> Result<Experiment> {
     let run = match extent {
         Extent::Default => scenario.run.clone(),
         Extent::Quick => scenario.run.changed(&scenario.quick),
@@ -31,14 +36,26 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
     };
     let mut scenario = scenario.clone();
     scenario.vary = scenario.vary.changed(&run.vary);
-    let mut e = Experiment { rounds: run.rounds.unwrap_or(5), cases: Vec::new(), left_out: Vec::new(), scenario };
+    let mut e = Experiment {
+        rounds: run.rounds.unwrap_or(5),
+        cases: Vec::new(),
+        left_out: Vec::new(),
+        scenario,
+    };
     let scenario = e.scenario.clone();
-    let cells = cells::cells(&scenario, &run, placement).with_context(|| format!("experiment {}", scenario.id))?;
+    let cells = cells::cells(&scenario, &run, placement)
+        .with_context(|| format!("experiment {}", scenario.id))?;
     // Graphs of Driveline have nobody beside them, which is told as well.
     let mut compares = cells.iter().all(|cell| cell.workload.is_some());
     for cell in cells {
-        let names = run.systems.as_ref().filter(|_| cell.systems.is_none()).or(cell.systems.as_ref()).unwrap_or(&scenario.systems);
-        let (with_driveline, selection) = systems(found, names).with_context(|| format!("experiment {}, systems", scenario.id))?;
+        let names = run
+            .systems
+            .as_ref()
+            .filter(|_| cell.systems.is_none())
+            .or(cell.systems.as_ref())
+            .unwrap_or(&scenario.systems);
+        let (with_driveline, selection) = systems(found, names)
+            .with_context(|| format!("experiment {}, systems", scenario.id))?;
         for (what, reason) in &selection.unavailable {
             leave_out(&mut e, what, reason, None);
         }
@@ -46,9 +63,20 @@ pub fn plan(scenario: &Scenario, extent: Extent, found: &[Peer], placement: &Pla
         if cell.chain.is_some() {
             add_chain(&mut e, &cell, with_driveline, &selection, found)?;
         } else {
-            add_cell(&mut e, &cell, with_driveline, &selection, placement, figure(&scenario, &cell));
+            add_cell(
+                &mut e,
+                &cell,
+                with_driveline,
+                &selection,
+                placement,
+                figure(&scenario, &cell),
+            );
         }
-        ensure!(e.cases.len() <= MAX_CASES, "experiment {} has more than {MAX_CASES} cases: let less vary", scenario.id);
+        ensure!(
+            e.cases.len() <= MAX_CASES,
+            "experiment {} has more than {MAX_CASES} cases: let less vary",
+            scenario.id
+        );
     }
     // Whoever is compared stands in a list, and whoever is not there at all in none: that they are missing is told all the same.
     if compares {
@@ -72,7 +100,13 @@ pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection
         .filter(|c| matches!(c.system, System::Peer { .. }))
         .map(|c| c.system.to_string())
         .collect();
-    names.extend(experiments.iter().flat_map(|e| &e.cases).filter_map(|c| c.chain.as_ref()).flat_map(ChainJob::peers_needed));
+    names.extend(
+        experiments
+            .iter()
+            .flat_map(|e| &e.cases)
+            .filter_map(|c| c.chain.as_ref())
+            .flat_map(ChainJob::peers_needed),
+    );
     names.sort();
     names.dedup();
     peers::select(found, &names)
@@ -81,7 +115,11 @@ pub fn selection(experiments: &[Experiment], found: &[Peer]) -> Result<Selection
 /// The order of one round of an experiment.
 #[must_use]
 pub fn order(experiment: &Experiment, seed: u64, round: u64) -> Vec<usize> {
-    let own = experiment.scenario.id.bytes().fold(seed, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)));
+    let own = experiment
+        .scenario
+        .id
+        .bytes()
+        .fold(seed, |h, b| h.wrapping_mul(31).wrapping_add(u64::from(b)));
     Random::order_of_round(own, round, experiment.cases.len())
 }
 
@@ -105,8 +143,13 @@ pub fn expected_seconds(case: &Case) -> f64 {
             }
         }
     };
-    let observed = case.workload.as_ref().map_or(0.0, |w| (w.duration_ms + w.warm_up_ms) as f64 / 1000.0 + WORKLOAD_START_S);
-    let chained = case.chain.as_ref().map_or(0.0, |c| CHAIN_START_S + (c.messages + c.warm_up) as f64 / c.rate_hz.unwrap_or(100.0));
+    let observed = case
+        .workload
+        .as_ref()
+        .map_or(0.0, |w| (w.duration_ms + w.warm_up_ms) as f64 / 1000.0 + WORKLOAD_START_S);
+    let chained = case.chain.as_ref().map_or(0.0, |c| {
+        CHAIN_START_S + (c.messages + c.warm_up) as f64 / c.rate_hz.unwrap_or(100.0)
+    });
     let ends: usize = case.links.iter().map(|l| l.subscribers + 1).sum();
     let start = if case.links.is_empty() {
         0.0
@@ -116,7 +159,9 @@ pub fn expected_seconds(case: &Case) -> f64 {
         // Between hosts Driveline has gateways to start.
         0.2
     };
-    case.links.iter().map(link).fold(observed.max(chained), f64::max) + start + ends as f64 * EACH_END_S
+    case.links.iter().map(link).fold(observed.max(chained), f64::max)
+        + start
+        + ends as f64 * EACH_END_S
 }
 
 /// What an open loop rests after its first sample and before its end mark.
@@ -137,7 +182,9 @@ fn systems(found: &[Peer], names: &[String]) -> Result<(bool, Selection)> {
 fn figure(scenario: &Scenario, cell: &Cell) -> Metric {
     match cell.figure.or(scenario.figure) {
         Some(figure) => figure.into(),
-        None if cell.links.iter().any(|l| l.subscribers > 1 && l.pace != Pace::PingPong) => Metric::LastSubscriber,
+        None if cell.links.iter().any(|l| l.subscribers > 1 && l.pace != Pace::PingPong) => {
+            Metric::LastSubscriber
+        }
         None => Metric::Transport,
     }
 }
@@ -147,11 +194,20 @@ fn leave_out(e: &mut Experiment, what: &str, reason: &str, cell: Option<&Cell>) 
     let cell = cell.map(|c| c.name.clone());
     match e.left_out.iter_mut().find(|l| l.what == what && l.reason == reason) {
         Some(told) => told.cells.extend(cell.filter(|name| !told.cells.contains(name))),
-        None => e.left_out.push(LeftOut { cells: cell.into_iter().collect(), ..LeftOut::new(what, reason) }),
+        None => e
+            .left_out
+            .push(LeftOut { cells: cell.into_iter().collect(), ..LeftOut::new(what, reason) }),
     }
 }
 
-fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &Selection, placement: &Placement, figure: Metric) {
+fn add_cell(
+    e: &mut Experiment,
+    cell: &Cell,
+    with_driveline: bool,
+    selection: &Selection,
+    placement: &Placement,
+    figure: Metric,
+) {
     if let Some(reason) = cell.refused(placement) {
         return leave_out(e, &cell.name, &reason, None);
     }
@@ -198,7 +254,8 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
             continue;
         }
         let title = selection.title(&system);
-        let to_own = with_driveline.then(|| Comparison { metric: figure, to: own_id.clone(), of: figure });
+        let to_own =
+            with_driveline.then(|| Comparison { metric: figure, to: own_id.clone(), of: figure });
         let comparisons = to_own.into_iter().chain(to_floors.iter().cloned()).collect();
         let case = Case { comparisons, ..measured(cell, system, title, figure) };
         if let [link] = cell.links.as_slice()
@@ -217,7 +274,9 @@ fn add_cell(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &S
 /// Whether the latency tool of a variant measures such a link. Where it does not because the link may lose something, that is said.
 fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> bool {
     let is_judged = variant.has_own_tool_for(job);
-    if !is_judged && variant.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..job.clone() }) {
+    if !is_judged
+        && variant.has_own_tool_for(&Job { reliability: Reliability::Reliable, ..job.clone() })
+    {
         let reason = format!("{} cannot measure links that may lose something", variant.own_tool);
         leave_out(e, &format!("own latency tool of {}", job.system), &reason, Some(cell));
     }
@@ -228,7 +287,10 @@ fn is_judged(e: &mut Experiment, cell: &Cell, variant: &Variant, job: &Job) -> b
 fn may_judge(e: &mut Experiment, system: &System) -> bool {
     let enough = e.rounds >= ENOUGH_ROUNDS as u64;
     if !enough {
-        let reason = format!("it takes {ENOUGH_ROUNDS} rounds to say whether it agrees, and there are {}", e.rounds);
+        let reason = format!(
+            "it takes {ENOUGH_ROUNDS} rounds to say whether it agrees, and there are {}",
+            e.rounds
+        );
         leave_out(e, &format!("own latency tool of {system}"), &reason, None);
     }
     enough
@@ -237,24 +299,41 @@ fn may_judge(e: &mut Experiment, system: &System) -> bool {
 /// A variant for tuning is compared with the one whose settings it varies.
 fn compare_with_usual_settings(e: &mut Experiment, cell: &Cell, selection: &Selection) {
     let of_cell = |c: &&Case| c.role == Role::Measured && c.cell == cell.name;
-    let others: Vec<(System, String)> = e.cases.iter().filter(of_cell).map(|c| (c.system.clone(), c.id.clone())).collect();
+    let others: Vec<(System, String)> =
+        e.cases.iter().filter(of_cell).map(|c| (c.system.clone(), c.id.clone())).collect();
     let is_tuning = |system: &System| selection.variant(system).is_some_and(|v| v.tuning);
     for case in e.cases.iter_mut().filter(|c| of_cell(&&**c) && is_tuning(&c.system)) {
-        if let Some((_, to)) = others.iter().find(|(other, _)| case.system.varies(other) && !is_tuning(other)) {
-            case.comparisons.push(Comparison { metric: case.figure, to: to.clone(), of: case.figure });
+        if let Some((_, to)) =
+            others.iter().find(|(other, _)| case.system.varies(other) && !is_tuning(other))
+        {
+            case.comparisons.push(Comparison {
+                metric: case.figure,
+                to: to.clone(),
+                of: case.figure,
+            });
         }
     }
 }
 
 /// A chain once for each system, on the edges that are open to it.
-fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &Selection, found: &[Peer]) -> Result<()> {
-    let mut systems: Vec<(System, String)> = selection.systems().map(|(s, _)| (s.clone(), selection.title(&s))).collect();
+fn add_chain(
+    e: &mut Experiment,
+    cell: &Cell,
+    with_driveline: bool,
+    selection: &Selection,
+    found: &[Peer],
+) -> Result<()> {
+    let mut systems: Vec<(System, String)> =
+        selection.systems().map(|(s, _)| (s.clone(), selection.title(&s))).collect();
     let everywhere = cell.chain.as_ref().is_some_and(|c| c.edges.len() == cell.open_edges.len());
     // With some edges its own anyway, Driveline on the others would be the same chain again.
     if with_driveline && everywhere {
         systems.insert(0, (System::Driveline, "Driveline".into()));
     }
-    let own = systems.first().filter(|(s, _)| *s == System::Driveline).map(|_| format!("{} · driveline", cell.name));
+    let own = systems
+        .first()
+        .filter(|(s, _)| *s == System::Driveline)
+        .map(|_| format!("{} · driveline", cell.name));
     for (system, title) in systems {
         let Some(mut chain) = cell.chain.clone() else { continue };
         for (topic, edge) in &mut chain.edges {
@@ -263,22 +342,40 @@ fn add_chain(e: &mut Experiment, cell: &Cell, with_driveline: bool, selection: &
             }
         }
         let mut probe = Link::of_chain(&chain).job(&system);
-        probe.size = chain.edges.values().filter(|edge| edge.system == system).map(|edge| edge.size).max().unwrap_or(0);
+        probe.size = chain
+            .edges
+            .values()
+            .filter(|edge| edge.system == system)
+            .map(|edge| edge.size)
+            .max()
+            .unwrap_or(0);
         if let Some(reason) = selection.variant(&system).and_then(|v| v.refuses(&probe)) {
             leave_out(e, &system.to_string(), &reason, Some(cell));
             continue;
         }
         let needed = peers::select(found, &chain.peers_needed())?;
         if let Some((what, reason)) = needed.unavailable.first() {
-            leave_out(e, &system.to_string(), &format!("it needs {what}, which is {reason}"), Some(cell));
+            leave_out(
+                e,
+                &system.to_string(),
+                &format!("it needs {what}, which is {reason}"),
+                Some(cell),
+            );
             continue;
         }
-        let mut case = Case { links: Vec::new(), chain: Some(chain), ..measured(cell, system, title, Metric::Transport) };
+        let mut case = Case {
+            links: Vec::new(),
+            chain: Some(chain),
+            ..measured(cell, system, title, Metric::Transport)
+        };
         if case.system == System::Driveline {
             add_twice(e, case);
             continue;
         }
-        case.comparisons = own.iter().map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure }).collect();
+        case.comparisons = own
+            .iter()
+            .map(|to| Comparison { metric: case.figure, to: to.clone(), of: case.figure })
+            .collect();
         add(e, case);
     }
     Ok(())
@@ -320,11 +417,18 @@ fn compare_with_own_edges(e: &mut Experiment) {
         }
         Some(chain)
     };
-    let plain: Vec<Case> = e.cases.iter().filter(|c| c.chain.is_some() && c.chain == own_edges(c)).cloned().collect();
+    let plain: Vec<Case> =
+        e.cases.iter().filter(|c| c.chain.is_some() && c.chain == own_edges(c)).cloned().collect();
     for case in e.cases.iter_mut().filter(|c| c.chain.is_some() && c.system != System::Driveline) {
         let without = own_edges(case);
-        if let Some(other) = plain.iter().find(|p| p.id != case.id && p.system == case.system && p.chain == without) {
-            case.comparisons.push(Comparison { metric: case.figure, to: other.id.clone(), of: case.figure });
+        if let Some(other) =
+            plain.iter().find(|p| p.id != case.id && p.system == case.system && p.chain == without)
+        {
+            case.comparisons.push(Comparison {
+                metric: case.figure,
+                to: other.id.clone(),
+                of: case.figure,
+            });
         }
     }
 }
@@ -333,7 +437,12 @@ fn compare_with_own_edges(e: &mut Experiment) {
 /// measured twice says elsewhere.
 fn add_twice(e: &mut Experiment, case: Case) {
     let comparison = Comparison { metric: case.figure, to: case.id.clone(), of: case.figure };
-    let again = Case { id: again(&case.id), role: Role::Control, comparisons: vec![comparison], ..case.clone() };
+    let again = Case {
+        id: again(&case.id),
+        role: Role::Control,
+        comparisons: vec![comparison],
+        ..case.clone()
+    };
     add(e, case);
     add(e, again);
 }

@@ -16,7 +16,9 @@ fn peer(name: &str, variants: &[&str]) -> Peer {
     let variant = |name: &&str| Variant {
         name: (*name).to_owned(),
         title: format!("as {name}"),
-        tuning: ["_500", "_1500", "_nagle", "_history", "_listener"].iter().any(|end| name.ends_with(end)),
+        tuning: ["_500", "_1500", "_nagle", "_history", "_listener"]
+            .iter()
+            .any(|end| name.ends_with(end)),
         usual_at_a_rate: name.ends_with("_listener"),
         reach: vec![Reach::Process, Reach::Host],
         waits: vec![WaitKind::Block, WaitKind::Spin],
@@ -32,7 +34,11 @@ fn peer(name: &str, variants: &[&str]) -> Peer {
         version: "1".into(),
         variants: variants.iter().map(variant).collect(),
     };
-    Peer { name: name.into(), title: name.into(), state: State::Installed { program: format!("/{name}").into(), description } }
+    Peer {
+        name: name.into(),
+        title: name.into(),
+        state: State::Installed { program: format!("/{name}").into(), description },
+    }
 }
 
 fn sample_variant() -> Variant {
@@ -45,19 +51,27 @@ fn peers() -> Vec<Peer> {
         peer("cyclonedds", &["udp", "udp_default", "udp_1500", "udp_500"]),
         peer("iceoryx2", &["ipc"]),
         peer("iceoryx", &["shm", "shm_history"]),
-        peer("fastdds", &["udp", "shm", "data_sharing", "udp_1500", "udp_500", "udp_listener", "shm_listener"]),
+        peer(
+            "fastdds",
+            &["udp", "shm", "data_sharing", "udp_1500", "udp_500", "udp_listener", "shm_listener"],
+        ),
         peer("ros1", &["tcp", "tcp_nagle", "udp", "udp_500", "intra"]),
         peer("baseline", &["tcp", "tcp_nagle", "udp", "udp_1500", "udp_500"]),
         peer("as_published", &["sim", "sim_code", "fastcycle"]),
         peer("zenoh", &["tcp", "shm", "shm_implicit"]),
         peer("driveline_cpp", &["sdk"]),
-        Peer { name: "ecal".into(), title: "eCAL".into(), state: State::NotInstalled { how_to_add: "buy it".into() } },
+        Peer {
+            name: "ecal".into(),
+            title: "eCAL".into(),
+            state: State::NotInstalled { how_to_add: "buy it".into() },
+        },
     ]
 }
 
 fn planned(id: &str, extent: Extent) -> Experiment {
     let placement = Placement::automatic(vec![0, 1]);
-    plan(&scenario::load(id).unwrap(), extent, &peers(), &placement).unwrap_or_else(|e| panic!("{id}: {e:#}"))
+    plan(&scenario::load(id).unwrap(), extent, &peers(), &placement)
+        .unwrap_or_else(|e| panic!("{id}: {e:#}"))
 }
 
 #[test]
@@ -67,13 +81,28 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
             let e = planned(b.id, extent);
             // Two hosts need root and a gateway; where those are not, the reason is there instead.
             let told = e.scenario.link.reach == Some(ReachSpec::Network) && !e.left_out.is_empty();
-            assert!(told || e.cases.iter().any(|c| c.system == System::Driveline), "{}: Driveline is missing", b.id);
+            assert!(
+                told || e.cases.iter().any(|c| c.system == System::Driveline),
+                "{}: Driveline is missing",
+                b.id
+            );
             let ids: BTreeSet<_> = e.cases.iter().map(|c| &c.id).collect();
             let directories: BTreeSet<_> = e.cases.iter().map(|c| &c.directory).collect();
             assert_eq!((ids.len(), directories.len()), (e.cases.len(), e.cases.len()), "{}", b.id);
             for c in &e.cases {
-                assert!(c.comparisons.iter().all(|x| ids.contains(&x.to) && x.to != c.id), "{}: {}", b.id, c.id);
-                assert_eq!(c.links.is_empty(), c.workload.is_some() || c.chain.is_some(), "{}: {}", b.id, c.id);
+                assert!(
+                    c.comparisons.iter().all(|x| ids.contains(&x.to) && x.to != c.id),
+                    "{}: {}",
+                    b.id,
+                    c.id
+                );
+                assert_eq!(
+                    c.links.is_empty(),
+                    c.workload.is_some() || c.chain.is_some(),
+                    "{}: {}",
+                    b.id,
+                    c.id
+                );
             }
             selection(std::slice::from_ref(&e), &peers()).unwrap();
         }
@@ -84,10 +113,15 @@ fn every_built_in_experiment_can_be_planned_to_every_extent() {
 fn an_own_tool_runs_only_where_it_can_judge() {
     let tools = |extent| {
         let mut found = peers();
-        let State::Installed { description, .. } = &mut found[0].state else { panic!("cyclonedds is there") };
+        let State::Installed { description, .. } = &mut found[0].state else {
+            panic!("cyclonedds is there")
+        };
         description.variants[0].own_tool = "ddsperf".into();
-        let e = plan(&scenario::load("B1").unwrap(), extent, &found, &Placement::automatic(vec![0, 1])).unwrap();
-        let left_out = e.left_out.iter().filter(|l| l.what == "own latency tool of cyclonedds/udp").count();
+        let e =
+            plan(&scenario::load("B1").unwrap(), extent, &found, &Placement::automatic(vec![0, 1]))
+                .unwrap();
+        let left_out =
+            e.left_out.iter().filter(|l| l.what == "own latency tool of cyclonedds/udp").count();
         (e.cases.iter().filter(|c| c.role == Role::OwnTool).count(), left_out)
     };
     // Two rounds, and five of 14 sizes in two qualities.
@@ -97,14 +131,26 @@ fn an_own_tool_runs_only_where_it_can_judge() {
 #[test]
 fn a_tool_that_losses_stop_runs_beside_reliable_links_only_and_the_rest_is_told() {
     let mut found = peers();
-    let State::Installed { description, .. } = &mut found[3].state else { panic!("fastdds is there") };
+    let State::Installed { description, .. } = &mut found[3].state else {
+        panic!("fastdds is there")
+    };
     for v in description.variants.iter_mut().filter(|v| v.name == "udp_listener") {
         (v.own_tool, v.own_tool_reliability) = ("LatencyTest".into(), vec![Reliability::Reliable]);
     }
-    let e = plan(&scenario::load("headline").unwrap(), Extent::Default, &found, &Placement::automatic(vec![0, 1])).unwrap();
+    let e = plan(
+        &scenario::load("headline").unwrap(),
+        Extent::Default,
+        &found,
+        &Placement::automatic(vec![0, 1]),
+    )
+    .unwrap();
     let tools: Vec<&Case> = e.cases.iter().filter(|c| c.role == Role::OwnTool).collect();
-    assert!(!tools.is_empty() && tools.iter().all(|c| c.links[0].reliability == Reliability::Reliable), "{tools:?}");
-    let told = e.left_out.iter().find(|l| l.what == "own latency tool of fastdds/udp_listener").unwrap();
+    assert!(
+        !tools.is_empty() && tools.iter().all(|c| c.links[0].reliability == Reliability::Reliable),
+        "{tools:?}"
+    );
+    let told =
+        e.left_out.iter().find(|l| l.what == "own latency tool of fastdds/udp_listener").unwrap();
     assert_eq!(told.reason, "LatencyTest cannot measure links that may lose something");
     assert_eq!(told.cells.len(), tools.len(), "{told:?}");
 }
@@ -118,8 +164,12 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
         .filter(|c| c.system.to_string().ends_with("_listener"))
         .partition(|c| c.links.iter().all(|l| l.pace == Pace::PingPong));
     assert!(!closed.is_empty() && open.is_empty(), "{open:?}");
-    let told: Vec<_> =
-        e.left_out.iter().filter(|l| l.reason.starts_with("at a rate it is")).map(|l| (l.what.as_str(), l.cells.len())).collect();
+    let told: Vec<_> = e
+        .left_out
+        .iter()
+        .filter(|l| l.reason.starts_with("at a rate it is"))
+        .map(|l| (l.what.as_str(), l.cells.len()))
+        .collect();
     // Untouched and filled, in two qualities; spinning readers do not fit beside ten on two CPUs.
     assert_eq!(told, [("fastdds/udp_listener", 4), ("fastdds/shm_listener", 4)]);
 }
@@ -128,9 +178,20 @@ fn a_variant_that_is_the_usual_one_at_a_rate_is_not_measured_twice_there() {
 fn what_varies_settings_is_compared_with_the_usual_ones() {
     let e = planned("W12", Extent::Default);
     let c = e.cases.iter().find(|c| c.system.to_string() == "ros1/tcp_nagle").unwrap();
-    assert!(c.comparisons.iter().any(|x| x.to == format!("{} · ros1/tcp", c.cell)), "{:?}", c.comparisons);
-    let usual = e.cases.iter().filter(|c| ["ros1/tcp", "driveline"].contains(&c.system.to_string().as_str()));
-    assert!(usual.flat_map(|c| &c.comparisons).all(|x| !x.to.ends_with("ros1/tcp") && !x.to.ends_with("ros1/tcp_nagle")));
+    assert!(
+        c.comparisons.iter().any(|x| x.to == format!("{} · ros1/tcp", c.cell)),
+        "{:?}",
+        c.comparisons
+    );
+    let usual = e
+        .cases
+        .iter()
+        .filter(|c| ["ros1/tcp", "driveline"].contains(&c.system.to_string().as_str()));
+    assert!(
+        usual
+            .flat_map(|c| &c.comparisons)
+            .all(|x| !x.to.ends_with("ros1/tcp") && !x.to.ends_with("ros1/tcp_nagle"))
+    );
 }
 
 #[test]
@@ -146,7 +207,9 @@ fn a_quick_extent_takes_minutes() {
 #[test]
 fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     let e = planned("B1", Extent::Default);
-    let of = |system: &System| e.cases.iter().find(|c| c.system == *system && c.links.len() == 1).unwrap().clone();
+    let of = |system: &System| {
+        e.cases.iter().find(|c| c.system == *system && c.links.len() == 1).unwrap().clone()
+    };
     let with = |case: &Case, change: &dyn Fn(&mut Link)| {
         let mut case = case.clone();
         case.links.iter_mut().for_each(change);
@@ -154,22 +217,35 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
     };
     let peer = System::Peer { name: "cyclonedds".into(), variant: "udp".into() };
     let [own, other] = [&System::Driveline, &peer].map(of);
-    let rounds = |l: &mut Link| (l.pace, l.messages, l.warm_up, l.size, l.payload) = (Pace::PingPong, 900, 100, 0, Payload::Untouched);
+    let rounds = |l: &mut Link| {
+        (l.pace, l.messages, l.warm_up, l.size, l.payload) =
+            (Pace::PingPong, 900, 100, 0, Payload::Untouched)
+    };
     let close = |a: f64, b: f64| (a - b).abs() < 1e-9;
     // 1000 rounds, the start of a run, and two processes.
     assert!(close(with(&own, &rounds), 0.030 + 0.02 + 0.01), "{}", with(&own, &rounds));
     assert!(close(with(&other, &rounds), 0.100 + 0.2 + 0.01), "{}", with(&other, &rounds));
     // A payload counts where it is copied or filled.
-    let large = |payload| move |l: &mut Link| (l.messages, l.warm_up, l.size, l.payload) = (900, 100, 1_000_000, payload);
+    let large = |payload| {
+        move |l: &mut Link| {
+            (l.messages, l.warm_up, l.size, l.payload) = (900, 100, 1_000_000, payload)
+        }
+    };
     assert!(close(with(&own, &large(Payload::Untouched)), with(&own, &rounds)));
     assert!(close(with(&own, &large(Payload::Filled)), with(&own, &rounds) + 0.3));
     assert!(close(with(&other, &large(Payload::Filled)), with(&other, &rounds) + 0.7));
     // An open loop: its schedule and its rests.
-    let scheduled = |l: &mut Link| (l.pace, l.messages, l.warm_up, l.subscribers) = (Pace::RateHz(10.0), 19, 1, 10);
+    let scheduled = |l: &mut Link| {
+        (l.pace, l.messages, l.warm_up, l.subscribers) = (Pace::RateHz(10.0), 19, 1, 10)
+    };
     assert!(close(with(&own, &scheduled), 2.0 + 0.15 + 0.02 + 0.055), "{}", with(&own, &scheduled));
     // Between hosts gateways start first.
     let between_hosts = |l: &mut Link| l.reach = Reach::Network;
-    assert!(close(with(&own, &between_hosts), expected_seconds(&own) + 0.18), "{}", with(&own, &between_hosts));
+    assert!(
+        close(with(&own, &between_hosts), expected_seconds(&own) + 0.18),
+        "{}",
+        with(&own, &between_hosts)
+    );
     // The links of a run go on at the same time.
     let mut twice = own.clone();
     twice.links.extend(own.links.clone());
@@ -181,15 +257,21 @@ fn what_a_run_takes_adds_up_from_its_samples_and_its_start() {
 #[test]
 fn chains_run_within_a_process_and_between_processes_where_the_case_says() {
     let e = planned("W9", Extent::Default);
-    for (cell, reach) in [("25 Hz · process", Reach::Process), ("25 Hz · host", Reach::Host), ("50 Hz · host", Reach::Host)] {
-        let chains: Vec<_> = e.cases.iter().filter(|c| c.cell == cell).filter_map(|c| c.chain.as_ref()).collect();
+    for (cell, reach) in [
+        ("25 Hz · process", Reach::Process),
+        ("25 Hz · host", Reach::Host),
+        ("50 Hz · host", Reach::Host),
+    ] {
+        let chains: Vec<_> =
+            e.cases.iter().filter(|c| c.cell == cell).filter_map(|c| c.chain.as_ref()).collect();
         assert!(chains.len() > 5 && chains.iter().all(|c| c.reach == reach), "{cell}");
         assert!(chains.iter().flat_map(|c| &c.stages).all(|s| s.cpu.is_none()));
     }
     let mut scenario = scenario::load("W9").unwrap();
     scenario.chain.as_mut().unwrap().stages["fusion"].cpu = Some(7);
     let cpus = |scenario: &Scenario| -> Vec<Option<usize>> {
-        let e = plan(scenario, Extent::Default, &peers(), &Placement::automatic(vec![2, 4])).unwrap();
+        let e =
+            plan(scenario, Extent::Default, &peers(), &Placement::automatic(vec![2, 4])).unwrap();
         e.cases[0].chain.as_ref().unwrap().stages.iter().map(|s| s.cpu).collect()
     };
     scenario.link.cpus = Some(scenario::CpusSpec::Apart);
@@ -214,8 +296,13 @@ fn the_environment_gives_parameters_to_stages() {
     // What is a file is named from the root, so that it is found from elsewhere, too.
     let parameters = environment::parameters(&yolo, |_| None).unwrap();
     assert_eq!(parameters, yolo.parameters);
-    assert!(environment::parameters(&yolo, given).is_ok_and(|p| p["names"] == "as in the file" && !p.contains_key("weights")));
-    let beside = |variable: &str| (variable == "COMP_MODEL").then(|| dir.path().join("./model.cfg").into_os_string());
+    assert!(
+        environment::parameters(&yolo, given)
+            .is_ok_and(|p| p["names"] == "as in the file" && !p.contains_key("weights"))
+    );
+    let beside = |variable: &str| {
+        (variable == "COMP_MODEL").then(|| dir.path().join("./model.cfg").into_os_string())
+    };
     let whole = std::fs::canonicalize(&model).unwrap();
     assert_eq!(environment::parameters(&yolo, beside).unwrap()["model"], whole.to_str().unwrap());
 }
@@ -228,7 +315,11 @@ fn systems_of_a_cell_do_the_same_and_have_a_floor_of_that_shape() {
     for c in &to_ten {
         assert_eq!(c.links, to_ten[0].links);
         assert_eq!(c.figure, Metric::LastSubscriber);
-        assert!(c.comparisons.iter().any(|x| x.to == "floor: futex · processes · 1→10 at 20 Hz"), "{:?}", c.comparisons);
+        assert!(
+            c.comparisons.iter().any(|x| x.to == "floor: futex · processes · 1→10 at 20 Hz"),
+            "{:?}",
+            c.comparisons
+        );
     }
     assert_eq!(e.cases.iter().filter(|c| c.role == Role::Control).count(), 2);
     assert!(e.left_out.iter().any(|l| l.what == "ecal" && l.reason.contains("buy it")));
@@ -236,19 +327,38 @@ fn systems_of_a_cell_do_the_same_and_have_a_floor_of_that_shape() {
 
 #[test]
 fn a_floor_has_the_place_and_pace_of_whatever_is_compared_with_it() {
-    let alike = |l: &Link| (l.subscribers, l.pace, l.reach, l.priority, l.publisher_cpu, l.subscriber_cpus.clone(), l.messages, l.warm_up);
-    let copied = |l: &Link| (l.size, l.pace, l.priority, l.publisher_cpu, l.subscriber_cpus.clone());
+    let alike = |l: &Link| {
+        (
+            l.subscribers,
+            l.pace,
+            l.reach,
+            l.priority,
+            l.publisher_cpu,
+            l.subscriber_cpus.clone(),
+            l.messages,
+            l.warm_up,
+        )
+    };
+    let copied =
+        |l: &Link| (l.size, l.pace, l.priority, l.publisher_cpu, l.subscriber_cpus.clone());
     let mut places = scenario::load("S1").unwrap();
     for (name, cpus) in [("one", scenario::CpusSpec::One), ("any", scenario::CpusSpec::Any)] {
         let case = scenario::CaseSpec { cpus: Some(cpus), ..places.cases["lidar"].clone() };
         places.cases.insert(name.into(), case);
     }
-    let plan = |s: &Scenario| plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
+    let plan = |s: &Scenario| {
+        plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap()
+    };
     let mut compared = 0;
-    for e in builtin().iter().map(|b| scenario::load(b.id).unwrap()).chain([places]).map(|s| plan(&s)) {
+    for e in
+        builtin().iter().map(|b| scenario::load(b.id).unwrap()).chain([places]).map(|s| plan(&s))
+    {
         let id = &e.scenario.id;
         for case in e.cases.iter().filter(|c| c.role == Role::Measured) {
-            let floors = e.cases.iter().filter(|f| f.role == Role::Floor && case.comparisons.iter().any(|x| x.to == f.id));
+            let floors = e
+                .cases
+                .iter()
+                .filter(|f| f.role == Role::Floor && case.comparisons.iter().any(|x| x.to == f.id));
             for floor in floors {
                 let (its, of) = (&floor.links[0], &case.links[0]);
                 if floor.is_copy() {
@@ -268,7 +378,9 @@ fn copies(e: &Experiment) -> (BTreeSet<&str>, Vec<(&str, &Comparison)>) {
     let is_copy = |id: &str| e.cases.iter().any(|c| c.id == id && c.is_copy());
     let floors = e.cases.iter().filter(|c| c.is_copy());
     let own = e.cases.iter().filter(|c| c.role == Role::Measured && c.system == System::Driveline);
-    let compared = own.flat_map(|c| c.comparisons.iter().filter(|x| is_copy(&x.to)).map(|x| (c.cell.as_str(), x)));
+    let compared = own.flat_map(|c| {
+        c.comparisons.iter().filter(|x| is_copy(&x.to)).map(|x| (c.cell.as_str(), x))
+    });
     (floors.map(|c| c.id.as_str()).collect(), compared.collect())
 }
 
@@ -277,7 +389,10 @@ fn a_copy_of_each_size_stands_among_the_floors() {
     // However many subscribers there are, it is one copy for each sample, no more than it takes to say something.
     let e = planned("S1", Extent::Default);
     let (floors, compared) = copies(&e);
-    assert_eq!(floors, BTreeSet::from(["floor: memcpy into shared slots in turn · 34560 B · at 20 Hz"]));
+    assert_eq!(
+        floors,
+        BTreeSet::from(["floor: memcpy into shared slots in turn · 34560 B · at 20 Hz"])
+    );
     // Nobody writes or copies the scans of S1.
     assert!(compared.is_empty(), "{compared:?}");
     let mut ten = scenario::load("S1").unwrap();
@@ -285,21 +400,33 @@ fn a_copy_of_each_size_stands_among_the_floors() {
     let ten = plan(&ten, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
     let case = ten.cases.iter().find(|c| c.is_copy()).unwrap();
     assert_eq!((case.role, case.figure), (Role::Floor, Metric::Copy));
-    assert_eq!(case.links.iter().map(|l| (l.subscribers, l.messages, l.warm_up)).collect::<Vec<_>>(), [(1, 300, 30)]);
-    assert!(e.cases.iter().all(|c| c.role != Role::Control || !c.is_copy()), "the same copy once more takes time for nothing");
+    assert_eq!(
+        case.links.iter().map(|l| (l.subscribers, l.messages, l.warm_up)).collect::<Vec<_>>(),
+        [(1, 300, 30)]
+    );
+    assert!(
+        e.cases.iter().all(|c| c.role != Role::Control || !c.is_copy()),
+        "the same copy once more takes time for nothing"
+    );
     // Several links at the same time have no floors at all.
     assert!(copies(&planned("S6", Extent::Quick)).0.is_empty());
 }
 
 #[test]
 fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
-    let sizes = |payload: scenario::PayloadSpec, take: scenario::TakeSpec, rate_hz: Option<f64>, figure: Option<scenario::Figure>| {
+    let sizes = |payload: scenario::PayloadSpec,
+                 take: scenario::TakeSpec,
+                 rate_hz: Option<f64>,
+                 figure: Option<scenario::Figure>| {
         let mut s = scenario::load("S1").unwrap();
-        s.vary =
-            scenario::Vary { size: [1 << 10, 64 << 10, 1 << 20].map(driveline_runtime::graph::ByteSize).to_vec(), ..Default::default() };
+        s.vary = scenario::Vary {
+            size: [1 << 10, 64 << 10, 1 << 20].map(driveline_runtime::graph::ByteSize).to_vec(),
+            ..Default::default()
+        };
         s.cases.retain(|name, _| name == "lidar");
         for link in s.cases.values_mut().chain([&mut s.link]) {
-            (link.payload, link.take, link.rate_hz, link.subscribers, link.figure) = (Some(payload), Some(take), rate_hz, Some(1), figure);
+            (link.payload, link.take, link.rate_hz, link.subscribers, link.figure) =
+                (Some(payload), Some(take), rate_hz, Some(1), figure);
         }
         plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap()
     };
@@ -307,11 +434,21 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
         let (floors, compared) = copies(e);
         // A row for every size, also of those that say nothing of a way.
         assert_eq!(floors.len(), 3, "{floors:?}");
-        let peers =
-            e.cases.iter().filter(|c| matches!(c.system, System::Peer { .. })).map(|c| c.comparisons.len()).collect::<BTreeSet<_>>();
+        let peers = e
+            .cases
+            .iter()
+            .filter(|c| matches!(c.system, System::Peer { .. }))
+            .map(|c| c.comparisons.len())
+            .collect::<BTreeSet<_>>();
         let own = if compared.is_empty() { BTreeSet::from([2]) } else { BTreeSet::from([2, 3]) };
-        assert_eq!(peers, own, "peers stand beside Driveline, the word, and where it does the copy");
-        compared.iter().map(|(cell, x)| format!("{cell}: {} ÷ {} of {}", x.metric.label(), x.of.label(), x.to)).collect::<Vec<_>>()
+        assert_eq!(
+            peers, own,
+            "peers stand beside Driveline, the word, and where it does the copy"
+        );
+        compared
+            .iter()
+            .map(|(cell, x)| format!("{cell}: {} ÷ {} of {}", x.metric.label(), x.of.label(), x.to))
+            .collect::<Vec<_>>()
     };
     use scenario::{PayloadSpec::*, TakeSpec::*};
     let filled = told(&sizes(Filled, Borrow, None, None));
@@ -328,14 +465,24 @@ fn what_writes_or_copies_payloads_is_compared_with_one_copy() {
     );
     assert!(told(&sizes(Untouched, Borrow, None, None)).is_empty());
     // What passes between two arrivals has no copy in it.
-    assert!(told(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals))).is_empty());
+    assert!(
+        told(&sizes(Filled, Borrow, Some(20.0), Some(scenario::Figure::BetweenArrivals)))
+            .is_empty()
+    );
 }
 
 #[test]
 fn what_varies_multiplies_cases_and_extents_replace_it() {
     let paper = planned("B1", Extent::Paper);
     let quick = planned("B1", Extent::Quick);
-    let cells = |e: &Experiment| e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.clone()).collect::<BTreeSet<_>>().len();
+    let cells = |e: &Experiment| {
+        e.cases
+            .iter()
+            .filter(|c| c.role == Role::Measured)
+            .map(|c| c.cell.clone())
+            .collect::<BTreeSet<_>>()
+            .len()
+    };
     assert_eq!((cells(&paper), cells(&quick)), (28, 2));
     assert_eq!(paper.scenario.run.messages, Some(1000));
 }
@@ -350,21 +497,51 @@ fn what_this_machine_cannot_do_is_left_out_with_the_reason() {
     found.push(sleepy);
     let headline = scenario::load("headline").unwrap();
     let e = plan(&headline, Extent::Default, &found, &Placement::automatic(vec![0, 1])).unwrap();
-    assert!(e.left_out.iter().any(|l| l.what.contains("spin") && l.reason.contains("room for")), "{:?}", e.left_out);
+    assert!(
+        e.left_out.iter().any(|l| l.what.contains("spin") && l.reason.contains("room for")),
+        "{:?}",
+        e.left_out
+    );
     // Each cell that it cannot do, with the one thing that it cannot; and it is in all others.
     let cells_of = |reason: &str| {
-        let told = e.left_out.iter().find(|l| l.what == "sleepy/one" && l.reason == reason).unwrap_or_else(|| panic!("{:?}", e.left_out));
+        let told = e
+            .left_out
+            .iter()
+            .find(|l| l.what == "sleepy/one" && l.reason == reason)
+            .unwrap_or_else(|| panic!("{:?}", e.left_out));
         told.cells.iter().map(String::as_str).collect::<BTreeSet<_>>()
     };
-    let (spins, may_lose) = (cells_of("readers cannot wait as 'spin'"), cells_of("is not best effort"));
-    assert!(spins.iter().all(|c| c.contains("spin")) && may_lose.iter().all(|c| c.contains("best effort")), "{spins:?} {may_lose:?}");
-    let does: BTreeSet<_> = e.cases.iter().filter(|c| c.system.to_string() == "sleepy/one").map(|c| c.cell.as_str()).collect();
-    let all: BTreeSet<_> = e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();
+    let (spins, may_lose) =
+        (cells_of("readers cannot wait as 'spin'"), cells_of("is not best effort"));
+    assert!(
+        spins.iter().all(|c| c.contains("spin"))
+            && may_lose.iter().all(|c| c.contains("best effort")),
+        "{spins:?} {may_lose:?}"
+    );
+    let does: BTreeSet<_> = e
+        .cases
+        .iter()
+        .filter(|c| c.system.to_string() == "sleepy/one")
+        .map(|c| c.cell.as_str())
+        .collect();
+    let all: BTreeSet<_> =
+        e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();
     assert_eq!(&(&spins | &may_lose) | &does, all);
-    assert!(!does.is_empty() && does.iter().all(|c| !spins.contains(c) && !may_lose.contains(c)), "{does:?}");
-    assert!(e.left_out.contains(&LeftOut::new("ecal", "not installed: buy it")), "{:?}", e.left_out);
+    assert!(
+        !does.is_empty() && does.iter().all(|c| !spins.contains(c) && !may_lose.contains(c)),
+        "{does:?}"
+    );
+    assert!(
+        e.left_out.contains(&LeftOut::new("ecal", "not installed: buy it")),
+        "{:?}",
+        e.left_out
+    );
     // In words, not as programs write values down.
-    assert!(e.left_out.iter().all(|l| !l.told().contains("Some(") && !l.told().contains("None")), "{:?}", e.left_out);
+    assert!(
+        e.left_out.iter().all(|l| !l.told().contains("Some(") && !l.told().contains("None")),
+        "{:?}",
+        e.left_out
+    );
 }
 
 #[test]
@@ -378,11 +555,20 @@ fn who_cannot_do_a_cell_is_told_once_with_all_its_cells() {
     let of: Vec<_> = e.left_out.iter().filter(|l| l.what == "sleepy/one").collect();
     assert_eq!(of.len(), 1, "{:?}", e.left_out);
     assert_eq!(of[0].cells.len(), 5);
-    assert!(of[0].told().starts_with("is not best effort (in 1 links · best effort; 2 links · best effort; "), "{}", of[0].told());
+    assert!(
+        of[0]
+            .told()
+            .starts_with("is not best effort (in 1 links · best effort; 2 links · best effort; "),
+        "{}",
+        of[0].told()
+    );
     assert!(of[0].told().ends_with("; and 1 more)"), "{}", of[0].told());
     // Of several links there is no floor, and that is said as well.
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
-    assert!(floor.len() == 1 && floor[0].cells.len() == 8 && floor[0].reason.contains("one link alone"), "{floor:?}");
+    assert!(
+        floor.len() == 1 && floor[0].cells.len() == 8 && floor[0].reason.contains("one link alone"),
+        "{floor:?}"
+    );
 }
 
 #[test]
@@ -390,7 +576,11 @@ fn links_beside_hogs_are_said_to_have_no_floor() {
     let e = planned("W7", Extent::Quick);
     let floor: Vec<_> = e.left_out.iter().filter(|l| l.what == "floor").collect();
     assert_eq!(floor.len(), 1, "{:?}", e.left_out);
-    assert!(floor[0].reason.contains("beside hogs") && floor[0].cells == ["four hogs", "four hogs, priority"], "{floor:?}");
+    assert!(
+        floor[0].reason.contains("beside hogs")
+            && floor[0].cells == ["four hogs", "four hogs, priority"],
+        "{floor:?}"
+    );
     assert!(e.cases.iter().any(|c| c.role == Role::Floor));
 }
 
@@ -401,7 +591,10 @@ fn a_chain_with_some_edges_of_drivelines_is_compared_with_the_same_without() {
         let case = e.cases.iter().find(|c| c.id == id).unwrap_or_else(|| panic!("no {id}"));
         case.comparisons.iter().map(|c| c.to.as_str()).collect::<Vec<_>>()
     };
-    assert_eq!(to("localization's edges are Driveline's · cyclonedds/udp"), ["every edge · cyclonedds/udp"]);
+    assert_eq!(
+        to("localization's edges are Driveline's · cyclonedds/udp"),
+        ["every edge · cyclonedds/udp"]
+    );
     assert_eq!(to("every edge · cyclonedds/udp"), ["every edge · driveline"]);
     assert!(to("every edge · driveline").is_empty());
 }
@@ -421,11 +614,24 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
     for b in builtin() {
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
-            for own in e.cases.iter().filter(|c| c.role == Role::Measured && c.system == System::Driveline) {
+            for own in
+                e.cases.iter().filter(|c| c.role == Role::Measured && c.system == System::Driveline)
+            {
                 let has_floor = own.comparisons.iter().any(|x| x.to.starts_with("floor: "));
-                let controls: Vec<_> =
-                    e.cases.iter().filter(|c| c.role == Role::Control && c.comparisons.iter().any(|x| x.to == own.id)).collect();
-                assert_eq!(controls.len(), usize::from(!has_floor), "{} {extent:?}: {}", b.id, own.id);
+                let controls: Vec<_> = e
+                    .cases
+                    .iter()
+                    .filter(|c| {
+                        c.role == Role::Control && c.comparisons.iter().any(|x| x.to == own.id)
+                    })
+                    .collect();
+                assert_eq!(
+                    controls.len(),
+                    usize::from(!has_floor),
+                    "{} {extent:?}: {}",
+                    b.id,
+                    own.id
+                );
                 for control in controls {
                     // It is the same, but for its name and what it stands beside.
                     let same = Case {
@@ -439,15 +645,23 @@ fn what_has_no_floor_is_measured_twice_by_driveline() {
                 }
             }
             // Floors are measured twice as before, and no other system is.
-            let others = e.cases.iter().filter(|c| c.role == Role::Control && c.system != System::Driveline);
-            assert!(others.into_iter().all(|c| c.comparisons[0].to.starts_with("floor: ")), "{} {extent:?}", b.id);
+            let others =
+                e.cases.iter().filter(|c| c.role == Role::Control && c.system != System::Driveline);
+            assert!(
+                others.into_iter().all(|c| c.comparisons[0].to.starts_with("floor: ")),
+                "{} {extent:?}",
+                b.id
+            );
         }
     }
     // Nobody is measured who is not asked for.
     let mut s = scenario::load("S6").unwrap();
     s.systems = vec!["fastdds/shm".into()];
     let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();
-    assert!(!e.cases.is_empty() && e.cases.iter().all(|c| c.role == Role::Measured && c.system != System::Driveline));
+    assert!(
+        !e.cases.is_empty()
+            && e.cases.iter().all(|c| c.role == Role::Measured && c.system != System::Driveline)
+    );
 }
 
 #[test]
@@ -466,7 +680,13 @@ fn what_does_not_fit_into_memory_is_left_out() {
     s.cases.values_mut().for_each(|c| c.depth = Some(1024));
     let e = plan(&s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1])).unwrap();
     assert!(e.cases.iter().all(|c| c.links.len() < 256));
-    assert!(e.left_out.iter().any(|l| l.what.contains("256 links") && l.reason.contains("MiB of memory")), "{:?}", e.left_out);
+    assert!(
+        e.left_out
+            .iter()
+            .any(|l| l.what.contains("256 links") && l.reason.contains("MiB of memory")),
+        "{:?}",
+        e.left_out
+    );
 }
 
 #[test]
@@ -480,8 +700,16 @@ fn what_would_not_end_is_refused_before_it_begins() {
     let text = format!("{:#}", plan(&s, Extent::Default, &peers(), &placement).unwrap_err());
     assert!(text.contains("combinations") && text.contains("let less vary"), "{text}");
     let mut s = scenario::load("S1").unwrap();
-    s.vary = scenario::Vary { size: vec![driveline_runtime::graph::ByteSize(64)], rate_hz: vec![10.0], ..Default::default() };
+    s.vary = scenario::Vary {
+        size: vec![driveline_runtime::graph::ByteSize(64)],
+        rate_hz: vec![10.0],
+        ..Default::default()
+    };
     (s.vary.copies, s.vary.subscribers) = (vec![256], vec![512]);
     let e = plan(&s, Extent::Default, &peers(), &placement).unwrap();
-    assert!(e.cases.is_empty() && e.left_out.iter().any(|l| l.reason.contains("131328 processes")), "{:?}", e.left_out);
+    assert!(
+        e.cases.is_empty() && e.left_out.iter().any(|l| l.reason.contains("131328 processes")),
+        "{:?}",
+        e.left_out
+    );
 }

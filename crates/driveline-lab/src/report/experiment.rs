@@ -5,12 +5,16 @@ use super::html::{Table, escape, json, sentence};
 use super::look::Looks;
 use super::views;
 use crate::analysis::{
-    CaseResult, Compared, Criterion, ExperimentResult, LinkResult, Measure, Totals, columns, compared_columns, ratio_columns, total,
+    CaseResult, Compared, Criterion, ExperimentResult, LinkResult, Measure, Totals, columns,
+    compared_columns, ratio_columns, total,
 };
 use crate::further;
 use crate::literature::{Literature, TO_KNOW};
 use crate::rows::Rows;
-use crate::table::{TOO_SMALL, bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed, quantity, ratio};
+use crate::table::{
+    TOO_SMALL, bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed,
+    quantity, ratio,
+};
 use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
@@ -63,12 +67,18 @@ pub(super) fn small(text: &str) -> String {
 }
 
 pub(super) fn cell_of(p: Option<u64>) -> String {
-    p.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |ns| escape(&duration_ns(ns as f64)))
+    p.map_or_else(
+        || format!("<span class=few>{TOO_SMALL}</span>"),
+        |ns| escape(&duration_ns(ns as f64)),
+    )
 }
 
 /// A ratio with its interval, or that there are too few samples.
 pub(super) fn ratio_of(i: Option<&Interval>) -> String {
-    i.map_or_else(|| format!("<span class=few>{TOO_SMALL}</span>"), |i| format!("{}× {}", ratio(i.estimate), small(&bounds(i))))
+    i.map_or_else(
+        || format!("<span class=few>{TOO_SMALL}</span>"),
+        |i| format!("{}× {}", ratio(i.estimate), small(&bounds(i))),
+    )
 }
 
 pub(super) fn count(n: u64) -> String {
@@ -81,8 +91,10 @@ fn torn(t: &Totals) -> String {
 }
 
 fn plots(out: &mut String, e: &ExperimentResult, looks: &Looks) {
-    for (by, title, what) in [(Criterion::Latency, "Ratios at a glance", "medians"), (Criterion::Goodput, "Goodput at a glance", "goodput")]
-    {
+    for (by, title, what) in [
+        (Criterion::Latency, "Ratios at a glance", "medians"),
+        (Criterion::Goodput, "Goodput at a glance", "goodput"),
+    ] {
         let Some(plot) = views::overview(e, by, looks) else { continue };
         let _ = write!(
             out,
@@ -110,7 +122,10 @@ fn key_figures(e: &ExperimentResult) -> String {
     let (figures, parts) = (rows(&further::key_figures(e)), rows(&further::split(e)));
     let figures = match figures.as_str() {
         "" => figures,
-        table => format!("<h3>Key figures</h3>{table}<p class=legend>{}</p>\n", escape(further::KEY_FIGURES)),
+        table => format!(
+            "<h3>Key figures</h3>{table}<p class=legend>{}</p>\n",
+            escape(further::KEY_FIGURES)
+        ),
     };
     figures + &parts
 }
@@ -121,7 +136,10 @@ fn layers(e: &ExperimentResult) -> String {
     if table.is_empty() {
         table
     } else {
-        format!("<details><summary>Layer by layer</summary>{table}<p class=legend>{}</p></details>\n", views::LAYERS)
+        format!(
+            "<details><summary>Layer by layer</summary>{table}<p class=legend>{}</p></details>\n",
+            views::LAYERS
+        )
     }
 }
 
@@ -130,7 +148,8 @@ fn workloads(e: &ExperimentResult) -> String {
     let mut out = String::new();
     let observed = || e.measured().filter(|c| c.case.links.is_empty() && !c.observed.is_empty());
     let any_p99 = observed().flat_map(|c| &c.observed).any(|o| o.figure.percentiles.p99.is_some());
-    let mut head = vec!["what", "n", "mean", "sd", "skewness", "kurtosis", "min", "p25", "p50", "p75", "max"];
+    let mut head =
+        vec!["what", "n", "mean", "sd", "skewness", "kurtosis", "min", "p25", "p50", "p75", "max"];
     if any_p99 {
         head.insert(head.len() - 1, "p99");
     }
@@ -139,11 +158,16 @@ fn workloads(e: &ExperimentResult) -> String {
         table.group(&format!("{} · {}", c.case.cell, c.name()), head.len());
         for o in &c.observed {
             let p = &o.figure.percentiles;
-            let v = |x: Option<f64>| x.map_or_else(String::new, |x| escape(&quantity(o.quantity, x)));
+            let v =
+                |x: Option<f64>| x.map_or_else(String::new, |x| escape(&quantity(o.quantity, x)));
             let w = |x: Option<u64>| v(x.map(|x| x as f64));
             let plain = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.2}"));
             let shape = o.figure.shape;
-            let p99 = if p.p99.is_some() { w(p.p99) } else { format!("<span class=few>{TOO_SMALL}</span>") };
+            let p99 = if p.p99.is_some() {
+                w(p.p99)
+            } else {
+                format!("<span class=few>{TOO_SMALL}</span>")
+            };
             let mut cells = vec![
                 p.n.to_string(),
                 v(p.mean),
@@ -163,14 +187,20 @@ fn workloads(e: &ExperimentResult) -> String {
     if !table.is_empty() {
         out.push_str("<h3>Distributions</h3>");
         out.push_str(&table.finish());
-        out.push_str("<p class=legend>Kurtosis is the excess over that of a normal distribution.</p>");
+        out.push_str(
+            "<p class=legend>Kurtosis is the excess over that of a normal distribution.</p>",
+        );
     }
     let mut table = Table::new("", &["counter", "sum of valid runs", "each run"], true);
     for c in e.measured().filter(|c| !c.counters.is_empty()) {
         table.group(&format!("{} · {}", c.case.cell, c.name()), 3);
         for (what, counts) in &c.counters {
             let each: Vec<String> = counts.iter().map(|n| counter(what, *n).1).collect();
-            let sum = if is_rate(what) { String::new() } else { total(counts.iter().copied()).to_string() };
+            let sum = if is_rate(what) {
+                String::new()
+            } else {
+                total(counts.iter().copied()).to_string()
+            };
             table.row(&escape(&counter(what, 0).0), &[sum, each.join(", ")]);
         }
     }
@@ -188,9 +218,13 @@ fn links(e: &ExperimentResult) -> String {
     head.extend(ranks.iter().map(|c| c.label()));
     let due = |l: &'_ LinkResult| l.schedule_relative.as_ref().map(|f| f.percentiles);
     let of_due: Vec<_> = all().flat_map(|c| &c.by_link).filter_map(due).collect();
-    let due_ranks: Vec<Measure> = columns(&of_due).into_iter().filter(|c| [Measure::P50, Measure::P95, Measure::P99].contains(c)).collect();
+    let due_ranks: Vec<Measure> = columns(&of_due)
+        .into_iter()
+        .filter(|c| [Measure::P50, Measure::P95, Measure::P99].contains(c))
+        .collect();
     let due_ranks = if of_due.is_empty() { Vec::new() } else { due_ranks };
-    let due_head: Vec<String> = due_ranks.iter().map(|c| format!("{} since due", c.label())).collect();
+    let due_head: Vec<String> =
+        due_ranks.iter().map(|c| format!("{} since due", c.label())).collect();
     head.extend(due_head.iter().map(String::as_str));
     head.extend(["CPU per message", "late", "lost", "not sent", "torn"]);
     let mut table = Table::new("", &head, true);
@@ -200,8 +234,14 @@ fn links(e: &ExperimentResult) -> String {
             let t = &l.totals;
             let mut cells = vec![l.figure.percentiles.n.to_string()];
             cells.extend(ranks.iter().map(|column| cell_of(column.of(&l.figure.percentiles))));
-            cells.extend(due_ranks.iter().map(|column| due(l).map_or_else(String::new, |p| cell_of(column.of(&p)))));
-            cells.push(t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&duration_ns(ns))));
+            cells.extend(
+                due_ranks
+                    .iter()
+                    .map(|column| due(l).map_or_else(String::new, |p| cell_of(column.of(&p)))),
+            );
+            cells.push(
+                t.cpu_ns_per_sample.map_or_else(|| "–".to_owned(), |ns| escape(&duration_ns(ns))),
+            );
             cells.extend([t.late, t.missed, t.all_not_sent()].map(count));
             cells.push(torn(t));
             table.row(&escape(&l.topic), &cells);
@@ -217,20 +257,27 @@ fn links(e: &ExperimentResult) -> String {
 
 /// Whether all subscribers are served alike, and who is the last.
 fn subscribers(e: &ExperimentResult) -> String {
-    let ranks = columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));
+    let ranks =
+        columns(e.measured().flat_map(|c| &c.subscribers).map(|s| &s.transport.percentiles));
     let greatest = !ranks.contains(&Measure::Greatest);
     let mut head = vec!["subscriber", "n"];
     head.extend(ranks.iter().map(|c| c.label()));
     head.extend(Some("greatest").filter(|_| greatest).into_iter().chain(["was the last"]));
     let mut table = Table::new("", &head, true);
-    for (c, fair) in e.measured().map(|c| (c, c.fairness())).filter(|(c, fair)| !c.subscribers.is_empty() || fair.is_some()) {
+    for (c, fair) in e
+        .measured()
+        .map(|c| (c, c.fairness()))
+        .filter(|(c, fair)| !c.subscribers.is_empty() || fair.is_some())
+    {
         // Who got nothing has no row.
         let served = fair.filter(|f| f.served < f.subscribers);
-        let served = served.map_or_else(String::new, |f| format!(" ({} of {} served)", f.served, f.subscribers));
+        let served = served
+            .map_or_else(String::new, |f| format!(" ({} of {} served)", f.served, f.subscribers));
         table.group(&format!("{} · {}{served}", c.case.cell, c.name()), head.len());
         for s in &c.subscribers {
             let p = &s.transport.percentiles;
-            let last = s.last_share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
+            let last =
+                s.last_share.map_or_else(String::new, |share| format!("{:.0} %", share * 100.0));
             let mut cells = vec![p.n.to_string()];
             cells.extend(ranks.iter().map(|column| cell_of(column.of(p))));
             cells.extend(Some(cell_of(p.max)).filter(|_| greatest).into_iter().chain([last]));
@@ -248,14 +295,18 @@ fn subscribers(e: &ExperimentResult) -> String {
 
 /// A table that all renderings have; nothing if it is empty.
 fn rows(of: &Rows) -> String {
-    let head: Vec<&str> = [of.about].into_iter().chain(of.head.iter().map(String::as_str)).collect();
+    let head: Vec<&str> =
+        [of.about].into_iter().chain(of.head.iter().map(String::as_str)).collect();
     let mut table = Table::new("", &head, true);
     let mut cell = None;
     for row in &of.rows {
         if cell.replace(&row.cell) != Some(&row.cell) {
             table.group(&row.cell, head.len());
         }
-        table.row(&escape(&row.name), &row.cells.iter().map(|cell| or_few(cell)).collect::<Vec<_>>());
+        table.row(
+            &escape(&row.name),
+            &row.cells.iter().map(|cell| or_few(cell)).collect::<Vec<_>>(),
+        );
     }
     if of.is_empty() { String::new() } else { table.finish() }
 }
@@ -291,16 +342,23 @@ fn road(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &head, true);
     for cell in e.cells() {
         // The time between two arrivals is no latency: nobody waits for a reaction that long.
-        let latencies =
-            |c: &'_ CaseResult| c.headline().filter(|(of, _)| *of != Compared::Metric(Metric::BetweenArrivals)).map(|(_, f)| f.percentiles);
+        let latencies = |c: &'_ CaseResult| {
+            c.headline()
+                .filter(|(of, _)| *of != Compared::Metric(Metric::BetweenArrivals))
+                .map(|(_, f)| f.percentiles)
+        };
         let rows: Vec<_> = e.in_cell(cell).filter_map(|c| latencies(c).map(|p| (c, p))).collect();
         if rows.is_empty() {
             continue;
         }
         table.group(cell, head.len());
         for (c, p) in rows {
-            let tail = [Measure::P99, Measure::P95, Measure::Greatest].into_iter().find_map(|c| Some((c.of(&p)?, c)));
-            let Some((ns, which)) = tail.map(|(ns, c)| (ns, if c == Measure::Greatest { "greatest of the few" } else { c.label() })) else {
+            let tail = [Measure::P99, Measure::P95, Measure::Greatest]
+                .into_iter()
+                .find_map(|c| Some((c.of(&p)?, c)));
+            let Some((ns, which)) = tail.map(|(ns, c)| {
+                (ns, if c == Measure::Greatest { "greatest of the few" } else { c.label() })
+            }) else {
                 continue;
             };
             let mut cells = vec![format!("{} {}", escape(&duration_ns(ns as f64)), small(which))];
@@ -360,12 +418,17 @@ fn accounts(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &head, true);
     for c in e.cases.iter().filter(|c| c.has_deliveries()) {
         let t = &c.totals;
-        let reasons: Vec<String> = t.not_sent.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
+        let reasons: Vec<String> =
+            t.not_sent.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
         let mut cells = vec![
             format!("{} of {}", c.valid_runs(), c.runs.len()),
             t.scheduled.to_string(),
             t.sent.to_string(),
-            if reasons.is_empty() { "0".into() } else { format!("<span class=bad>{}</span>", sentence(&reasons.join("; "))) },
+            if reasons.is_empty() {
+                "0".into()
+            } else {
+                format!("<span class=bad>{}</span>", sentence(&reasons.join("; ")))
+            },
             t.deliveries.to_string(),
             t.received.to_string(),
             count(t.late),
@@ -373,7 +436,9 @@ fn accounts(e: &ExperimentResult) -> String {
             torn(t),
             t.wake_calls_per_publish.map_or_else(String::new, |w| format!("{w:.2}")),
         ];
-        cells.extend(Some(c.switches_per_sample().map_or_else(String::new, digits)).filter(|_| is_watched));
+        cells.extend(
+            Some(c.switches_per_sample().map_or_else(String::new, digits)).filter(|_| is_watched),
+        );
         table.row(&escape(&c.case.id), &cells);
     }
     if table.is_empty() {
@@ -404,11 +469,11 @@ fn control(e: &ExperimentResult) -> String {
         let control = controls(e).find(|(_, r)| r.to == c.case.id).map(|(_, r)| r);
         let mut cells = vec![f.percentiles.n.to_string()];
         cells.extend(ranks.iter().map(|column| column.cell(c, cell_of)));
-        cells.extend(
-            again.iter().map(|column| {
-                control.filter(|_| column.criterion() == c.criterion()).map_or_else(String::new, |r| ratio_of(column.ratio(r)))
-            }),
-        );
+        cells.extend(again.iter().map(|column| {
+            control
+                .filter(|_| column.criterion() == c.criterion())
+                .map_or_else(String::new, |r| ratio_of(column.ratio(r)))
+        }));
         table.row(&format!("{}{}", escape(&c.case.cell), small(&c.case.system_title)), &cells);
     }
     if table.is_empty() {
@@ -417,7 +482,11 @@ fn control(e: &ExperimentResult) -> String {
     format!(
         "<h3>Floors, and the A/A control</h3>{}<p class=legend>A floor is what the machine does without any middleware: one word from end to end, or one copy of a payload (memcpy). The word is measured twice, as two systems, which tells how far from 1 two equal things come here. Smaller differences between systems mean nothing.{}</p>\n",
         table.finish(),
-        if floors().any(CaseResult::is_driveline) { " Where a cell has no floor, Driveline is measured twice instead." } else { "" }
+        if floors().any(CaseResult::is_driveline) {
+            " Where a cell has no floor, Driveline is measured twice instead."
+        } else {
+            ""
+        }
     )
 }
 
@@ -427,7 +496,9 @@ fn own_tools(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &head, true);
     for (c, a) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
         let verdict = match a.verdict {
-            Verdict::Differs => format!("<span class=bad>{}: the row is invalid</span>", escape(&a.in_words())),
+            Verdict::Differs => {
+                format!("<span class=bad>{}: the row is invalid</span>", escape(&a.in_words()))
+            }
             Verdict::Agrees | Verdict::NTooSmall => escape(&a.in_words()),
         };
         table.row(
@@ -449,7 +520,9 @@ fn own_tools(e: &ExperimentResult) -> String {
         "<h3>Beside the middleware's own tools</h3>{}<p class=legend>A row is invalid if the 95 % interval of the ratio lies beyond {:.0} % off what the latency tool of the middleware itself says. Where it includes that limit, n is too small to say. A tool that says averages only is compared with averages of as many samples. A tool that measures in its own way is compared with a variant that does so, too; if it contradicts that, the row with the usual settings is not confirmed.{}</p>",
         table.finish(),
         driveline_bench::TOLERANCE * 100.0,
-        not_confirmed(e).map(|line| format!(" <span class=bad>Not confirmed</span> is {}.", sentence(&line))).collect::<String>()
+        not_confirmed(e)
+            .map(|line| format!(" <span class=bad>Not confirmed</span> is {}.", sentence(&line)))
+            .collect::<String>()
     )
 }
 
@@ -457,17 +530,28 @@ fn invalid(e: &ExperimentResult) -> String {
     let mut table = Table::new("", &["run", "why it does not count"], false);
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
-            table.row(&format!("{}, round {}", escape(&c.case.id), r.round + 1), &[sentence(&r.reasons.join("; "))]);
+            table.row(
+                &format!("{}, round {}", escape(&c.case.id), r.round + 1),
+                &[sentence(&r.reasons.join("; "))],
+            );
         }
     }
-    if table.is_empty() { String::new() } else { format!("<h3>Invalid runs</h3>{}", table.finish()) }
+    if table.is_empty() {
+        String::new()
+    } else {
+        format!("<h3>Invalid runs</h3>{}", table.finish())
+    }
 }
 
 fn left_out_of(e: &ExperimentResult, shared: &[LeftOut]) -> String {
-    let (told_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) = e.left_out.iter().partition(|l| l.is_among(shared));
+    let (told_once, own): (Vec<&LeftOut>, Vec<&LeftOut>) =
+        e.left_out.iter().partition(|l| l.is_among(shared));
     let mut out = left_out(own);
     if !told_once.is_empty() {
-        let _ = write!(out, "<p>What is left out of other experiments as well stands <a href=\"#{LEFT_OUT}\">once for all</a>.</p>");
+        let _ = write!(
+            out,
+            "<p>What is left out of other experiments as well stands <a href=\"#{LEFT_OUT}\">once for all</a>.</p>"
+        );
     }
     if out.is_empty() { out } else { format!("<h3>Left out</h3>{out}") }
 }
@@ -485,7 +569,11 @@ pub(super) fn left_out<'a>(list: impl IntoIterator<Item = &'a LeftOut>) -> Strin
             place = driveline_bench::peers::PLACE;
         }
     }
-    if table.is_empty() { String::new() } else { format!("{}<p class=legend>{}</p>", table.finish(), sentence(place)) }
+    if table.is_empty() {
+        String::new()
+    } else {
+        format!("{}<p class=legend>{}</p>", table.finish(), sentence(place))
+    }
 }
 
 #[cfg(test)]

@@ -4,9 +4,15 @@
 use super::experiment::{cell_of, count, ratio_of, small};
 use super::html::{Table, escape, sentence};
 use super::views;
-use crate::analysis::{CaseResult, Compared, Criterion, ExperimentResult, Measure, Standing, compared_columns, too_few, total};
+use crate::analysis::{
+    CaseResult, Compared, Criterion, ExperimentResult, Measure, Standing, compared_columns,
+    too_few, total,
+};
 use crate::chain;
-use crate::table::{LOSSES, Loss, Nowhere, Reference, about_goodput, beside_copy, bounds, few_rounds, nowhere, ratio, with_unseen};
+use crate::table::{
+    LOSSES, Loss, Nowhere, Reference, about_goodput, beside_copy, bounds, few_rounds, nowhere,
+    ratio, with_unseen,
+};
 use crate::words::{cell_without, spaced};
 use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
@@ -25,12 +31,18 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         }
     }
     // Workloads stand with the links that they are measured beside, so that what is to be compared has one column.
-    let mut of_links = e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
+    let mut of_links =
+        e.measured().filter(|c| c.case.handling().is_some()).map(views::is_filled).peekable();
     let beside_filled = of_links.peek().is_some() && of_links.all(|filled| filled);
-    let is_filled = |c: &CaseResult| views::is_filled(c) || (beside_filled && c.case.workload.is_some());
+    let is_filled =
+        |c: &CaseResult| views::is_filled(c) || (beside_filled && c.case.workload.is_some());
     let filled = e.measured().any(is_filled);
     let plain = e.measured().any(|c| !is_filled(c));
-    let kinds: Vec<bool> = [(false, plain), (true, filled)].into_iter().filter(|(_, there)| *there).map(|(kind, _)| kind).collect();
+    let kinds: Vec<bool> = [(false, plain), (true, filled)]
+        .into_iter()
+        .filter(|(_, there)| *there)
+        .map(|(kind, _)| kind)
+        .collect();
     let links = e.measured().any(|c| !c.case.links.is_empty());
     let deliveries = e.measured().any(CaseResult::has_deliveries);
     let of_rows = || e.measured().filter_map(CaseResult::latencies);
@@ -42,12 +54,14 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     let mut costs: Vec<String> = copy.iter().map(|c| format!("{} ÷ memcpy", c.label())).collect();
     costs.extend(Some("CPU per message".to_owned()).filter(|_| links));
     // What nobody lost needs no columns, as on the terminal; that nobody did is said below.
-    let lossy: Vec<&Loss> = LOSSES.iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
+    let lossy: Vec<&Loss> =
+        LOSSES.iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     costs.extend(lossy.iter().map(|(name, _)| (*name).to_owned()));
     let width = 1 + kinds.len() * each.len() + costs.len();
     // A graph fills its payloads; what is read of them, its own code says.
     let with_workloads = beside_filled && e.measured().any(|c| c.case.workload.is_some());
-    let copied = e.measured().any(|c| !is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
+    let copied =
+        e.measured().any(|c| !is_filled(c) && c.case.links.iter().any(|l| l.take == Take::Copy));
     let over: String = kinds
         .iter()
         .map(|filled| {
@@ -68,10 +82,14 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     } else {
         format!("<th scope=colgroup colspan={} class=kind>cost and losses</th>", costs.len())
     };
-    let head = format!("<tr><th rowspan=2 scope=col>system</th>{over}{costs_over}</tr><tr>{}{per_cost}</tr>", per_kind.repeat(kinds.len()));
+    let head = format!(
+        "<tr><th rowspan=2 scope=col>system</th>{over}{costs_over}</tr><tr>{}{per_cost}</tr>",
+        per_kind.repeat(kinds.len())
+    );
     let mut table = Table::with_head("", &head, true).of_many_columns();
     for group in &groups {
-        let members: Vec<&CaseResult> = e.measured().filter(|c| without_handling(&c.case.cell) == *group).collect();
+        let members: Vec<&CaseResult> =
+            e.measured().filter(|c| without_handling(&c.case.cell) == *group).collect();
         let mut systems: Vec<&CaseResult> = Vec::new();
         for c in &members {
             if systems.iter().all(|s| s.case.system != c.case.system) {
@@ -80,21 +98,28 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
         }
         table.group(&format!("{group}{}", conditions(group, &members)), width);
         for system in systems {
-            let own: Vec<&&CaseResult> = members.iter().filter(|c| c.case.system == system.case.system).collect();
+            let own: Vec<&&CaseResult> =
+                members.iter().filter(|c| c.case.system == system.case.system).collect();
             let mut cells = Vec::new();
             for kind in &kinds {
                 let case = own.iter().find(|c| is_filled(c) == *kind);
                 match case.filter(|c| c.headline().is_some()) {
                     Some(c) => {
                         cells.extend(ranks.iter().map(|column| column.cell(c, cell_of)));
-                        cells.extend(beside.columns.iter().map(|column| match beside.ratio(c, *column) {
-                            Some(i) if beside.is_floor() => format!("{}× {}", ratio(i.estimate), interval(i)),
-                            i => ratio_cell(column.criterion(), i),
+                        cells.extend(beside.columns.iter().map(|column| {
+                            match beside.ratio(c, *column) {
+                                Some(i) if beside.is_floor() => {
+                                    format!("{}× {}", ratio(i.estimate), interval(i))
+                                }
+                                i => ratio_cell(column.criterion(), i),
+                            }
                         }));
                     }
                     None => {
                         let why = match case {
-                            Some(c) if c.is_invalid() => format!("<span class=bad>{}</span>", c.without_figures()),
+                            Some(c) if c.is_invalid() => {
+                                format!("<span class=bad>{}</span>", c.without_figures())
+                            }
                             Some(c) => c.without_figures(),
                             None => String::new(),
                         };
@@ -104,19 +129,34 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
                 }
             }
             let copied = own.iter().find_map(|c| c.to_memcpy());
-            cells.extend(copy.iter().map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))));
+            cells.extend(
+                copy.iter()
+                    .map(|column| copied.map_or_else(String::new, |r| ratio_of(column.ratio(r)))),
+            );
             if links {
-                let cpu: Vec<String> = own.iter().map(|c| c.cpu_per_message(duration_ns).unwrap_or_else(|| "–".to_owned())).collect();
+                let cpu: Vec<String> = own
+                    .iter()
+                    .map(|c| c.cpu_per_message(duration_ns).unwrap_or_else(|| "–".to_owned()))
+                    .collect();
                 cells.push(cpu.iter().map(|each| escape(each)).collect::<Vec<_>>().join(" /<br>"));
             }
-            cells.extend(lossy.iter().map(|loss| match total(own.iter().map(|c| (loss.1)(&c.totals))) {
-                0 if own.iter().all(|c| with_unseen(loss, &c.totals) == "–") => "–".to_owned(),
-                n => count(n),
+            cells.extend(lossy.iter().map(|loss| {
+                match total(own.iter().map(|c| (loss.1)(&c.totals))) {
+                    0 if own.iter().all(|c| with_unseen(loss, &c.totals) == "–") => {
+                        "–".to_owned()
+                    }
+                    n => count(n),
+                }
             }));
             let doubts: Vec<&str> = own.iter().filter_map(|c| c.doubt()).collect();
-            let doubt = ["invalid", "not confirmed"].into_iter().find(|doubt| doubts.contains(doubt));
-            let doubt = doubt.map_or_else(String::new, |doubt| format!(" <span class=bad>{doubt}</span>"));
-            table.row(&format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)), &cells);
+            let doubt =
+                ["invalid", "not confirmed"].into_iter().find(|doubt| doubts.contains(doubt));
+            let doubt =
+                doubt.map_or_else(String::new, |doubt| format!(" <span class=bad>{doubt}</span>"));
+            table.row(
+                &format!("{}{doubt}{}", escape(&system.name()), title_beyond_name(system)),
+                &cells,
+            );
         }
     }
     let explained = |c: &CaseResult| {
@@ -139,7 +179,11 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
     format!(
         "<h3>{title}</h3>{}<p class=legend>{}{}{}{}{}{}{}</p>\n",
         table.finish(),
-        if figures.is_empty() { String::new() } else { format!("Figures are of {}.", sentence(&figures.join("; "))) },
+        if figures.is_empty() {
+            String::new()
+        } else {
+            format!("Figures are of {}.", sentence(&figures.join("; ")))
+        },
         chain::end_to_end(e).iter().map(|line| format!(" {}", sentence(line))).collect::<String>(),
         too_few(of_rows()).map_or_else(String::new, |line| format!(" {line}.")),
         match (beside.columns.is_empty(), beside.is_floor()) {
@@ -168,11 +212,17 @@ pub(super) fn headline(e: &ExperimentResult) -> String {
 
 /// What has no column because it happened nowhere.
 fn nothing_went_wrong(nowhere: &Nowhere) -> String {
-    let torn = if nowhere.not_torn_where_verified { " No payload of those that were verified was torn." } else { "" };
+    let torn = if nowhere.not_torn_where_verified {
+        " No payload of those that were verified was torn."
+    } else {
+        ""
+    };
     match nowhere.names.as_slice() {
         [] => torn.to_owned(),
         [one] => format!(" No sample of this table was {one}.{torn}"),
-        [others @ .., last] => format!(" No sample of this table was {} or {last}.{torn}", others.join(", ")),
+        [others @ .., last] => {
+            format!(" No sample of this table was {} or {last}.{torn}", others.join(", "))
+        }
     }
 }
 
@@ -206,12 +256,22 @@ fn interval(i: &Interval) -> String {
 /// A figure's name, and from where to where it goes.
 fn explained(of: &Compared) -> String {
     let way = match of {
-        Compared::Metric(Metric::Transport) => "from publish() until the sample is in hand; in a ping-pong, half of the round trip",
-        Compared::Metric(Metric::LastSubscriber) => "from publish() until the last of several subscribers has the sample",
-        Compared::Metric(Metric::ScheduleRelative) => "from when the sample was due until it is in hand",
-        Compared::Metric(Metric::FillAndTransport) => "from asking for memory, filling it included, until the sample is in hand",
+        Compared::Metric(Metric::Transport) => {
+            "from publish() until the sample is in hand; in a ping-pong, half of the round trip"
+        }
+        Compared::Metric(Metric::LastSubscriber) => {
+            "from publish() until the last of several subscribers has the sample"
+        }
+        Compared::Metric(Metric::ScheduleRelative) => {
+            "from when the sample was due until it is in hand"
+        }
+        Compared::Metric(Metric::FillAndTransport) => {
+            "from asking for memory, filling it included, until the sample is in hand"
+        }
         Compared::Metric(Metric::BetweenArrivals) => "from one sample in hand to the next",
-        Compared::Latency(subject) if subject == ALL => "from publish() until the callback of a subscription begins, of all of them",
+        Compared::Latency(subject) if subject == ALL => {
+            "from publish() until the callback of a subscription begins, of all of them"
+        }
         Compared::Latency(subject) => return format!("latency, {subject}"),
         Compared::Metric(_) => return of.label().to_owned(),
     };
@@ -221,23 +281,41 @@ fn explained(of: &Compared) -> String {
 /// What is not in the short name.
 fn title_beyond_name(c: &CaseResult) -> String {
     let title = escape(&c.case.system_title);
-    if c.is_driveline() { String::new() } else { format!("<small class=title title=\"{title}\">{title}</small>") }
+    if c.is_driveline() {
+        String::new()
+    } else {
+        format!("<small class=title title=\"{title}\">{title}</small>")
+    }
 }
 
 /// Size, rate, waiting and QoS that all links of a group have in common, without what its name says already.
 fn conditions(group: &str, cases: &[&CaseResult]) -> String {
     let Some(link) = cases.first().and_then(|c| c.case.links.first()) else { return String::new() };
     if cases.first().is_some_and(|c| c.case.links.len() > 1) {
-        return format!(" ({} links at the same time)", cases.first().map_or(0, |c| c.case.links.len()));
+        return format!(
+            " ({} links at the same time)",
+            cases.first().map_or(0, |c| c.case.links.len())
+        );
     }
     let pace = match link.pace {
         driveline_bench::harness::Pace::PingPong => "ping-pong".to_owned(),
         driveline_bench::harness::Pace::RateHz(hz) => format!("{hz} Hz"),
     };
     let cable = cases.first().and_then(|c| c.case.beside.cable).map_or_else(String::new, |cable| {
-        let speed = cable.mbit.map_or_else(|| "as fast as the processors".to_owned(), |mbit| format!("{mbit} Mbit/s"));
-        let lossy = if cable.loss_percent > 0.0 { format!(", {} % of packets lost each way", cable.loss_percent) } else { String::new() };
-        let far = if cable.delay_ms > 0.0 { format!(", {} ms away", cable.delay_ms) } else { String::new() };
+        let speed = cable.mbit.map_or_else(
+            || "as fast as the processors".to_owned(),
+            |mbit| format!("{mbit} Mbit/s"),
+        );
+        let lossy = if cable.loss_percent > 0.0 {
+            format!(", {} % of packets lost each way", cable.loss_percent)
+        } else {
+            String::new()
+        };
+        let far = if cable.delay_ms > 0.0 {
+            format!(", {} ms away", cable.delay_ms)
+        } else {
+            String::new()
+        };
         format!("between two hosts at {speed}{far}{lossy}, ")
     });
     let words = [
@@ -248,6 +326,7 @@ fn conditions(group: &str, cases: &[&CaseResult]) -> String {
         spaced(&link.reliability),
         format!("depth {}", link.depth),
     ];
-    let others: Vec<String> = words.into_iter().filter(|word| group.split(" · ").all(|told| told != word)).collect();
+    let others: Vec<String> =
+        words.into_iter().filter(|word| group.split(" · ").all(|told| told != word)).collect();
     format!(" ({cable}{})", others.join(", "))
 }

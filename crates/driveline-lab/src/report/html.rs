@@ -33,7 +33,11 @@ impl Table {
 
     /// With a head of several rows.
     pub(super) fn with_head(caption: &str, rows: &str, numbers: bool) -> Self {
-        let caption = if caption.is_empty() { String::new() } else { format!("<caption>{}</caption>", escape(caption)) };
+        let caption = if caption.is_empty() {
+            String::new()
+        } else {
+            format!("<caption>{}</caption>", escape(caption))
+        };
         let head = if rows.is_empty() { String::new() } else { format!("<thead>{rows}</thead>") };
         Self { head: caption + &head, body: String::new(), numbers, many: false }
     }
@@ -45,7 +49,11 @@ impl Table {
 
     /// A row over the whole width.
     pub(super) fn group(&mut self, title: &str, columns: usize) {
-        let _ = write!(self.body, "<tr class=group><th colspan={columns} scope=colgroup><span>{}</span></th></tr>", escape(title));
+        let _ = write!(
+            self.body,
+            "<tr class=group><th colspan={columns} scope=colgroup><span>{}</span></th></tr>",
+            escape(title)
+        );
     }
 
     pub(super) fn row(&mut self, name: &str, cells: &[String]) {

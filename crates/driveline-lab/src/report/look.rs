@@ -11,9 +11,15 @@ const OURS: &str = "#3a7fd5";
 /// Peers: hues that the colour-blind tell apart too (after Paul Tol's bright scheme), readable on white and on black; more systems
 /// than these differ by dash and symbol.
 const PEERS: [&str; 5] = ["#e0566b", "#2f9147", "#b59f25", "#2fa7cf", "#aa4c8f"];
-const DASHES: [DashType; 5] = [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];
-const SYMBOLS: [MarkerSymbol; 5] =
-    [MarkerSymbol::Circle, MarkerSymbol::Square, MarkerSymbol::Diamond, MarkerSymbol::TriangleUp, MarkerSymbol::X];
+const DASHES: [DashType; 5] =
+    [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];
+const SYMBOLS: [MarkerSymbol; 5] = [
+    MarkerSymbol::Circle,
+    MarkerSymbol::Square,
+    MarkerSymbol::Diamond,
+    MarkerSymbol::TriangleUp,
+    MarkerSymbol::X,
+];
 /// What the machine itself can do.
 const FLOOR: &str = "#8a8f98";
 
@@ -34,8 +40,17 @@ impl Look {
     /// Another one, for the nth of several lines of the same system.
     pub(super) fn nth(self, n: usize) -> Self {
         let turn = (n / (PEERS.len() + 1)) % DASHES.len();
-        let colour = (n % (PEERS.len() + 1)).checked_sub(1).and_then(|i| PEERS.get(i)).copied().unwrap_or(self.colour);
-        Self { colour, dash: DASHES.get(turn).cloned().unwrap_or(DashType::Solid), width: 1.8, ..self }
+        let colour = (n % (PEERS.len() + 1))
+            .checked_sub(1)
+            .and_then(|i| PEERS.get(i))
+            .copied()
+            .unwrap_or(self.colour);
+        Self {
+            colour,
+            dash: DASHES.get(turn).cloned().unwrap_or(DashType::Solid),
+            width: 1.8,
+            ..self
+        }
     }
 
     pub(super) fn marker(&self) -> Marker {
@@ -60,17 +75,33 @@ impl Looks {
     }
 
     pub(super) fn look(&self, c: &CaseResult) -> Look {
-        let plain = Look { colour: OURS, dash: DashType::Solid, symbol: MarkerSymbol::Circle, width: 3.0 };
+        let plain =
+            Look { colour: OURS, dash: DashType::Solid, symbol: MarkerSymbol::Circle, width: 3.0 };
         match (c.case.role, c.is_driveline()) {
-            (Role::Floor, _) if c.case.is_copy() => Look { colour: FLOOR, dash: DashType::DashDot, width: 1.5, ..plain },
-            (Role::Floor | Role::Control, _) => Look { colour: FLOOR, dash: DashType::Dot, width: 1.5, ..plain },
+            (Role::Floor, _) if c.case.is_copy() => {
+                Look { colour: FLOOR, dash: DashType::DashDot, width: 1.5, ..plain }
+            }
+            (Role::Floor | Role::Control, _) => {
+                Look { colour: FLOOR, dash: DashType::Dot, width: 1.5, ..plain }
+            }
             (_, true) => plain,
             _ => {
                 let index = self.peers.get(&c.case.system.to_string()).copied().unwrap_or(0);
                 let turn = index / PEERS.len() % DASHES.len();
-                let pick = |i: usize| (PEERS.get(i).copied().unwrap_or(FLOOR), DASHES.get(turn).cloned(), SYMBOLS.get(turn).cloned());
+                let pick = |i: usize| {
+                    (
+                        PEERS.get(i).copied().unwrap_or(FLOOR),
+                        DASHES.get(turn).cloned(),
+                        SYMBOLS.get(turn).cloned(),
+                    )
+                };
                 let (colour, dash, symbol) = pick(index % PEERS.len());
-                Look { colour, dash: dash.unwrap_or(DashType::Solid), symbol: symbol.unwrap_or(MarkerSymbol::Circle), width: 1.8 }
+                Look {
+                    colour,
+                    dash: dash.unwrap_or(DashType::Solid),
+                    symbol: symbol.unwrap_or(MarkerSymbol::Circle),
+                    width: 1.8,
+                }
             }
         }
     }

@@ -34,7 +34,8 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     let lines = remarks(m, a, None);
     if !lines.is_empty() {
         let items: String = lines.iter().map(|l| format!("<li>{}</li>", sentence(l))).collect();
-        let _ = write!(body, "<aside class=warn role=note aria-label=Caution><ul>{items}</ul></aside>");
+        let _ =
+            write!(body, "<aside class=warn role=note aria-label=Caution><ul>{items}</ul></aside>");
     }
     body.push_str(
         "<noscript><p class=warn>Tables are complete without scripts; plots need them. Nothing is fetched from a network.</p></noscript>",
@@ -43,14 +44,21 @@ pub fn page(m: &Manifest, a: &Analysis) -> String {
     for e in &a.experiments {
         let _ = write!(body, "<li><a href=\"#{0}\">{0}</a></li>", escape(&e.id));
     }
-    let shared = LeftOut::shared(a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice())));
+    let shared =
+        LeftOut::shared(a.experiments.iter().map(|e| (e.id.as_str(), e.left_out.as_slice())));
     let everywhere = (experiment::LEFT_OUT, "Left out");
-    for (anchor, name) in (!shared.is_empty()).then_some(everywhere).into_iter().chain(setting::SECTIONS) {
+    for (anchor, name) in
+        (!shared.is_empty()).then_some(everywhere).into_iter().chain(setting::SECTIONS)
+    {
         let _ = write!(body, "<li><a href=\"#{anchor}\">{name}</a></li>");
     }
     body.push_str("</ul></nav>\n<main>\n");
     for e in &a.experiments {
-        body.push_str(&section(&e.id, &format!("{} · {}", e.id, e.title), &experiment::experiment(e, &looks, &shared)));
+        body.push_str(&section(
+            &e.id,
+            &format!("{} · {}", e.id, e.title),
+            &experiment::experiment(e, &looks, &shared),
+        ));
     }
     if !shared.is_empty() {
         body.push_str(&section(everywhere.0, everywhere.1, &experiment::left_out(&shared)));
@@ -79,7 +87,15 @@ mod tests {
     #[test]
     fn the_library_is_whole_and_alone() {
         let library = super::library();
-        assert!(library.starts_with("<script") && library.ends_with("</script>") && library.contains("plotly.js v"));
-        assert!(!library.contains("MathJax={") && (1_000_000..5_000_000).contains(&library.len()), "{}", library.len());
+        assert!(
+            library.starts_with("<script")
+                && library.ends_with("</script>")
+                && library.contains("plotly.js v")
+        );
+        assert!(
+            !library.contains("MathJax={") && (1_000_000..5_000_000).contains(&library.len()),
+            "{}",
+            library.len()
+        );
     }
 }

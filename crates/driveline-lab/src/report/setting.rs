@@ -11,8 +11,12 @@ use driveline_runtime::graph::ByteSize;
 use std::fmt::Write as _;
 
 /// Anchors and names.
-pub(super) const SECTIONS: [(&str, &str); 4] =
-    [("rules", "Rules"), ("machine", "Machine"), ("settings", "Settings of peers"), ("measurement", "Measurement")];
+pub(super) const SECTIONS: [(&str, &str); 4] = [
+    ("rules", "Rules"),
+    ("machine", "Machine"),
+    ("settings", "Settings of peers"),
+    ("measurement", "Measurement"),
+];
 
 /// What a reader wants to know first.
 pub(super) fn lead(m: &Manifest) -> String {
@@ -24,7 +28,9 @@ pub(super) fn lead(m: &Manifest) -> String {
         k.usable_cpus.len(),
         if k.virtual_machine { " · virtual machine" } else { "" },
         escape(&date(&m.started_at)),
-        m.finished_at.as_ref().map_or_else(|| " · unfinished".to_owned(), |f| format!(" to {}", escape(&date(f)))),
+        m.finished_at
+            .as_ref()
+            .map_or_else(|| " · unfinished".to_owned(), |f| format!(" to {}", escape(&date(f)))),
         escape(&m.version),
         escape(&m.commit)
     )
@@ -86,11 +92,17 @@ fn machine(m: &Manifest, a: &Analysis) -> String {
     let cpu = |c: Option<usize>| c.map_or_else(|| "any".to_owned(), |c| c.to_string());
     row(
         "Placement",
-        format!("publisher on CPU {}, subscribers on {:?} in turn", cpu(m.placement.publisher_cpu), m.placement.subscriber_cpus),
+        format!(
+            "publisher on CPU {}, subscribers on {:?} in turn",
+            cpu(m.placement.publisher_cpu),
+            m.placement.subscriber_cpus
+        ),
     );
     let mut out = table.finish();
     let mut unset: Vec<&str> = k.not_set.iter().map(String::as_str).collect();
-    for text in a.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.runs).flat_map(|r| &r.unset) {
+    for text in
+        a.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.runs).flat_map(|r| &r.unset)
+    {
         if !unset.contains(&text.as_str()) {
             unset.push(text);
         }
@@ -115,7 +127,11 @@ fn settings(m: &Manifest) -> String {
             if !used {
                 continue;
             }
-            let mut table = Table::new(&format!("{}/{}: {}", d.name, v.name, v.title), &["setting", "value", "why"], false);
+            let mut table = Table::new(
+                &format!("{}/{}: {}", d.name, v.name, v.title),
+                &["setting", "value", "why"],
+                false,
+            );
             for s in &v.settings {
                 table.row(&escape(&s.name), &[escape(&s.value), sentence(&s.why)]);
             }
@@ -134,7 +150,15 @@ fn measurement(m: &Manifest, a: &Analysis) -> String {
     row("Command", m.command.join(" "));
     row("Extent", word(&m.extent));
     row("Seed", format!("{} (orders and intervals)", m.seed));
-    row("Program", format!("driveline {}, commit {}{}", m.version, m.commit, if m.optimised { "" } else { ", NOT optimised" }));
+    row(
+        "Program",
+        format!(
+            "driveline {}, commit {}{}",
+            m.version,
+            m.commit,
+            if m.optimised { "" } else { ", NOT optimised" }
+        ),
+    );
     if let Some(commit) = &m.gateway {
         row("Gateway between hosts", format!("driveline-gateway-zenoh, commit {commit}"));
     }
@@ -147,12 +171,20 @@ fn measurement(m: &Manifest, a: &Analysis) -> String {
         (Reach::Network, "processes of two hosts (network namespaces of this machine)"),
     ]
     .into_iter()
-    .filter(|(r, _)| m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).any(|l| l.reach == *r))
+    .filter(|(r, _)| {
+        m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).any(|l| l.reach == *r)
+    })
     .map(|(_, name)| name)
     .collect();
     row("Ends", reaches.join(", "));
     let mut waits: Vec<String> = Vec::new();
-    for w in m.experiments.iter().flat_map(|e| &e.cases).flat_map(|c| &c.links).map(|l: &crate::archive::Link| -> Wait { l.wait }) {
+    for w in m
+        .experiments
+        .iter()
+        .flat_map(|e| &e.cases)
+        .flat_map(|c| &c.links)
+        .map(|l: &crate::archive::Link| -> Wait { l.wait })
+    {
         if !waits.contains(&w.to_string()) {
             waits.push(w.to_string());
         }

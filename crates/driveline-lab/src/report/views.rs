@@ -26,7 +26,11 @@ pub(super) struct View {
 
 impl View {
     fn json(&self) -> Value {
-        let plots: Vec<Value> = self.plots.iter().map(|(cell, plot)| json!({"cell": cell, "plot": figure(plot)})).collect();
+        let plots: Vec<Value> = self
+            .plots
+            .iter()
+            .map(|(cell, plot)| json!({"cell": cell, "plot": figure(plot)}))
+            .collect();
         json!({"id": self.id, "title": self.title, "note": self.note, "plots": plots})
     }
 }
@@ -41,7 +45,11 @@ pub(super) fn figure(plot: &Plot) -> Value {
 pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     let mut all = Vec::new();
     let mut add = |id, title, note, of: &dyn Fn(&str) -> Option<Plot>| {
-        let plots: Vec<_> = e.cells().into_iter().filter_map(|cell| of(cell).map(|p| (cell.to_owned(), p))).collect();
+        let plots: Vec<_> = e
+            .cells()
+            .into_iter()
+            .filter_map(|cell| of(cell).map(|p| (cell.to_owned(), p)))
+            .collect();
         if !plots.is_empty() {
             all.push(View { id, title, note, plots }.json());
         }
@@ -52,9 +60,12 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         "How late the latest are. Right of 99 % every step is ten times rarer; a curve ends at its greatest sample. Grey: the floors, a bare wake-up without middleware, and beside payloads that are filled or copied one copy of them.",
         &|cell| lines(e, cell, looks).map(|l| plots::percentiles(named_times(e, cell), &l)),
     );
-    add("histogram", "Histogram", "Share of samples in bins of equal ratio, 20 for each power of ten.", &|cell| {
-        lines(e, cell, looks).map(|l| plots::histogram(named_times(e, cell), &l))
-    });
+    add(
+        "histogram",
+        "Histogram",
+        "Share of samples in bins of equal ratio, 20 for each power of ten.",
+        &|cell| lines(e, cell, looks).map(|l| plots::histogram(named_times(e, cell), &l)),
+    );
     add("ecdf", "ECDF", "Share of samples that were not later than this.", &|cell| {
         lines(e, cell, looks).map(|l| plots::ecdf(named_times(e, cell), &l))
     });
@@ -63,7 +74,10 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         "Since due",
         "How late samples are from when they were due: what the sender was late is in it, and a stall hides nothing. Right of 99 % every step is ten times rarer.",
         &|cell| {
-            let lines: Vec<_> = e.in_cell(cell).filter_map(|c| Some((c.name(), looks.look(c), further::open_loop(c)?.1))).collect();
+            let lines: Vec<_> = e
+                .in_cell(cell)
+                .filter_map(|c| Some((c.name(), looks.look(c), further::open_loop(c)?.1)))
+                .collect();
             (!lines.is_empty()).then(|| plots::percentiles("latency", &lines))
         },
     );
@@ -77,10 +91,15 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         },
     );
     // Only the one cell of an experiment with no other has such a view where it has nothing but its goodput.
-    let by = if e.measured().all(|c| c.criterion() == Criterion::Goodput) { Criterion::Goodput } else { Criterion::Latency };
+    let by = if e.measured().all(|c| c.criterion() == Criterion::Goodput) {
+        Criterion::Goodput
+    } else {
+        Criterion::Latency
+    };
     add("ratios", "Ratios", ratios_note(by), &|cell| ratios(e, cell, looks));
     add("layers", "Layers", LAYERS, &|cell| {
-        let cases: Vec<_> = e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
+        let cases: Vec<_> =
+            e.in_cell(cell).filter(|c| c.figures.contains_key(&Metric::Transport)).collect();
         (!cases.is_empty()).then(|| plots::layers(&cases))
     });
     add(
@@ -88,7 +107,8 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
         "Deliveries",
         "What became of every sample at every subscriber. Late: in hand more than one period after it was due. Lost: never read, lost or replaced by a newer one. Not sent: due, but the sender could not.",
         &|cell| {
-            let cases: Vec<_> = e.in_cell(cell).filter(|c| plots::is_open(c) && c.totals.scheduled > 0).collect();
+            let cases: Vec<_> =
+                e.in_cell(cell).filter(|c| plots::is_open(c) && c.totals.scheduled > 0).collect();
             (!cases.is_empty()).then(|| plots::deliveries(&cases))
         },
     );
@@ -101,7 +121,12 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
             (!rows.is_empty()).then(|| plots::stages(&rows))
         },
     );
-    add("observed", "Observed", "Distribution of each duration that the workload told, by subject.", &|cell| observed(e, cell, looks));
+    add(
+        "observed",
+        "Observed",
+        "Distribution of each duration that the workload told, by subject.",
+        &|cell| observed(e, cell, looks),
+    );
     let timelines = [
         (
             Quantity::Latency,
@@ -126,7 +151,9 @@ pub(super) fn views(e: &ExperimentResult, looks: &Looks) -> Value {
     for (quantity, id, title, note) in timelines {
         add(id, title, note, &|cell| over_time(e, cell, quantity, looks));
     }
-    all.extend(Criterion::ALL.into_iter().filter_map(|by| sizes(e, by, looks)).map(|view| view.json()));
+    all.extend(
+        Criterion::ALL.into_iter().filter_map(|by| sizes(e, by, looks)).map(|view| view.json()),
+    );
     json!({"cells": e.cells(), "views": all})
 }
 
@@ -146,11 +173,19 @@ pub(super) fn ratios_note(by: Criterion) -> &'static str {
 
 /// Of what the distributions of a cell are.
 fn named_times(e: &ExperimentResult, cell: &str) -> &'static str {
-    if e.in_cell(cell).any(|c| c.criterion() == Criterion::Goodput) { "time between arrivals" } else { "latency" }
+    if e.in_cell(cell).any(|c| c.criterion() == Criterion::Goodput) {
+        "time between arrivals"
+    } else {
+        "latency"
+    }
 }
 
 /// The distributions of a cell that count most, and of its floor.
-fn lines<'a>(e: &'a ExperimentResult, cell: &str, looks: &Looks) -> Option<Vec<(String, Look, &'a Figure)>> {
+fn lines<'a>(
+    e: &'a ExperimentResult,
+    cell: &str,
+    looks: &Looks,
+) -> Option<Vec<(String, Look, &'a Figure)>> {
     let cases: Vec<&CaseResult> = e.measured().filter(|c| c.case.cell == cell).collect();
     let mut lines: Vec<_> = cases
         .iter()
@@ -161,10 +196,16 @@ fn lines<'a>(e: &'a ExperimentResult, cell: &str, looks: &Looks) -> Option<Vec<(
         return None;
     }
     // A word and a copy; of the same cell all have the same.
-    let is_beside =
-        |floor: &&CaseResult| floor.case.role == Role::Floor && cases.iter().flat_map(|c| &c.ratios).any(|r| r.to == floor.case.id);
+    let is_beside = |floor: &&CaseResult| {
+        floor.case.role == Role::Floor
+            && cases.iter().flat_map(|c| &c.ratios).any(|r| r.to == floor.case.id)
+    };
     for floor in e.cases.iter().filter(is_beside) {
-        lines.extend(floor.headline().map(|(_, f)| (format!("floor: {}", floor.case.system_title), looks.look(floor), f)));
+        lines.extend(
+            floor.headline().map(|(_, f)| {
+                (format!("floor: {}", floor.case.system_title), looks.look(floor), f)
+            }),
+        );
     }
     Some(lines)
 }
@@ -176,8 +217,11 @@ fn dot(at: String, i: &Interval) -> plots::Dot {
 
 /// p50, p95, p99 and p99.9 of every system of a cell, or goodput.
 fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
-    let of: Vec<(&CaseResult, &Ratio)> =
-        e.measured().filter(|c| c.case.cell == cell).filter_map(|c| c.to_driveline().map(|r| (c, r))).collect();
+    let of: Vec<(&CaseResult, &Ratio)> = e
+        .measured()
+        .filter(|c| c.case.cell == cell)
+        .filter_map(|c| c.to_driveline().map(|r| (c, r)))
+        .collect();
     let ours = e.measured().find(|c| c.is_driveline())?;
     let mut series = Vec::new();
     let columns = [
@@ -188,9 +232,15 @@ fn ratios(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
         (Measure::P999, MarkerSymbol::TriangleUp),
     ];
     for (column, symbol) in columns {
-        let dots: Vec<_> = of.iter().filter_map(|(c, r)| column.ratio(r).map(|i| dot(c.name(), i))).collect();
+        let dots: Vec<_> =
+            of.iter().filter_map(|(c, r)| column.ratio(r).map(|i| dot(c.name(), i))).collect();
         if !dots.is_empty() {
-            series.push((column.label().to_owned(), looks.look(ours).nth(series.len()), Some(symbol), dots));
+            series.push((
+                column.label().to_owned(),
+                looks.look(ours).nth(series.len()),
+                Some(symbol),
+                dots,
+            ));
         }
     }
     let (by, _) = of.iter().find_map(|(_, r)| r.deciding())?;
@@ -205,7 +255,8 @@ pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Op
     if e.cells().len() < 2 {
         return None;
     }
-    let decided = |c: &CaseResult| c.to_driveline()?.deciding().filter(|(of, _)| *of == by).map(|(_, i)| i);
+    let decided =
+        |c: &CaseResult| c.to_driveline()?.deciding().filter(|(of, _)| *of == by).map(|(_, i)| i);
     let mut systems: Vec<&CaseResult> = Vec::new();
     for c in e.measured().filter(|c| decided(c).is_some()) {
         if systems.iter().all(|s| s.case.system != c.case.system) {
@@ -226,7 +277,9 @@ pub(super) fn overview(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Op
 }
 
 fn stage_rows(c: &CaseResult) -> Vec<(String, [f64; 3])> {
-    let row = |(subject, parts): (&str, [Option<f64>; 3])| (format!("{} · {subject}", c.name()), parts.map(|p| p.unwrap_or(0.0)));
+    let row = |(subject, parts): (&str, [Option<f64>; 3])| {
+        (format!("{} · {subject}", c.name()), parts.map(|p| p.unwrap_or(0.0)))
+    };
     further::parts(c).into_iter().map(row).collect()
 }
 
@@ -237,11 +290,26 @@ fn observed(e: &ExperimentResult, cell: &str, looks: &Looks) -> Option<Plot> {
     let mut lines = Vec::new();
     for c in e.measured().filter(|c| c.case.cell == cell && c.case.links.is_empty()) {
         let durations = c.observed.iter().filter(|o| {
-            matches!(o.quantity, Quantity::Latency | Quantity::Age | Quantity::PeriodDeviation | Quantity::Recovery | Quantity::StartUp)
+            matches!(
+                o.quantity,
+                Quantity::Latency
+                    | Quantity::Age
+                    | Quantity::PeriodDeviation
+                    | Quantity::Recovery
+                    | Quantity::StartUp
+            )
         });
         for o in durations {
-            let what = if o.quantity == Quantity::Latency { String::new() } else { format!(", {}", crate::table::label(o.quantity)) };
-            lines.push((format!("{} · {}{what}", c.name(), o.subject), looks.look(c).nth(lines.len()), &o.figure));
+            let what = if o.quantity == Quantity::Latency {
+                String::new()
+            } else {
+                format!(", {}", crate::table::label(o.quantity))
+            };
+            lines.push((
+                format!("{} · {}{what}", c.name(), o.subject),
+                looks.look(c).nth(lines.len()),
+                &o.figure,
+            ));
         }
     }
     lines.truncate(MAX_SUBJECTS);
@@ -253,23 +321,31 @@ fn over_time(e: &ExperimentResult, cell: &str, quantity: Quantity, looks: &Looks
     for c in e.measured().filter(|c| c.case.cell == cell) {
         let of_case = c.timelines.iter().filter(|t| t.quantity == quantity);
         for (nth, t) in of_case.take(MAX_SUBJECTS).enumerate() {
-            let subject =
-                if c.case.links.is_empty() || quantity != Quantity::Latency { format!(" · {}", t.subject) } else { String::new() };
+            let subject = if c.case.links.is_empty() || quantity != Quantity::Latency {
+                format!(" · {}", t.subject)
+            } else {
+                String::new()
+            };
             lines.push((format!("{}{subject}", c.name()), looks.look(c), nth, t.points.clone()));
         }
     }
     // A picture of nothing says no more than the tables do.
-    let nothing = quantity == Quantity::Drops && lines.iter().all(|(.., points)| points.iter().all(|(_, n)| *n == 0.0));
+    let nothing = quantity == Quantity::Drops
+        && lines.iter().all(|(.., points)| points.iter().all(|(_, n)| *n == 0.0));
     (!lines.is_empty() && !nothing).then(|| plots::timeline(&lines, quantity))
 }
 
 /// Latency, or goodput, against size: a plot for each group of cells that differ by size only.
 fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
     let rest = |c: &CaseResult| -> String {
-        let size = c.case.links.first().map(|l| ByteSize(l.size as u64).to_string()).unwrap_or_default();
-        cell_without(&c.case.cell, |word| word == size || (word == c.case.scenario_case && names_a_size(e, word)))
+        let size =
+            c.case.links.first().map(|l| ByteSize(l.size as u64).to_string()).unwrap_or_default();
+        cell_without(&c.case.cell, |word| {
+            word == size || (word == c.case.scenario_case && names_a_size(e, word))
+        })
     };
-    let single = |c: &&CaseResult| c.case.links.len() == 1 && c.headline().is_some() && c.criterion() == by;
+    let single =
+        |c: &&CaseResult| c.case.links.len() == 1 && c.headline().is_some() && c.criterion() == by;
     let mut groups: Vec<String> = Vec::new();
     for c in e.measured().filter(single) {
         if !groups.contains(&rest(c)) {
@@ -311,8 +387,11 @@ fn sizes(e: &ExperimentResult, by: Criterion, looks: &Looks) -> Option<View> {
 
 /// Whether cases of that name always have the same size, so that the name stands for it.
 fn names_a_size(e: &ExperimentResult, case: &str) -> bool {
-    let mut sizes: Vec<usize> =
-        e.measured().filter(|c| c.case.scenario_case == case).filter_map(|c| c.case.links.first().map(|l| l.size)).collect();
+    let mut sizes: Vec<usize> = e
+        .measured()
+        .filter(|c| c.case.scenario_case == case)
+        .filter_map(|c| c.case.links.first().map(|l| l.size))
+        .collect();
     sizes.sort_unstable();
     sizes.dedup();
     sizes.len() == 1

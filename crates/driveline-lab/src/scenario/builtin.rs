@@ -20,8 +20,9 @@ macro_rules! files {
 #[must_use]
 pub fn builtin() -> &'static [Builtin] {
     files![
-        "headline", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12", "W13", "W14", "S1", "S2", "S3", "S4", "S5",
-        "S6", "S7", "B1", "B2", "B3", "F", "K1", "K2", "K3", "refsys",
+        "headline", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "W11", "W12",
+        "W13", "W14", "S1", "S2", "S3", "S4", "S5", "S6", "S7", "B1", "B2", "B3", "F", "K1", "K2",
+        "K3", "refsys",
     ]
 }
 
@@ -40,7 +41,9 @@ mod tests {
     #[test]
     fn every_scenario_file_is_built_in() {
         let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios")).unwrap();
-        let mut ids: Vec<_> = files.map(|f| f.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned()).collect();
+        let mut ids: Vec<_> = files
+            .map(|f| f.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
         let mut known: Vec<_> = builtin().iter().map(|b| b.id.to_owned()).collect();
         ids.sort();
         known.sort();

@@ -58,16 +58,39 @@ impl Links<'_> {
     fn idle_favour(&self) -> Option<Unheeded> {
         let favour = self.favour()?;
         let mut path = self.place("favour", self.case.favour.is_some());
-        let fewest = self.subscribers().into_iter().filter_map(|links| links.into_iter().max()).min().unwrap_or(1);
+        let fewest = self
+            .subscribers()
+            .into_iter()
+            .filter_map(|links| links.into_iter().max())
+            .min()
+            .unwrap_or(1);
         if let Some(subscriber) = favour.subscriber.filter(|s| *s >= fewest) {
             path.push("subscriber");
-            let message = format!("there is no subscriber {subscriber} to be preferred: they count from 0, and some cell has {fewest}");
-            return Some(Unheeded::at(&path, message, "name one that there is; without `subscriber` it is the last one".into()));
+            let message = format!(
+                "there is no subscriber {subscriber} to be preferred: they count from 0, and some cell has {fewest}"
+            );
+            return Some(Unheeded::at(
+                &path,
+                message,
+                "name one that there is; without `subscriber` it is the last one".into(),
+            ));
         }
-        let greatest = self.each(|c| c.priority, &self.vary.priority, 0).concat().into_iter().max().unwrap_or(0);
+        let greatest = self
+            .each(|c| c.priority, &self.vary.priority, 0)
+            .concat()
+            .into_iter()
+            .max()
+            .unwrap_or(0);
         (!favour.exclusive_cpu && favour.priority <= greatest).then(|| {
-            let message = format!("`favour` prefers nobody: its `priority` is {}, and all ends have {greatest}", favour.priority);
-            Unheeded::at(&path, message, "give it a greater `priority`, or `exclusive_cpu: true`".into())
+            let message = format!(
+                "`favour` prefers nobody: its `priority` is {}, and all ends have {greatest}",
+                favour.priority
+            );
+            Unheeded::at(
+                &path,
+                message,
+                "give it a greater `priority`, or `exclusive_cpu: true`".into(),
+            )
         })
     }
 
@@ -91,17 +114,30 @@ impl Links<'_> {
                     "write `payload: filled`, or leave `figure` out: where payloads are filled, the filling is in it",
                 )
             }
-            Figure::LastSubscriber if ping_pong || self.subscribers().iter().any(|links| links.iter().all(|n| *n < 2)) => (
-                "it takes a rate and several subscribers to have a last one",
-                "leave `figure` out: where there are several, it is that of the last one",
-            ),
+            Figure::LastSubscriber
+                if ping_pong
+                    || self.subscribers().iter().any(|links| links.iter().all(|n| *n < 2)) =>
+            {
+                (
+                    "it takes a rate and several subscribers to have a last one",
+                    "leave `figure` out: where there are several, it is that of the last one",
+                )
+            }
             Figure::ScheduleRelative | Figure::BetweenArrivals if ping_pong => {
                 ("a ping-pong has no times at which samples are due", "add a `rate_hz`")
             }
             _ => return None,
         };
-        let path = if own.is_none() && common.is_none() { vec!["figure"] } else { self.place("figure", own.is_some()) };
-        Some(Unheeded::at(&path, format!("the case '{}' cannot have this figure: {message}", self.name), help.into()))
+        let path = if own.is_none() && common.is_none() {
+            vec!["figure"]
+        } else {
+            self.place("figure", own.is_some())
+        };
+        Some(Unheeded::at(
+            &path,
+            format!("the case '{}' cannot have this figure: {message}", self.name),
+            help.into(),
+        ))
     }
 }
 
@@ -114,7 +150,9 @@ fn figure_of_nobody(s: &Scenario, all: &[Links<'_>]) -> Option<Unheeded> {
         (None, None) => return None,
     };
     let what = if s.chain.is_some() { "chains are" } else { "workloads are" };
-    let message = format!("`figure` names what links are compared by, and there is no link: {what} compared by the latency of the whole");
+    let message = format!(
+        "`figure` names what links are compared by, and there is no link: {what} compared by the latency of the whole"
+    );
     Some(Unheeded::at(path, message, "leave it out".into()))
 }
 
@@ -125,39 +163,72 @@ pub(super) fn without_effect(s: &Scenario) -> Option<Unheeded> {
     let all: Vec<Links<'_>> = parts
         .iter()
         .flat_map(|part| {
-            part.cases(s).filter(|(_, case)| is_links(case)).map(|(name, case)| Links { scenario: s, vary: &part.vary, name, case })
+            part.cases(s).filter(|(_, case)| is_links(case)).map(|(name, case)| Links {
+                scenario: s,
+                vary: &part.vary,
+                name,
+                case,
+            })
         })
         .collect();
     if let Some(found) = figure_of_nobody(s, &all) {
         return Some(found);
     }
-    if let Some(found) = all.iter().find_map(|links| links.idle_favour().or_else(|| links.missing_figure())) {
+    if let Some(found) =
+        all.iter().find_map(|links| links.idle_favour().or_else(|| links.missing_figure()))
+    {
         return Some(found);
     }
-    if s.own_tools && !all.iter().any(|links| links.at_once().iter().all(|n| *n == 1) && links.have_rates() == [false]) {
+    if s.own_tools
+        && !all
+            .iter()
+            .any(|links| links.at_once().iter().all(|n| *n == 1) && links.have_rates() == [false])
+    {
         let message = "`own_tools` run beside ping-pongs, and no case is one".to_owned();
-        return Some(Unheeded::at(&["own_tools"], message, "leave it out, or add a case of one link without a `rate_hz`".into()));
+        return Some(Unheeded::at(
+            &["own_tools"],
+            message,
+            "leave it out, or add a case of one link without a `rate_hz`".into(),
+        ));
     }
     let is_stream = |links: &Links<'_>| links.figure() == Some(Figure::BetweenArrivals);
     let (message, help) = match s.answer? {
-        AnswerSpec::CarriedLinks if all.iter().all(|links| links.at_once().iter().all(|n| *n < 2)) => (
-            "`carried_links` asks how many links at the same time are carried, and there is but one",
-            "let `copies` vary, or give a case several `links`",
-        ),
-        AnswerSpec::Fairness if all.iter().all(|links| links.subscribers().concat().iter().all(|n| *n < 2)) => {
-            ("`fairness` is about several subscribers of a link, and there is but one", "give `subscribers`, and a `rate_hz`")
+        AnswerSpec::CarriedLinks
+            if all.iter().all(|links| links.at_once().iter().all(|n| *n < 2)) =>
+        {
+            (
+                "`carried_links` asks how many links at the same time are carried, and there is but one",
+                "let `copies` vary, or give a case several `links`",
+            )
         }
-        AnswerSpec::Preferred if all.iter().all(|links| links.favour().is_none()) => {
-            ("`preferred` asks what a preference does, and nobody is preferred", "give a case a `favour`, and leave another one as it is")
+        AnswerSpec::Fairness
+            if all.iter().all(|links| links.subscribers().concat().iter().all(|n| *n < 2)) =>
+        {
+            (
+                "`fairness` is about several subscribers of a link, and there is but one",
+                "give `subscribers`, and a `rate_hz`",
+            )
         }
-        AnswerSpec::Throughput if all.iter().all(|links| links.at_once().iter().all(|n| *n > 1)) => (
-            "`throughput` divides the size of a payload by the latency of its link, and there is no case of one link alone",
-            "leave it out, or add a case of one link",
+        AnswerSpec::Preferred if all.iter().all(|links| links.favour().is_none()) => (
+            "`preferred` asks what a preference does, and nobody is preferred",
+            "give a case a `favour`, and leave another one as it is",
         ),
-        AnswerSpec::Throughput if all.iter().filter(|links| links.at_once().contains(&1)).all(is_stream) => (
-            "`throughput` asks how latencies grow with the size, and all cases of one link are streams, which are compared by goodput",
-            "leave it out",
-        ),
+        AnswerSpec::Throughput
+            if all.iter().all(|links| links.at_once().iter().all(|n| *n > 1)) =>
+        {
+            (
+                "`throughput` divides the size of a payload by the latency of its link, and there is no case of one link alone",
+                "leave it out, or add a case of one link",
+            )
+        }
+        AnswerSpec::Throughput
+            if all.iter().filter(|links| links.at_once().contains(&1)).all(is_stream) =>
+        {
+            (
+                "`throughput` asks how latencies grow with the size, and all cases of one link are streams, which are compared by goodput",
+                "leave it out",
+            )
+        }
         _ => return None,
     };
     Some(Unheeded::at(&["answer"], message.into(), help.into()))
@@ -180,40 +251,112 @@ mod tests {
     fn what_has_no_effect_is_refused_with_place_and_remedy() {
         let open = "link: {size: 64, rate_hz: 10}\n";
         for (rest, line, says) in [
-            ("cases:\n  a: {favour: {}}", 8, "give it a greater `priority`, or `exclusive_cpu: true`"),
-            ("cases:\n  a: {priority: 50, favour: {priority: 50}}", 8, "its `priority` is 50, and all ends have 50"),
-            ("cases: {a: {favour: {priority: 50}}}\nvary: {priority: [0, 80]}", 7, "and all ends have 80"),
-            ("cases:\n  a: {subscribers: 3, favour: {subscriber: 3, priority: 5}}", 8, "there is no subscriber 3"),
-            ("cases:\n  a: {favour: {subscriber: 1, priority: 5}}\nvary: {subscribers: [1, 2]}", 8, "without `subscriber` it is the last"),
-            ("cases:\n  a: {links: {x: {subscribers: 2}, y: {}}, favour: {subscriber: 2, priority: 5}}", 8, "and some cell has 2"),
+            (
+                "cases:\n  a: {favour: {}}",
+                8,
+                "give it a greater `priority`, or `exclusive_cpu: true`",
+            ),
+            (
+                "cases:\n  a: {priority: 50, favour: {priority: 50}}",
+                8,
+                "its `priority` is 50, and all ends have 50",
+            ),
+            (
+                "cases: {a: {favour: {priority: 50}}}\nvary: {priority: [0, 80]}",
+                7,
+                "and all ends have 80",
+            ),
+            (
+                "cases:\n  a: {subscribers: 3, favour: {subscriber: 3, priority: 5}}",
+                8,
+                "there is no subscriber 3",
+            ),
+            (
+                "cases:\n  a: {favour: {subscriber: 1, priority: 5}}\nvary: {subscribers: [1, 2]}",
+                8,
+                "without `subscriber` it is the last",
+            ),
+            (
+                "cases:\n  a: {links: {x: {subscribers: 2}, y: {}}, favour: {subscriber: 2, priority: 5}}",
+                8,
+                "and some cell has 2",
+            ),
             ("cases:\n  a: {links: {}}", 8, "`links` is empty"),
             ("own_tools: true\ncases: {a: {}}", 7, "add a case of one link without a `rate_hz`"),
             ("cases:\n  a: {}\nfigure: fill_and_transport", 9, "untouched payloads are not filled"),
-            ("cases:\n  a: {figure: fill_and_transport}", 8, "write `payload: filled`, or leave `figure` out"),
-            ("vary: {payload: [filled, untouched]}\ncases: {a: {figure: fill_and_transport}}", 8, "untouched payloads are not filled"),
+            (
+                "cases:\n  a: {figure: fill_and_transport}",
+                8,
+                "write `payload: filled`, or leave `figure` out",
+            ),
+            (
+                "vary: {payload: [filled, untouched]}\ncases: {a: {figure: fill_and_transport}}",
+                8,
+                "untouched payloads are not filled",
+            ),
             ("cases: {a: {}}\nfigure: last_subscriber", 8, "leave `figure` out"),
             ("cases: {a: {}}\nanswer: carried_links", 8, "let `copies` vary"),
             ("cases: {a: {links: {x: {}}}}\nanswer: carried_links", 8, "there is but one"),
             ("cases: {a: {}}\nanswer: fairness", 8, "give `subscribers`"),
             ("cases: {a: {subscribers: 2}}\nanswer: preferred", 8, "give a case a `favour`"),
-            ("cases: {a: {figure: between_arrivals}}\nanswer: throughput", 8, "all cases of one link are streams"),
-            ("cases: {a: {figure: between_arrivals}, b: {copies: 4}}\nanswer: throughput", 8, "all cases of one link are streams"),
-            ("cases: {a: {links: {x: {}, y: {}}}}\nanswer: throughput", 8, "there is no case of one link alone"),
-            ("cases: {a: {copies: 4, figure: between_arrivals}}\nanswer: throughput", 8, "there is no case of one link alone"),
-            ("cases: {a: {}}\nvary: {copies: [2, 4]}\nanswer: throughput", 9, "add a case of one link"),
-            ("cases: {a: {workload: {name: refsys}}}\nanswer: throughput", 8, "there is no case of one link alone"),
-            ("cases: {a: {workload: {name: refsys}}}\nfigure: between_arrivals", 8, "workloads are compared by the latency of the whole"),
+            (
+                "cases: {a: {figure: between_arrivals}}\nanswer: throughput",
+                8,
+                "all cases of one link are streams",
+            ),
+            (
+                "cases: {a: {figure: between_arrivals}, b: {copies: 4}}\nanswer: throughput",
+                8,
+                "all cases of one link are streams",
+            ),
+            (
+                "cases: {a: {links: {x: {}, y: {}}}}\nanswer: throughput",
+                8,
+                "there is no case of one link alone",
+            ),
+            (
+                "cases: {a: {copies: 4, figure: between_arrivals}}\nanswer: throughput",
+                8,
+                "there is no case of one link alone",
+            ),
+            (
+                "cases: {a: {}}\nvary: {copies: [2, 4]}\nanswer: throughput",
+                9,
+                "add a case of one link",
+            ),
+            (
+                "cases: {a: {workload: {name: refsys}}}\nanswer: throughput",
+                8,
+                "there is no case of one link alone",
+            ),
+            (
+                "cases: {a: {workload: {name: refsys}}}\nfigure: between_arrivals",
+                8,
+                "workloads are compared by the latency of the whole",
+            ),
         ] {
             let text = parse(&format!("{open}{rest}")).unwrap_err();
-            assert!(text.contains(says) && text.contains(&format!("mine.yaml:{line}:")), "{rest}: {text}");
+            assert!(
+                text.contains(says) && text.contains(&format!("mine.yaml:{line}:")),
+                "{rest}: {text}"
+            );
         }
-        let text = parse("cases: {a: {workload: {name: refsys}}}\nlink: {figure: between_arrivals}").unwrap_err();
+        let text =
+            parse("cases: {a: {workload: {name: refsys}}}\nlink: {figure: between_arrivals}")
+                .unwrap_err();
         assert!(text.contains("there is no link") && text.contains("mine.yaml:7:"), "{text}");
         let chain = "chain: {stages: {a: {output: x, work: bytes}, b: {inputs: [x], work: copy}}, edges: {x: 1 MiB}}\ncases: {a: {}}";
         let text = parse(&format!("{chain}\nfigure: between_arrivals")).unwrap_err();
-        assert!(text.contains("chains are compared by the latency of the whole") && text.contains("mine.yaml:8:"), "{text}");
+        assert!(
+            text.contains("chains are compared by the latency of the whole")
+                && text.contains("mine.yaml:8:"),
+            "{text}"
+        );
         let text = parse("link: {size: 64}\ncases:\n  a: {figure: between_arrivals}").unwrap_err();
-        assert!(text.contains("a ping-pong has no times") && text.contains("mine.yaml:8:"), "{text}");
+        assert!(
+            text.contains("a ping-pong has no times") && text.contains("mine.yaml:8:"),
+            "{text}"
+        );
         let text = parse("link: {size: 64, favour: {}}\ncases: {a: {rate_hz: 10}}").unwrap_err();
         assert!(text.contains("prefers nobody") && text.contains("mine.yaml:6:"), "{text}");
     }

@@ -20,8 +20,11 @@ impl RunSpec {
     /// With the changes that another one makes.
     #[must_use]
     pub fn changed(&self, by: &Self) -> Self {
-        let (messages, seconds) =
-            if by.messages.is_some() || by.seconds.is_some() { (by.messages, by.seconds) } else { (self.messages, self.seconds) };
+        let (messages, seconds) = if by.messages.is_some() || by.seconds.is_some() {
+            (by.messages, by.seconds)
+        } else {
+            (self.messages, self.seconds)
+        };
         Self {
             rounds: by.rounds.or(self.rounds),
             messages,

@@ -6,7 +6,17 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// What of a case goes for a chain.
-const OF_CHAINS: [&str; 9] = ["rate_hz", "reach", "cpus", "wait", "reliability", "depth", "priority", "driveline_edges", "systems"];
+const OF_CHAINS: [&str; 9] = [
+    "rate_hz",
+    "reach",
+    "cpus",
+    "wait",
+    "reliability",
+    "depth",
+    "priority",
+    "driveline_edges",
+    "systems",
+];
 /// What each of several links says of itself.
 pub(super) const OF_LINKS: [&str; 13] = [
     "size",
@@ -28,7 +38,11 @@ pub(super) const OF_WORKLOADS: [&str; 2] = ["workload", "systems"];
 
 /// The keys that a part of a scenario says something with.
 fn said(part: &impl Serialize) -> Vec<String> {
-    let says = |v: &Value| !(v.is_null() || v.as_array().is_some_and(Vec::is_empty) || v.as_object().is_some_and(Map::is_empty));
+    let says = |v: &Value| {
+        !(v.is_null()
+            || v.as_array().is_some_and(Vec::is_empty)
+            || v.as_object().is_some_and(Map::is_empty))
+    };
     let Ok(Value::Object(part)) = serde_json::to_value(part) else { return Vec::new() };
     part.into_iter().filter(|(_, value)| says(value)).map(|(name, _)| name).collect()
 }
@@ -40,13 +54,18 @@ pub(super) fn unheeded(part: &impl Serialize, heeded: &[&str]) -> Option<String>
 
 /// Where a chain is told something that it does not heed.
 pub(super) fn unheeded_by_chain(s: &Scenario) -> Option<Vec<String>> {
-    let at = |path: &[&str], found: Option<String>| found.map(|name| path.iter().map(|p| (*p).to_owned()).chain([name]).collect());
-    let cases = s.cases.iter().find_map(|(name, case)| at(&["cases", name], unheeded(case, &OF_CHAINS)));
+    let at = |path: &[&str], found: Option<String>| {
+        found.map(|name| path.iter().map(|p| (*p).to_owned()).chain([name]).collect())
+    };
+    let cases =
+        s.cases.iter().find_map(|(name, case)| at(&["cases", name], unheeded(case, &OF_CHAINS)));
     let runs = || [("run", &s.run), ("quick", &s.quick), ("paper", &s.paper)].into_iter();
     at(&["link"], unheeded(&s.link, &OF_CHAINS))
         .or(cases)
         .or_else(|| at(&["vary"], unheeded(&s.vary, &OF_CHAINS)))
-        .or_else(|| runs().find_map(|(part, run)| at(&[part, "vary"], unheeded(&run.vary, &OF_CHAINS))))
+        .or_else(|| {
+            runs().find_map(|(part, run)| at(&[part, "vary"], unheeded(&run.vary, &OF_CHAINS)))
+        })
         .or_else(|| s.watch_every_ms.map(|_| vec!["watch_every_ms".to_owned()]))
 }
 
@@ -81,8 +100,13 @@ impl Part<'_> {
     }
 
     /// Its cases, by name.
-    pub(super) fn cases<'s>(&self, s: &'s Scenario) -> impl Iterator<Item = (&'s String, &'s CaseSpec)> {
-        s.cases.iter().filter(|(name, _)| self.whole.cases.as_ref().is_none_or(|chosen| chosen.contains(name)))
+    pub(super) fn cases<'s>(
+        &self,
+        s: &'s Scenario,
+    ) -> impl Iterator<Item = (&'s String, &'s CaseSpec)> {
+        s.cases.iter().filter(|(name, _)| {
+            self.whole.cases.as_ref().is_none_or(|chosen| chosen.contains(name))
+        })
     }
 
     /// Where it is said that this key varies.
@@ -100,19 +124,31 @@ impl Part<'_> {
 pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
     for part in Part::of(s) {
         for (name, case) in part.cases(s).filter(|(_, case)| !case.links.is_empty()) {
-            let copies = || format!("write `copies` into single links of `cases.{name}`, or make two scenarios");
+            let copies = || {
+                format!("write `copies` into single links of `cases.{name}`, or make two scenarios")
+            };
             if s.link.copies.is_some() {
-                let message = format!("the case '{name}' has `links`, which do not heed `copies` of all together");
+                let message = format!(
+                    "the case '{name}' has `links`, which do not heed `copies` of all together"
+                );
                 return Some(Unheeded::at(&["link", "copies"], message, copies()));
             }
             for key in said(&part.vary) {
                 if key == "copies" {
-                    let message = format!("the case '{name}' has `links`, which do not heed `copies` of all together");
+                    let message = format!(
+                        "the case '{name}' has `links`, which do not heed `copies` of all together"
+                    );
                     return Some(Unheeded::at(&part.place(s, &key), message, copies()));
                 }
-                if OF_LINKS.contains(&key.as_str()) && case.links.values().all(|link| said(link).contains(&key)) {
-                    let message = format!("each link of the case '{name}' says its own `{key}`, so that it does not vary there");
-                    let help = format!("remove `{key}` from links of `cases.{name}`, or make two scenarios");
+                if OF_LINKS.contains(&key.as_str())
+                    && case.links.values().all(|link| said(link).contains(&key))
+                {
+                    let message = format!(
+                        "each link of the case '{name}' says its own `{key}`, so that it does not vary there"
+                    );
+                    let help = format!(
+                        "remove `{key}` from links of `cases.{name}`, or make two scenarios"
+                    );
                     return Some(Unheeded::at(&part.place(s, &key), message, help));
                 }
             }
@@ -125,24 +161,36 @@ pub(super) fn unheeded_by_links(s: &Scenario) -> Option<Unheeded> {
 pub(super) fn unheeded_of_runs(s: &Scenario) -> Option<Unheeded> {
     for part in Part::of(s) {
         let links = || part.cases(s).any(|(_, c)| c.workload.is_none());
-        let has_rate = |c: &CaseSpec| c.rate_hz.is_some() || c.links.values().any(|l| l.rate_hz.is_some());
+        let has_rate =
+            |c: &CaseSpec| c.rate_hz.is_some() || c.links.values().any(|l| l.rate_hz.is_some());
         let rate = s.link.rate_hz.is_some() || !part.vary.rate_hz.is_empty();
         let lasts = |c: &CaseSpec| c.workload.is_some() || rate || has_rate(c);
         let name = part.name;
         if part.own.seconds.is_some() && !part.cases(s).any(|(_, c)| lasts(c)) {
-            let message = format!("no case of `{name}` heeds `seconds`: without a rate, messages are counted");
-            return Some(Unheeded::at(&[name, "seconds"], message, "write `messages`, or give a `rate_hz`".into()));
+            let message = format!(
+                "no case of `{name}` heeds `seconds`: without a rate, messages are counted"
+            );
+            return Some(Unheeded::at(
+                &[name, "seconds"],
+                message,
+                "write `messages`, or give a `rate_hz`".into(),
+            ));
         }
         if part.own.messages.is_some() && !links() {
-            let message = format!("no case of `{name}` heeds `messages`: a workload is observed for some time");
+            let message = format!(
+                "no case of `{name}` heeds `messages`: a workload is observed for some time"
+            );
             return Some(Unheeded::at(&[name, "messages"], message, "write `seconds`".into()));
         }
         if part.own.warm_up.is_some() && !links() {
-            let message = format!("no case of `{name}` heeds `warm_up`, which is a number of samples: a workload has none");
+            let message = format!(
+                "no case of `{name}` heeds `warm_up`, which is a number of samples: a workload has none"
+            );
             return Some(Unheeded::at(
                 &[name, "warm_up"],
                 message,
-                "leave it out: a workload warms up for a fifth of its `seconds`, 2 s at most".into(),
+                "leave it out: a workload warms up for a fifth of its `seconds`, 2 s at most"
+                    .into(),
             ));
         }
     }

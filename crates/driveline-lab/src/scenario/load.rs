@@ -79,7 +79,10 @@ pub fn load_for(word: &str, peers: &[Peer]) -> Result<Scenario, LoadError> {
 /// Whether two words mean the same experiment: the same built-in one, or the same file.
 pub(crate) fn is_same(a: &str, b: &str) -> bool {
     match (built_in(a), built_in(b)) {
-        (None, None) => std::fs::canonicalize(a).ok().zip(std::fs::canonicalize(b).ok()).is_some_and(|(a, b)| a == b),
+        (None, None) => std::fs::canonicalize(a)
+            .ok()
+            .zip(std::fs::canonicalize(b).ok())
+            .is_some_and(|(a, b)| a == b),
         (a, b) => a.map(|b| b.id) == b.map(|b| b.id),
     }
 }
@@ -91,7 +94,10 @@ pub(crate) fn built_in(word: &str) -> Option<&'static Builtin> {
 
 fn document(word: &str) -> Result<Document<Scenario>, LoadError> {
     if let Some(known) = built_in(word) {
-        return Ok(parse_document(Path::new(&format!("{}.yaml", known.id)), known.text.to_owned())?);
+        return Ok(parse_document(
+            Path::new(&format!("{}.yaml", known.id)),
+            known.text.to_owned(),
+        )?);
     }
     let path = Path::new(word);
     let looks_like_file = word.contains(['/', '.']);
@@ -108,7 +114,8 @@ pub(crate) fn no_such(word: &str) -> String {
     let distance = |id: &str| strsim::levenshtein(&id.to_lowercase(), &word.to_lowercase());
     let near = builtin().iter().map(|b| b.id).filter(|id| distance(id) <= most);
     // Ids of one paper begin alike.
-    let near = near.min_by_key(|id| (distance(id), !word.to_lowercase().starts_with(&id[..1].to_lowercase())));
+    let near = near
+        .min_by_key(|id| (distance(id), !word.to_lowercase().starts_with(&id[..1].to_lowercase())));
     let hint = near.map_or_else(String::new, |id| format!(" Did you mean {id}?"));
     format!("there is no experiment '{word}'.{hint} `driveline bench list` shows them")
 }
@@ -126,7 +133,12 @@ mod tests {
     #[test]
     fn a_word_that_is_nothing_is_answered_with_what_there_is() {
         assert!(load("refsis").unwrap_err().to_string().contains("Did you mean refsys"));
-        assert!(load("S99").unwrap_err().to_string().contains("no experiment 'S99'. `driveline bench list`"));
+        assert!(
+            load("S99")
+                .unwrap_err()
+                .to_string()
+                .contains("no experiment 'S99'. `driveline bench list`")
+        );
         assert!(load("K4").unwrap_err().to_string().contains("Did you mean K1?"));
         assert!(load("no/such.yaml").unwrap_err().to_string().contains("no/such.yaml"));
         assert_eq!(load("s1").unwrap().id, "S1");

@@ -15,7 +15,9 @@ mod load;
 pub use builtin::{Builtin, builtin};
 pub use case::{CaseSpec, ChainSpec, FavourSpec, Reads, StageSpec, Vary, WorkloadSpec};
 pub(crate) use check::OWN_SYSTEMS;
-pub use choices::{AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec};
+pub use choices::{
+    AnswerSpec, CpusSpec, Figure, PayloadSpec, ReachSpec, ReliabilitySpec, TakeSpec,
+};
 pub use extent::Extent;
 pub use load::{LoadError, load, load_for, schema};
 pub(crate) use load::{built_in, is_same, no_such};
@@ -87,8 +89,11 @@ pub struct Scenario {
 /// What links have in common: a case without what makes it another one.
 fn common(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = CaseSpec::json_schema(generator);
-    if let Some(properties) = schema.get_mut("properties").and_then(serde_json::Value::as_object_mut) {
-        properties.retain(|key, _| !["links", "workload", "driveline_edges"].contains(&key.as_str()));
+    if let Some(properties) =
+        schema.get_mut("properties").and_then(serde_json::Value::as_object_mut)
+    {
+        properties
+            .retain(|key, _| !["links", "workload", "driveline_edges"].contains(&key.as_str()));
     }
     schema
 }

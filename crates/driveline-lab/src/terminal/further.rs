@@ -2,7 +2,9 @@
 //! What stands beside the latencies: transmission of chains, what workloads observe, floors, published figures.
 
 use super::percentiles;
-use crate::analysis::{CaseResult, ExperimentResult, Measure, Observed, columns, compared_columns, ratio_columns};
+use crate::analysis::{
+    CaseResult, ExperimentResult, Measure, Observed, columns, compared_columns, ratio_columns,
+};
 use crate::chain::{self, TRANSMISSION};
 use crate::further;
 use crate::literature::{self, Literature};
@@ -30,12 +32,19 @@ pub(super) fn between_arrivals(text: &mut String, e: &ExperimentResult) {
 pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
     let all: Vec<_> = e.measured().filter_map(|c| c.to_without().map(|r| (c, r))).collect();
     let ranks = ratio_columns(all.iter().map(|(_, r)| *r));
-    let mut head = vec!["some edges Driveline's, beside all its own".to_owned(), "all its own, p50".into(), "some Driveline's, p50".into()];
+    let mut head = vec![
+        "some edges Driveline's, beside all its own".to_owned(),
+        "all its own, p50".into(),
+        "some Driveline's, p50".into(),
+    ];
     head.extend(ranks.iter().map(|c| format!("ratio, {}", c.label())));
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     for (c, r) in all {
-        let p50 = |c: &CaseResult| c.headline().map_or_else(String::new, |(_, f)| percentile(f.percentiles.p50));
-        let without = e.cases.iter().find(|other| other.case.id == r.to).map_or_else(String::new, p50);
+        let p50 = |c: &CaseResult| {
+            c.headline().map_or_else(String::new, |(_, f)| percentile(f.percentiles.p50))
+        };
+        let without =
+            e.cases.iter().find(|other| other.case.id == r.to).map_or_else(String::new, p50);
         let mut row = vec![format!("  {} · {}", c.case.cell, c.name()), without, p50(c)];
         row.extend(ranks.iter().map(|column| interval(column.ratio(r))));
         table.row(row);
@@ -46,7 +55,8 @@ pub(super) fn own_edges(text: &mut String, e: &ExperimentResult) {
 /// Transmission in percent of processing, at each stage that receives something.
 pub(super) fn transmission(text: &mut String, e: &ExperimentResult) {
     let Some(of) = chain::transmission(e) else { return };
-    let mut table = Columns::new(&std::iter::once(TRANSMISSION).chain(of.columns).collect::<Vec<_>>());
+    let mut table =
+        Columns::new(&std::iter::once(TRANSMISSION).chain(of.columns).collect::<Vec<_>>());
     let mut cell = None;
     for row in of.rows {
         if cell.replace(row.cell) != Some(row.cell) {
@@ -85,7 +95,8 @@ fn durations(c: &CaseResult) -> Vec<&Observed> {
 /// What workloads observe beside the latency of the whole, and what they count.
 pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     let workloads: Vec<&CaseResult> = e.measured().filter(|c| c.case.workload.is_some()).collect();
-    let rows: Vec<_> = workloads.iter().map(|c| (*c, durations(c))).filter(|(_, o)| !o.is_empty()).collect();
+    let rows: Vec<_> =
+        workloads.iter().map(|c| (*c, durations(c))).filter(|(_, o)| !o.is_empty()).collect();
     let ranks = columns(rows.iter().flat_map(|(_, o)| o).map(|o| &o.figure.percentiles));
     let mut head = vec!["observed", "n"];
     head.extend(ranks.iter().map(|c| c.label()));
@@ -105,7 +116,10 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
             table.row(row);
         }
         if observed.len() > MOST_SUBJECTS {
-            table.heading(format!("  … and {} more, which the report tells of", observed.len() - MOST_SUBJECTS));
+            table.heading(format!(
+                "  … and {} more, which the report tells of",
+                observed.len() - MOST_SUBJECTS
+            ));
         }
     }
     write(text, &table);
@@ -113,7 +127,10 @@ pub(super) fn observed(text: &mut String, e: &ExperimentResult, width: usize) {
     for c in workloads {
         let words = c.counted();
         if !words.is_empty() {
-            text.push_str(&wrapped(&format!("  counted in each run, {} · {}:", c.case.cell, c.name()), width));
+            text.push_str(&wrapped(
+                &format!("  counted in each run, {} · {}:", c.case.cell, c.name()),
+                width,
+            ));
             text.push_str(&listed(&words, 4, width));
             counted = true;
         }
@@ -133,7 +150,12 @@ pub(super) fn published(text: &mut String, e: &ExperimentResult, width: usize) {
     text.push_str(&wrapped(&format!("  {}", literature::TO_KNOW), width));
     if alone > 0 {
         let figures = if alone == 1 { "figure" } else { "figures" };
-        text.push_str(&wrapped(&format!("  {alone} published {figures} with nothing measured beside them: on the page"), width));
+        text.push_str(&wrapped(
+            &format!(
+                "  {alone} published {figures} with nothing measured beside them: on the page"
+            ),
+            width,
+        ));
     }
     text.push('\n');
 }
@@ -144,7 +166,11 @@ pub(super) fn floors(text: &mut String, e: &ExperimentResult) {
     let ranks = compared_columns(floors(), floors().filter_map(CaseResult::latencies));
     let again = ratio_columns(controls(e).map(|(_, r)| r));
     let doubles = floors().any(CaseResult::is_driveline);
-    let mut head = vec![if doubles { "floors, and what is measured twice" } else { "floor: no middleware" }.to_owned(), "n".into()];
+    let mut head = vec![
+        if doubles { "floors, and what is measured twice" } else { "floor: no middleware" }
+            .to_owned(),
+        "n".into(),
+    ];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(again.iter().map(|c| format!("A/A control, {}", c.label())));
     let mut table = Columns::new(&head.iter().map(String::as_str).collect::<Vec<_>>());

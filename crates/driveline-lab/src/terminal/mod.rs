@@ -3,11 +3,16 @@
 
 mod further;
 
-use crate::analysis::{Analysis, CaseResult, ExperimentResult, Figure, Measure, compared_columns, too_few};
+use crate::analysis::{
+    Analysis, CaseResult, ExperimentResult, Figure, Measure, compared_columns, too_few,
+};
 use crate::archive::Manifest;
 use crate::chain;
 use crate::left_out::LeftOutLines;
-use crate::table::{LOSSES, Reference, about_goodput, beside_copy, interval, not_confirmed, nowhere, percentile, remarks, with_unseen};
+use crate::table::{
+    LOSSES, Reference, about_goodput, beside_copy, interval, not_confirmed, nowhere, percentile,
+    remarks, with_unseen,
+};
 use driveline_analyze::prose::wrapped;
 use driveline_analyze::text::{Columns, digits, duration_ns};
 use std::path::Path;
@@ -54,7 +59,10 @@ fn experiment(text: &mut String, e: &ExperimentResult, left_out: &LeftOutLines, 
     for c in &e.cases {
         for r in c.runs.iter().filter(|r| !r.reasons.is_empty()) {
             let reasons = r.reasons.join("; ").replace('\n', "\n    ");
-            text.push_str(&wrapped(&format!("INVALID  {} in round {}: {reasons}", c.case.id, r.round + 1), width));
+            text.push_str(&wrapped(
+                &format!("INVALID  {} in round {}: {reasons}", c.case.id, r.round + 1),
+                width,
+            ));
         }
     }
     for (c, agreement) in e.cases.iter().filter_map(|c| c.own_tool.as_ref().map(|a| (c, a))) {
@@ -76,7 +84,8 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
     let of_rows = || e.measured().filter_map(CaseResult::latencies).chain(of_links());
     let ranks = compared_columns(e.measured(), of_rows());
     let beside = Reference::of(e);
-    let lossy: Vec<_> = LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
+    let lossy: Vec<_> =
+        LOSSES.into_iter().filter(|(_, of)| e.measured().any(|c| of(&c.totals) > 0)).collect();
     let mut head = vec![String::new(), "n".into()];
     head.extend(ranks.iter().map(|c| c.label().to_owned()));
     head.extend(beside.columns.iter().map(|c| format!("÷ {}, {}", beside.to, c.label())));
@@ -99,10 +108,16 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
             row.push(figure.percentiles.n.to_string());
             row.extend(ranks.iter().map(|column| column.cell(c, percentile)));
             row.extend(beside.columns.iter().map(|column| interval(beside.ratio(c, *column))));
-            row.extend(copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))));
+            row.extend(
+                copy.iter().map(|column| interval(c.to_memcpy().and_then(|r| column.ratio(r)))),
+            );
             if !c.has_deliveries() {
                 row.extend(std::iter::repeat_n(String::new(), 2 + lossy.len()));
-                row.extend(c.lost().into_iter().flat_map(|(lost, due)| [due.to_string(), lost.to_string()]));
+                row.extend(
+                    c.lost()
+                        .into_iter()
+                        .flat_map(|(lost, due)| [due.to_string(), lost.to_string()]),
+                );
             } else {
                 row.push(c.cpu_per_message(duration_ns).unwrap_or_default());
                 row.push(c.switches_per_sample().map_or_else(String::new, digits));
@@ -113,12 +128,18 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
                 let mut row = vec![format!("    {}", l.topic)];
                 row.extend(percentiles(&l.figure, &ranks));
                 row.extend(beside.columns.iter().chain(&copy).map(|_| String::new()));
-                row.extend([l.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns), String::new()]);
+                row.extend([
+                    l.totals.cpu_ns_per_sample.map_or_else(String::new, duration_ns),
+                    String::new(),
+                ]);
                 row.extend(lossy.iter().map(|loss| with_unseen(loss, &l.totals)));
                 table.row(row);
             }
             if c.by_link.len() > MOST_LINKS {
-                table.heading(format!("    … and {} more links, which the report tells of", c.by_link.len() - MOST_LINKS));
+                table.heading(format!(
+                    "    … and {} more links, which the report tells of",
+                    c.by_link.len() - MOST_LINKS
+                ));
             }
         }
     }
@@ -134,7 +155,9 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
         say(&format!("  {}", about_goodput()));
     }
     if beside.is_floor() && !beside.columns.is_empty() {
-        say("  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors");
+        say(
+            "  ÷ floor: beside a bare word that is passed on without middleware, which stands among the floors",
+        );
     }
     if copy.is_some() {
         say("  ÷ memcpy: beside one copy of as many bytes, which stands among the floors");
@@ -147,7 +170,9 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
         if nowhere.not_torn_where_verified {
             say("  torn: none where payloads are filled and verified");
         }
-        say("  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway");
+        say(
+            "  CPU/message: of all ends together, a ping-pong's round is two; without a middleware's own daemon or gateway",
+        );
     }
     text.push('\n');
 }
@@ -155,6 +180,12 @@ fn compared(text: &mut String, e: &ExperimentResult, width: usize) {
 /// Number of samples and percentiles; of no samples nothing.
 fn percentiles(f: &Figure, ranks: &[Measure]) -> Vec<String> {
     let p = &f.percentiles;
-    let of = |column: &Measure| if p.n == 0 || *column == Measure::Goodput { String::new() } else { percentile(column.of(p)) };
+    let of = |column: &Measure| {
+        if p.n == 0 || *column == Measure::Goodput {
+            String::new()
+        } else {
+            percentile(column.of(p))
+        }
+    };
     std::iter::once(p.n.to_string()).chain(ranks.iter().map(of)).collect()
 }

@@ -37,10 +37,18 @@ impl Browser {
         let profile = tempfile::tempdir().unwrap();
         let (its_orders, orders) = std::io::pipe().unwrap();
         let (words, its_words) = std::io::pipe().unwrap();
-        let fds = [(its_orders.into(), 3), (OwnedFd::from(its_words), 4)].map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
+        let fds = [(its_orders.into(), 3), (OwnedFd::from(its_words), 4)]
+            .map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd });
         let mut command = Command::new(program);
         command
-            .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars"])
+            .args([
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--no-first-run",
+                "--hide-scrollbars",
+            ])
             .args(["--remote-debugging-pipe", "about:blank"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::null())
@@ -60,7 +68,14 @@ impl Browser {
                 }
             }
         });
-        Self { child, orders: Some(File::from(OwnedFd::from(orders))), said, last: 0, events: Vec::new(), profile }
+        Self {
+            child,
+            orders: Some(File::from(OwnedFd::from(orders))),
+            said,
+            last: 0,
+            events: Vec::new(),
+            profile,
+        }
     }
 
     fn next(&mut self, waiting_for: &str) -> Value {
@@ -70,7 +85,10 @@ impl Browser {
                 RecvTimeoutError::Disconnected => "has ended".to_owned(),
             };
             let log = std::fs::read(self.profile.path().join("log")).unwrap_or_default();
-            panic!("the browser {what}; awaited was {waiting_for}. Its log:\n{}", String::from_utf8_lossy(&log))
+            panic!(
+                "the browser {what}; awaited was {waiting_for}. Its log:\n{}",
+                String::from_utf8_lossy(&log)
+            )
         })
     }
 
@@ -108,7 +126,8 @@ impl Browser {
 
     /// An empty page of its own, which tells all that it says into its console.
     pub(crate) fn tab(&mut self) -> Tab {
-        let made = self.order(json!({ "method": "Target.createTarget", "params": { "url": "about:blank" } }));
+        let made = self
+            .order(json!({ "method": "Target.createTarget", "params": { "url": "about:blank" } }));
         let target = made["targetId"].as_str().unwrap().to_owned();
         let attached = self.order(json!({ "method": "Target.attachToTarget", "params": { "targetId": target, "flatten": true } }));
         let tab = Tab { session: attached["sessionId"].as_str().unwrap().to_owned(), target };
@@ -128,7 +147,11 @@ impl Browser {
     pub(crate) fn complaints(&self, tab: &Tab) -> Vec<String> {
         let of_tab = self.events.iter().filter(|e| e["sessionId"] == tab.session);
         of_tab
-            .filter(|e| ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"].iter().any(|m| e["method"] == *m))
+            .filter(|e| {
+                ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
+                    .iter()
+                    .any(|m| e["method"] == *m)
+            })
             .map(|e| e["params"].to_string())
             .collect()
     }

@@ -4,7 +4,12 @@
 //! The browser is spoken to over its DevTools protocol, by a pipe. Nothing here depends on how fast it is: it says when a page is loaded,
 //! the page says by `aria-busy` which plots are still to be drawn, and [`PATIENCE`] is for a browser that hangs. (Its virtual time, and the
 //! document that it prints when that is over, do not serve: plots are drawn in frames, for which virtual time does not wait.)
-#![allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "each test uses some of it, and may stop at a surprise")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "each test uses some of it, and may stop at a surprise"
+)]
 
 pub(crate) mod devtools;
 
@@ -19,10 +24,16 @@ const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "c
 /// Nothing, told, where no browser of this family is installed: Ubuntu has it as a snap only.
 fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).flat_map(|d| BROWSERS.map(|b| d.join(b))).find(|p| p.is_file());
+    let found = std::env::split_paths(&path)
+        .flat_map(|d| BROWSERS.map(|b| d.join(b)))
+        .find(|p| p.is_file());
     if found.is_none() {
         let why = format!("no browser ({}) is in PATH", BROWSERS.join(", "));
-        skipped("a report in a browser", &why, "`apt install chromium`, or on Ubuntu, where that is a snap, Google's package of Chrome");
+        skipped(
+            "a report in a browser",
+            &why,
+            "`apt install chromium`, or on Ubuntu, where that is a snap, Google's package of Chrome",
+        );
     }
     found
 }
@@ -139,14 +150,22 @@ pub(crate) fn open<const N: usize>(page: &Path, looks: [(bool, u32); N]) -> Opti
 fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
     let tab = browser.tab();
     let scheme = if dark { "dark" } else { "light" };
-    browser.call(&tab, "Emulation.setEmulatedMedia", &json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] }));
+    browser.call(
+        &tab,
+        "Emulation.setEmulatedMedia",
+        &json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] }),
+    );
     let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
     browser.call(&tab, "Emulation.setDeviceMetricsOverride", &metrics);
     let url = format!("file://{}", page.display());
     let opened = browser.call(&tab, "Page.navigate", &json!({ "url": url }));
     assert_eq!(opened["errorText"], Value::Null, "{url}: {opened}");
     browser.event(&tab, "Page.loadEventFired");
-    let probed = browser.call(&tab, "Runtime.evaluate", &json!({ "expression": PROBE, "awaitPromise": true, "returnByValue": true }));
+    let probed = browser.call(
+        &tab,
+        "Runtime.evaluate",
+        &json!({ "expression": PROBE, "awaitPromise": true, "returnByValue": true }),
+    );
     let value = probed["result"]["value"].clone();
     let mut told: Told = serde_json::from_value(value).unwrap_or_else(|e| panic!("{e}: {probed}"));
     told.errors.extend(browser.complaints(&tab));
@@ -157,7 +176,12 @@ fn look(browser: &mut Browser, page: &Path, dark: bool, width: u32) -> Told {
 /// Of a colour as a browser tells it, from 0 to 255.
 pub(crate) fn brightness(colour: &str) -> f64 {
     let inner = colour.split_once('(').map_or("", |(_, rest)| rest);
-    let parts: Vec<f64> = inner.trim_end_matches(')').split(',').take(3).filter_map(|p| p.trim().parse().ok()).collect();
+    let parts: Vec<f64> = inner
+        .trim_end_matches(')')
+        .split(',')
+        .take(3)
+        .filter_map(|p| p.trim().parse().ok())
+        .collect();
     assert_eq!(parts.len(), 3, "'{colour}' is no colour");
     parts.iter().sum::<f64>() / 3.0
 }
@@ -165,5 +189,6 @@ pub(crate) fn brightness(colour: &str) -> f64 {
 /// Whether text of the page and of its plots can be read in these colours.
 pub(crate) fn is_readable(told: &Told) -> bool {
     let readable = |b: f64| if told.dark { b > 180.0 } else { b < 80.0 };
-    readable(brightness(&told.text_colour)) && (told.plots == 0 || readable(brightness(&told.plot_text_colour)))
+    readable(brightness(&told.text_colour))
+        && (told.plots == 0 || readable(brightness(&told.plot_text_colour)))
 }

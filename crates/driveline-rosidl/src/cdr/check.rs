@@ -32,12 +32,20 @@ impl Checker<'_> {
             return Ok(());
         }
         let layout = self.layout;
-        layout.get(id).members.iter().try_for_each(|member| self.member(member).map_err(|e| e.in_member(&member.name)))
+        layout
+            .get(id)
+            .members
+            .iter()
+            .try_for_each(|member| self.member(member).map_err(|e| e.in_member(&member.name)))
     }
 
     /// Passes over so many messages, if nothing in them can be wrong and all of them are there. If they are not, a closer look tells what is missing.
     fn passes_over(&mut self, id: StructId, count: u32) -> bool {
-        let len = self.layout.get(id).span.map(|span| span.of(self.from.offset() - super::HEADER_LEN, count));
+        let len = self
+            .layout
+            .get(id)
+            .span
+            .map(|span| span.of(self.from.offset() - super::HEADER_LEN, count));
         len.is_some_and(|len| self.from.take(len, 1).is_ok())
     }
 
@@ -67,7 +75,8 @@ impl Checker<'_> {
             }
             Kind::WString(bound) => {
                 let before = from.clone();
-                let units = from.wide_units()?.try_fold(0, |units, unit| unit.map(|_| units + 1))?;
+                let units =
+                    from.wide_units()?.try_fold(0, |units, unit| unit.map(|_| units + 1))?;
                 check_bound(bound, units).map_err(|f| before.error(f))
             }
             Kind::Struct(id) => self.message(id),
@@ -79,7 +88,9 @@ impl Checker<'_> {
             Kind::Primitive(Primitive::Bool) => return self.from.bool_bytes(count).map(drop),
             // For elements that are not there, nothing is aligned.
             Kind::Primitive(_) if count == 0 => return Ok(()),
-            Kind::Primitive(p) => return self.from.take(u64::from(count) * size_of(p) as u64, size_of(p)).map(drop),
+            Kind::Primitive(p) => {
+                return self.from.take(u64::from(count) * size_of(p) as u64, size_of(p)).map(drop);
+            }
             Kind::Struct(id) if self.passes_over(id, count) => return Ok(()),
             _ => {}
         }

@@ -97,7 +97,12 @@ impl<'a> Decoder<'a> {
             (None, _) if from == to => &[],
             (None, end) => {
                 let found = from.checked_sub(end).and_then(|from| self.end.get(from..to - end));
-                found.ok_or_else(|| self.error(Fault::Truncated { needed, left: self.body.len().saturating_sub(self.at) }))?
+                found.ok_or_else(|| {
+                    self.error(Fault::Truncated {
+                        needed,
+                        left: self.body.len().saturating_sub(self.at),
+                    })
+                })?
             }
         };
         self.at = to;
@@ -192,7 +197,11 @@ impl<'a> Decoder<'a> {
         if !fits(declared) {
             let swapped = declared.swap_bytes();
             // Small lengths are the usual ones. A great one that fits by accident says nothing.
-            let fault = if fits(swapped) { Fault::ByteOrder { declared, swapped } } else { Fault::Length { declared, left } };
+            let fault = if fits(swapped) {
+                Fault::ByteOrder { declared, swapped }
+            } else {
+                Fault::Length { declared, left }
+            };
             return Err(self.error(fault));
         }
         *self = ahead;

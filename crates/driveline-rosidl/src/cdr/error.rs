@@ -9,16 +9,22 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Fault {
     /// Not even an encapsulation.
-    #[error("{len} bytes, of which 4 should say the encoding; the sample was cut off, or is not CDR")]
+    #[error(
+        "{len} bytes, of which 4 should say the encoding; the sample was cut off, or is not CDR"
+    )]
     NoHeader {
         /// Bytes there are.
         len: usize,
     },
     /// An encoding that ROS 2 does not use for topics.
-    #[error("encapsulation {0:04x}; only plain CDR of version 1 is read (0000, 0001): set the sender's data representation to XCDR1")]
+    #[error(
+        "encapsulation {0:04x}; only plain CDR of version 1 is read (0000, 0001): set the sender's data representation to XCDR1"
+    )]
     Encapsulation(u16),
     /// The bytes end within a value.
-    #[error("{needed} more bytes needed, {left} left; the sample was cut off, or the sender has another definition of the type")]
+    #[error(
+        "{needed} more bytes needed, {left} left; the sample was cut off, or the sender has another definition of the type"
+    )]
     Truncated {
         /// Bytes needed, padding included.
         needed: u64,
@@ -36,7 +42,9 @@ pub enum Fault {
         left: usize,
     },
     /// A length that cannot be true, but could if its bytes were reversed.
-    #[error("length {declared}, which would be {swapped} in the other byte order; the sender's encapsulation contradicts its bytes")]
+    #[error(
+        "length {declared}, which would be {swapped} in the other byte order; the sender's encapsulation contradicts its bytes"
+    )]
     ByteOrder {
         /// As read.
         declared: u32,
@@ -44,7 +52,9 @@ pub enum Fault {
         swapped: u32,
     },
     /// More elements or characters than the type allows.
-    #[error("{len} elements or characters, the type allows {bound}; the sender has another definition of the type")]
+    #[error(
+        "{len} elements or characters, the type allows {bound}; the sender has another definition of the type"
+    )]
     Bound {
         /// How many there are.
         len: usize,
@@ -52,13 +62,19 @@ pub enum Fault {
         bound: u32,
     },
     /// Neither 0 nor 1.
-    #[error("a bool with the value {0}; the sample is broken, or the sender has another definition of the type")]
+    #[error(
+        "a bool with the value {0}; the sample is broken, or the sender has another definition of the type"
+    )]
     Bool(u8),
     /// A string without its NUL.
-    #[error("a string that does not end in NUL; the sample is broken, or the sender has another definition of the type")]
+    #[error(
+        "a string that does not end in NUL; the sample is broken, or the sender has another definition of the type"
+    )]
     Terminator,
     /// A unit of a wstring above 16 bits.
-    #[error("a unit of a wstring with the value {0}, which is no UTF-16; the sender must send surrogates")]
+    #[error(
+        "a unit of a wstring with the value {0}, which is no UTF-16; the sender must send surrogates"
+    )]
     WideUnit(u32),
     /// More bytes than the type has.
     #[error("{0} bytes behind the sample; the sender has another definition of the type")]

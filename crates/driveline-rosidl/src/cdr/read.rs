@@ -80,7 +80,12 @@ impl Reader<'_> {
             Shape::Sequence { bound } => {
                 let before = self.from.clone();
                 let count = self.from.length(self.layout.min_len(member.kind))?;
-                (count, bound.filter(|b| count > *b).map(|bound| before.error(Fault::Bound { len: count as usize, bound })))
+                (
+                    count,
+                    bound
+                        .filter(|b| count > *b)
+                        .map(|bound| before.error(Fault::Bound { len: count as usize, bound })),
+                )
             }
         };
         match has_bound {
@@ -126,7 +131,9 @@ impl Reader<'_> {
         let Kind::Primitive(p) = kind else { return self.list(kind, count) };
         Ok(match p {
             Primitive::Bool => Value::Bools(from.bools(count)?),
-            Primitive::Byte | Primitive::Char | Primitive::U8 => Value::U8s(from.bytes(count)?.to_vec()),
+            Primitive::Byte | Primitive::Char | Primitive::U8 => {
+                Value::U8s(from.bytes(count)?.to_vec())
+            }
             Primitive::I8 => Value::I8s(from.numbers(count)?),
             Primitive::I16 => Value::I16s(from.numbers(count)?),
             Primitive::U16 | Primitive::WChar => Value::U16s(from.numbers(count)?),

@@ -37,7 +37,8 @@ impl Writer<'_> {
             return self.mismatch(format!("a message {}", layout.name), value.describe());
         };
         if values.len() != layout.members.len() {
-            let expected = format!("a message {} with {} members", layout.name, layout.members.len());
+            let expected =
+                format!("a message {} with {} members", layout.name, layout.members.len());
             return self.mismatch(expected, format!("one with {}", values.len()));
         }
         for (member, value) in layout.members.iter().zip(values) {
@@ -52,12 +53,17 @@ impl Writer<'_> {
             Shape::Array(len) => {
                 let found = count(value).unwrap_or(1);
                 if found != len as usize {
-                    return self.mismatch(format!("an array of {len}"), format!("{} of {found}", value.describe()));
+                    return self.mismatch(
+                        format!("an array of {len}"),
+                        format!("{} of {found}", value.describe()),
+                    );
                 }
                 self.many(member.kind, value)
             }
             Shape::Sequence { bound } => {
-                let Some(found) = count(value) else { return self.mismatch("a sequence", value.describe()) };
+                let Some(found) = count(value) else {
+                    return self.mismatch("a sequence", value.describe());
+                };
                 check_bound(bound, found).map_err(|f| self.to.error(f))?;
                 self.to.length(found)?;
                 self.many(member.kind, value)
@@ -99,7 +105,9 @@ impl Writer<'_> {
         use Primitive as P;
         let to = &mut self.to;
         match (kind, value) {
-            (Kind::Primitive(P::Bool), Value::Bools(v)) => v.iter().for_each(|b| to.number(u8::from(*b))),
+            (Kind::Primitive(P::Bool), Value::Bools(v)) => {
+                v.iter().for_each(|b| to.number(u8::from(*b)))
+            }
             (Kind::Primitive(P::U8 | P::Byte | P::Char), Value::U8s(v)) => to.bytes(v),
             (Kind::Primitive(P::I8), Value::I8s(v)) => to.numbers(v),
             (Kind::Primitive(P::I16), Value::I16s(v)) => to.numbers(v),
@@ -110,7 +118,9 @@ impl Writer<'_> {
             (Kind::Primitive(P::U64), Value::U64s(v)) => to.numbers(v),
             (Kind::Primitive(P::F32), Value::F32s(v)) => to.numbers(v),
             (Kind::Primitive(P::F64), Value::F64s(v)) => to.numbers(v),
-            (Kind::Primitive(p), value) => return self.mismatch(format!("many {p:?}"), value.describe()),
+            (Kind::Primitive(p), value) => {
+                return self.mismatch(format!("many {p:?}"), value.describe());
+            }
             (kind, Value::List(values)) => {
                 for (i, value) in values.iter().enumerate() {
                     self.single(kind, value).map_err(|e| e.in_element(i))?;

@@ -26,7 +26,11 @@ struct Lexer<'a> {
     line: u32,
 }
 
-pub(super) fn tokens<'a>(file: &'a Arc<str>, text: &'a str, first: u32) -> Result<Vec<Token<'a>>, DefinitionError> {
+pub(super) fn tokens<'a>(
+    file: &'a Arc<str>,
+    text: &'a str,
+    first: u32,
+) -> Result<Vec<Token<'a>>, DefinitionError> {
     let mut lexer = Lexer { file, rest: text, line: first };
     let mut out = Vec::new();
     loop {
@@ -47,7 +51,9 @@ impl<'a> Lexer<'a> {
     /// Takes the first `len` bytes.
     fn take(&mut self, len: usize) -> &'a str {
         let (taken, rest) = self.rest.split_at(len);
-        self.line = self.line.saturating_add(u32::try_from(taken.matches('\n').count()).unwrap_or(u32::MAX));
+        self.line = self
+            .line
+            .saturating_add(u32::try_from(taken.matches('\n').count()).unwrap_or(u32::MAX));
         self.rest = rest;
         taken
     }
@@ -82,7 +88,11 @@ impl<'a> Lexer<'a> {
             let len = self.rest.find(|c| !is_word(c)).unwrap_or(self.rest.len());
             let word = self.take(len);
             // A wide string is written L"…".
-            return if word == "L" && self.rest.starts_with('"') { self.string() } else { Ok(Kind::Word(word)) };
+            return if word == "L" && self.rest.starts_with('"') {
+                self.string()
+            } else {
+                Ok(Kind::Word(word))
+            };
         }
         if c.is_ascii_digit() || (c == '.' && after.is_some_and(|d| d.is_ascii_digit())) {
             return self.number();
@@ -90,8 +100,12 @@ impl<'a> Lexer<'a> {
         match c {
             '"' => self.string(),
             ':' if after == Some(':') => Ok(Kind::Sign(self.take(2))),
-            '{' | '}' | '<' | '>' | '[' | ']' | '(' | ')' | ',' | ';' | '=' | '@' | '-' | '+' | ':' => Ok(Kind::Sign(self.take(1))),
-            _ => Err(self.error(format!("the character '{}'", c.escape_default()), "ROS 2 reads no such sign in an .idl; remove it")),
+            '{' | '}' | '<' | '>' | '[' | ']' | '(' | ')' | ',' | ';' | '=' | '@' | '-' | '+'
+            | ':' => Ok(Kind::Sign(self.take(1))),
+            _ => Err(self.error(
+                format!("the character '{}'", c.escape_default()),
+                "ROS 2 reads no such sign in an .idl; remove it",
+            )),
         }
     }
 
@@ -107,17 +121,24 @@ impl<'a> Lexer<'a> {
         }
         let text = self.take(len);
         let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-        let octal = text.strip_prefix('0').filter(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit()));
+        let octal = text
+            .strip_prefix('0')
+            .filter(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit()));
         let integer = match (hexadecimal, octal) {
-            (Some(digits), _) => i128::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+')),
+            (Some(digits), _) => {
+                i128::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))
+            }
             (None, Some(digits)) => i128::from_str_radix(digits, 8).ok(),
             (None, None) => text.parse::<i128>().ok(),
         };
-        let float = || text.parse::<f64>().ok().filter(|_| hexadecimal.is_none() && octal.is_none());
+        let float =
+            || text.parse::<f64>().ok().filter(|_| hexadecimal.is_none() && octal.is_none());
         match (integer, float()) {
             (Some(i), _) => Ok(Kind::Int(i)),
             (None, Some(f)) => Ok(Kind::Float(f)),
-            (None, None) => Err(self.error(format!("'{}' is no number", shown(text)), "write a decimal number")),
+            (None, None) => {
+                Err(self.error(format!("'{}' is no number", shown(text)), "write a decimal number"))
+            }
         }
     }
 
@@ -155,7 +176,9 @@ mod tests {
         let file = Arc::from("f.idl");
         // The file's name lives as long as the error needs it.
         let leaked: &'static Arc<str> = Box::leak(Box::new(file));
-        tokens(leaked, text, 1).map(|t| t.into_iter().map(|t| (t.kind, t.line)).collect()).map_err(|e| e.to_string())
+        tokens(leaked, text, 1)
+            .map(|t| t.into_iter().map(|t| (t.kind, t.line)).collect())
+            .map_err(|e| e.to_string())
     }
 
     #[test]
@@ -165,9 +188,14 @@ mod tests {
         assert_eq!(read[0], (Kind::Word("module"), 2));
         assert_eq!(read[3], (Kind::Word("x"), 4));
         assert_eq!(read[4].0, Kind::Sign("::"));
-        for wanted in
-            [Kind::Int(16), Kind::Float(1.5e-3), Kind::Text("a\"b".into()), Kind::Text("w".into()), Kind::Int(8), Kind::Float(0.5)]
-        {
+        for wanted in [
+            Kind::Int(16),
+            Kind::Float(1.5e-3),
+            Kind::Text("a\"b".into()),
+            Kind::Text("w".into()),
+            Kind::Int(8),
+            Kind::Float(0.5),
+        ] {
             assert!(read.iter().any(|(k, _)| *k == wanted), "{wanted:?}");
         }
         assert!(read.contains(&(Kind::Text("c".into()), 5)));

@@ -26,14 +26,23 @@ pub enum Interface {
 pub fn parse_idl(file: &str, text: &str) -> Result<Interface, DefinitionError> {
     let file: Arc<str> = Arc::from(file);
     if text.len() > MAX_TEXT_LEN {
-        let problem = format!("{} bytes of definition, at most {MAX_TEXT_LEN} are read", text.len());
-        return Err(DefinitionError::new(Place { file, line: 0 }, problem, "split the file, or check that this is one"));
+        let problem =
+            format!("{} bytes of definition, at most {MAX_TEXT_LEN} are read", text.len());
+        return Err(DefinitionError::new(
+            Place { file, line: 0 },
+            problem,
+            "split the file, or check that this is one",
+        ));
     }
     parse_at(&file, text, 1)
 }
 
 /// `first` is the number of the text's first line.
-pub(crate) fn parse_at(file: &Arc<str>, text: &str, first: u32) -> Result<Interface, DefinitionError> {
+pub(crate) fn parse_at(
+    file: &Arc<str>,
+    text: &str,
+    first: u32,
+) -> Result<Interface, DefinitionError> {
     let tokens = lexer::tokens(file, text, first)?;
     parser::Parser::new(file.clone(), &tokens).interface()
 }

@@ -3,7 +3,9 @@
 
 use super::Interface;
 use super::lexer::{Kind, Token};
-use crate::definition::{Constant, Element, Field, FieldType, Literal, Message, Primitive, Service, Shape};
+use crate::definition::{
+    Constant, Element, Field, FieldType, Literal, Message, Primitive, Service, Shape,
+};
 use crate::error::{DefinitionError, Place, shown};
 use crate::literal;
 use crate::name::{Namespace, TypeName};
@@ -40,7 +42,15 @@ struct Notes {
 impl<'a> Parser<'a> {
     pub(super) fn new(file: Arc<str>, tokens: &'a [Token<'a>]) -> Self {
         let tokens = tokens.iter().peekable();
-        Self { file, tokens, line: 0, modules: vec![], typedefs: BTreeMap::new(), constants: BTreeMap::new(), structs: vec![] }
+        Self {
+            file,
+            tokens,
+            line: 0,
+            modules: vec![],
+            typedefs: BTreeMap::new(),
+            constants: BTreeMap::new(),
+            structs: vec![],
+        }
     }
 
     pub(super) fn interface(mut self) -> Result<Interface> {
@@ -57,8 +67,13 @@ impl<'a> Parser<'a> {
         match (structs.next(), structs.next(), structs.next()) {
             (Some(message), None, None) => Ok(Interface::Message(message)),
             (Some(request), Some(response), None) => self.service(request, response),
-            (None, _, _) => Err(self.error("no struct", "define one for a message, or two for a service")),
-            _ => Err(self.error("more than two structs", "one makes a message, two a service; actions (three) are not read here")),
+            (None, _, _) => {
+                Err(self.error("no struct", "define one for a message, or two for a service"))
+            }
+            _ => Err(self.error(
+                "more than two structs",
+                "one makes a message, two a service; actions (three) are not read here",
+            )),
         }
     }
 
@@ -72,10 +87,10 @@ impl<'a> Parser<'a> {
         };
         match name {
             Some(name) => Ok(Interface::Service(Service { name, request, response })),
-            None => {
-                Err(self
-                    .error("two structs that are no service", "name them Name_Request and Name_Response in a module srv, in this order"))
-            }
+            None => Err(self.error(
+                "two structs that are no service",
+                "name them Name_Request and Name_Response in a module srv, in this order",
+            )),
         }
     }
 
@@ -89,7 +104,9 @@ impl<'a> Parser<'a> {
                 self.line = token.line;
                 Ok(&token.kind)
             }
-            None => Err(self.error(format!("the file ends where {wanted} was expected"), "complete it")),
+            None => {
+                Err(self.error(format!("the file ends where {wanted} was expected"), "complete it"))
+            }
         }
     }
 
@@ -100,7 +117,10 @@ impl<'a> Parser<'a> {
             Kind::Float(f) => f.to_string(),
             Kind::Text(t) => format!("\"{}\"", shown(t)),
         };
-        self.error(format!("'{found}' where {wanted} was expected"), "correct it; ROS 2 reads only a part of IDL")
+        self.error(
+            format!("'{found}' where {wanted} was expected"),
+            "correct it; ROS 2 reads only a part of IDL",
+        )
     }
 
     /// Takes the sign if it comes next.
@@ -134,8 +154,10 @@ impl<'a> Parser<'a> {
             "typedef" => self.typedef(),
             "struct" => self.structure(notes),
             word @ ("enum" | "union" | "bitset" | "bitmask" | "interface" | "valuetype") => {
-                Err(self
-                    .error(format!("the keyword '{word}'"), "ROS 2 knows no such types; use a struct, and constants for an enumeration"))
+                Err(self.error(
+                    format!("the keyword '{word}'"),
+                    "ROS 2 knows no such types; use a struct, and constants for an enumeration",
+                ))
             }
             word => Err(self.unexpected(&Kind::Word(word), "module, const, typedef or struct")),
         }
@@ -144,7 +166,10 @@ impl<'a> Parser<'a> {
     fn module(&mut self) -> Result<()> {
         let name = self.word("the module's name")?;
         if self.modules.len() == MAX_MODULES {
-            return Err(self.error("modules nested too deeply", "ROS 2 nests package, msg or srv, and a module of constants"));
+            return Err(self.error(
+                "modules nested too deeply",
+                "ROS 2 nests package, msg or srv, and a module of constants",
+            ));
         }
         self.modules.push(name.to_owned());
         self.expect("{")?;
@@ -164,14 +189,22 @@ impl<'a> Parser<'a> {
         let value = self.value()?;
         self.expect(";")?;
         if ty.shape != Shape::Single || matches!(ty.element, Element::Nested(_)) {
-            return Err(self.error(format!("the constant '{name}' has no primitive type"), "constants are numbers, boolean or strings"));
+            return Err(self.error(
+                format!("the constant '{name}' has no primitive type"),
+                "constants are numbers, boolean or strings",
+            ));
         }
-        let value = literal::checked(&ty, value).map_err(|e| self.error(format!("the value of '{name}' {e}"), "correct the value"))?;
+        let value = literal::checked(&ty, value)
+            .map_err(|e| self.error(format!("the value of '{name}' {e}"), "correct the value"))?;
         let module = self.modules.last().cloned().unwrap_or_default();
         let known = self.constants.entry(module).or_default();
         let twice = known.iter().any(|c| c.name == name);
         known.push(Constant { name, element: ty.element, value, comment: notes.comment, line });
-        if twice { Err(self.error("a constant that is defined twice", "give one of them another name")) } else { Ok(()) }
+        if twice {
+            Err(self.error("a constant that is defined twice", "give one of them another name"))
+        } else {
+            Ok(())
+        }
     }
 
     fn typedef(&mut self) -> Result<()> {
@@ -179,9 +212,10 @@ impl<'a> Parser<'a> {
         let (name, ty) = self.declarator(&ty)?;
         self.expect(";")?;
         match self.typedefs.insert(name.clone(), ty.clone()) {
-            Some(before) if before != ty => {
-                Err(self.error(format!("'{name}' is defined twice, differently"), "give one of them another name"))
-            }
+            Some(before) if before != ty => Err(self.error(
+                format!("'{name}' is defined twice, differently"),
+                "give one of them another name",
+            )),
             _ => Ok(()),
         }
     }
@@ -189,14 +223,27 @@ impl<'a> Parser<'a> {
     fn structure(&mut self, notes: Notes) -> Result<()> {
         let name = self.word("the struct's name")?;
         let name = match self.modules.as_slice() {
-            [package, kind] => format!("{package}/{kind}/{name}").parse::<TypeName>().map_err(|e| e.to_string()),
+            [package, kind] => {
+                format!("{package}/{kind}/{name}").parse::<TypeName>().map_err(|e| e.to_string())
+            }
             _ => Err(format!("the struct '{}' does not stand in two modules", shown(name))),
         };
-        let name = name.map_err(|e| self.error(e, "write module package { module msg { struct Name { … }; }; };"))?;
-        let mut message = Message { name, fields: Vec::new(), constants: Vec::new(), comment: notes.comment, file: self.file.clone() };
+        let name = name.map_err(|e| {
+            self.error(e, "write module package { module msg { struct Name { … }; }; };")
+        })?;
+        let mut message = Message {
+            name,
+            fields: Vec::new(),
+            constants: Vec::new(),
+            comment: notes.comment,
+            file: self.file.clone(),
+        };
         let mut known = BTreeSet::new();
         if self.takes(":") {
-            return Err(self.error("a struct that inherits", "ROS 2 knows no inheritance; repeat the members or nest the struct"));
+            return Err(self.error(
+                "a struct that inherits",
+                "ROS 2 knows no inheritance; repeat the members or nest the struct",
+            ));
         }
         self.expect("{")?;
         while !self.takes("}") {
@@ -205,16 +252,24 @@ impl<'a> Parser<'a> {
             loop {
                 let (name, ty) = self.declarator(&ty)?;
                 if !known.insert(name.clone()) {
-                    return Err(self.error(format!("'{name}' is defined twice"), "give one of them another name"));
+                    return Err(self.error(
+                        format!("'{name}' is defined twice"),
+                        "give one of them another name",
+                    ));
                 }
                 let default = match notes.default.clone() {
-                    Some(value) => Some(
-                        literal::checked(&ty, value)
-                            .map_err(|e| self.error(format!("the default of '{name}' {e}"), "correct the value"))?,
-                    ),
+                    Some(value) => Some(literal::checked(&ty, value).map_err(|e| {
+                        self.error(format!("the default of '{name}' {e}"), "correct the value")
+                    })?),
                     None => None,
                 };
-                message.fields.push(Field { name, ty, default, comment: std::mem::take(&mut notes.comment), line: self.line });
+                message.fields.push(Field {
+                    name,
+                    ty,
+                    default,
+                    comment: std::mem::take(&mut notes.comment),
+                    line: self.line,
+                });
                 if !self.takes(",") {
                     break;
                 }
@@ -247,9 +302,13 @@ impl<'a> Parser<'a> {
         match self.next("a length")? {
             Kind::Int(i) => match u32::try_from(*i) {
                 Ok(len) if len > 0 => Ok(len),
-                _ => Err(self.error(format!("the length {i}"), "write an integer between 1 and 4294967295")),
+                _ => Err(self
+                    .error(format!("the length {i}"), "write an integer between 1 and 4294967295")),
             },
-            Kind::Word(w) => Err(self.error(format!("the length '{}' is no number", shown(w)), "write the number itself")),
+            Kind::Word(w) => Err(self.error(
+                format!("the length '{}' is no number", shown(w)),
+                "write the number itself",
+            )),
             other => Err(self.unexpected(other, "a length")),
         }
     }
@@ -267,7 +326,10 @@ impl<'a> Parser<'a> {
     fn type_spec(&mut self, depth: usize) -> Result<FieldType> {
         use Primitive::{Bool, Byte, Char, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64, WChar};
         if depth == MAX_TEMPLATES {
-            return Err(self.error("types nested too deeply", "ROS 2 knows sequences of simple types and of messages"));
+            return Err(self.error(
+                "types nested too deeply",
+                "ROS 2 knows sequences of simple types and of messages",
+            ));
         }
         let word = self.word("a type")?;
         let primitive = match word {
@@ -287,7 +349,8 @@ impl<'a> Parser<'a> {
             "double" => F64,
             "long" => match self.tokens.peek().map(|t| &t.kind) {
                 Some(Kind::Word("double")) => {
-                    return Err(self.error("the type 'long double'", "ROS 2 cannot describe it; use double"));
+                    return Err(self
+                        .error("the type 'long double'", "ROS 2 cannot describe it; use double"));
                 }
                 Some(Kind::Word("long")) => {
                     self.word("long")?;
@@ -305,7 +368,10 @@ impl<'a> Parser<'a> {
             "wstring" => return Ok(single(Element::WString { bound: self.bound()? })),
             "sequence" => return self.sequence(depth),
             "fixed" | "map" | "any" | "Object" | "ValueBase" => {
-                return Err(self.error(format!("the type '{word}'"), "ROS 2 knows no such type; use a message"));
+                return Err(self.error(
+                    format!("the type '{word}'"),
+                    "ROS 2 knows no such type; use a message",
+                ));
             }
             name => return self.named(name),
         };
@@ -318,7 +384,10 @@ impl<'a> Parser<'a> {
         let bound = if self.takes(",") { Some(self.length()?) } else { None };
         self.expect(">")?;
         if inner.shape != Shape::Single {
-            return Err(self.error("a sequence of arrays or of sequences", "ROS 2 knows one dimension; put the inner one into a message"));
+            return Err(self.error(
+                "a sequence of arrays or of sequences",
+                "ROS 2 knows one dimension; put the inner one into a message",
+            ));
         }
         Ok(FieldType { element: inner.element, shape: Shape::Sequence { bound } })
     }
@@ -331,12 +400,18 @@ impl<'a> Parser<'a> {
         }
         match parts.as_slice() {
             [name] => self.typedefs.get(*name).cloned().ok_or_else(|| {
-                self.error(format!("the type '{}' is not defined here", shown(name)), "define it with typedef, or write package::msg::Name")
+                self.error(
+                    format!("the type '{}' is not defined here", shown(name)),
+                    "define it with typedef, or write package::msg::Name",
+                )
             }),
             parts => {
                 let text = parts.join("/");
                 let name = text.parse().map_err(|e: crate::TypeNameError| {
-                    self.error(format!("the type '{}' is none: {}", shown(&parts.join("::")), e.reason), "write package::msg::Name")
+                    self.error(
+                        format!("the type '{}' is none: {}", shown(&parts.join("::")), e.reason),
+                        "write package::msg::Name",
+                    )
                 })?;
                 Ok(single(Element::Nested(name)))
             }
@@ -354,7 +429,9 @@ impl<'a> Parser<'a> {
             (Kind::Text(text), false) => {
                 let mut text = text.clone();
                 // Strings side by side are one.
-                while let Some(Token { kind: Kind::Text(more), .. }) = self.tokens.next_if(|t| matches!(t.kind, Kind::Text(_))) {
+                while let Some(Token { kind: Kind::Text(more), .. }) =
+                    self.tokens.next_if(|t| matches!(t.kind, Kind::Text(_)))
+                {
                     text.push_str(more);
                 }
                 Ok(Literal::Text(text))
@@ -369,7 +446,10 @@ impl<'a> Parser<'a> {
         while self.takes("@") {
             let name = self.word("the annotation's name")?;
             if name == "optional" {
-                return Err(self.error("the annotation @optional", "remove it: optional members are not carried by ROS 2's plain CDR"));
+                return Err(self.error(
+                    "the annotation @optional",
+                    "remove it: optional members are not carried by ROS 2's plain CDR",
+                ));
             }
             if !self.takes("(") {
                 continue;
@@ -377,10 +457,13 @@ impl<'a> Parser<'a> {
             match name {
                 "default" | "verbatim" => {
                     let parameters = self.parameters()?;
-                    let text = |of: &str| parameters.iter().find(|(n, _)| n == of).map(|(_, v)| v.clone());
+                    let text =
+                        |of: &str| parameters.iter().find(|(n, _)| n == of).map(|(_, v)| v.clone());
                     match (name, text("value"), text("language"), text("text")) {
                         ("default", value, _, _) => notes.default = value,
-                        (_, _, Some(Literal::Text(l)), Some(Literal::Text(t))) if l == "comment" => {
+                        (_, _, Some(Literal::Text(l)), Some(Literal::Text(t)))
+                            if l == "comment" =>
+                        {
                             notes.comment.extend(t.lines().map(|l| l.trim().to_owned()));
                         }
                         _ => {}
@@ -412,7 +495,9 @@ impl<'a> Parser<'a> {
         while depth > 0 {
             match self.next("')'")? {
                 Kind::Sign("(") if depth == MAX_PARENTHESES => {
-                    return Err(self.error("parentheses nested too deeply", "simplify the annotation"));
+                    return Err(
+                        self.error("parentheses nested too deeply", "simplify the annotation")
+                    );
                 }
                 Kind::Sign("(") => depth += 1,
                 Kind::Sign(")") => depth -= 1,

@@ -40,7 +40,8 @@ fn message(layout: &Layout, id: StructId, random: &mut Random, depth: u64) -> Va
                     Shape::Single => return single(layout, m.kind, random, depth),
                     Shape::Array(n) => n as usize,
                     // Deep trees stay small.
-                    Shape::Sequence { bound } => (random.below(6 / (depth + 1) + 2) as usize).min(bound.map_or(usize::MAX, |b| b as usize)),
+                    Shape::Sequence { bound } => (random.below(6 / (depth + 1) + 2) as usize)
+                        .min(bound.map_or(usize::MAX, |b| b as usize)),
                 };
                 many(layout, m.kind, count, random, depth)
             })
@@ -97,7 +98,9 @@ fn many(layout: &Layout, kind: Kind, count: usize, random: &mut Random, depth: u
     };
     match p {
         Primitive::Bool => Value::Bools(bits().map(|b| b & 1 == 1).collect()),
-        Primitive::Byte | Primitive::Char | Primitive::U8 => Value::U8s(bits().map(|b| b as u8).collect()),
+        Primitive::Byte | Primitive::Char | Primitive::U8 => {
+            Value::U8s(bits().map(|b| b as u8).collect())
+        }
         Primitive::I8 => Value::I8s(bits().map(|b| b as i8).collect()),
         Primitive::I16 => Value::I16s(bits().map(|b| b as i16).collect()),
         Primitive::U16 | Primitive::WChar => Value::U16s(bits().map(|b| b as u16).collect()),
@@ -152,39 +155,46 @@ pub(crate) fn has(layout: &Layout, id: StructId, kind: &impl Fn(Kind) -> bool) -
 /// Up to five messages of up to eight fields and constants each: all that a `.msg` may have, but wchar.
 pub(crate) fn invented() -> impl Strategy<Value = Invented> {
     let field = (0..18_usize, 0..6_usize, 1..6_u32, any::<u64>(), any::<bool>());
-    proptest::collection::vec((proptest::collection::vec(field, 0..8), any::<u16>()), 1..6).prop_map(move |messages| {
-        let texts = messages
-            .iter()
-            .enumerate()
-            .map(|(i, (fields, constants))| {
-                let mut text = String::from("# invented\n\n");
-                let chosen = CONSTANTS.iter().enumerate().filter(|(k, _)| constants >> k & 1 == 1);
-                chosen.for_each(|(_, constant)| text += &format!("{constant} # a constant\n"));
-                for (k, (ty, shape, n, bits, comment)) in fields.iter().enumerate() {
-                    let (ty, values) = element(*ty, i, *n, *bits);
-                    let (suffix, count) = match shape {
-                        0..2 => (String::new(), None),
-                        2 => (format!("[{n}]"), Some(*n)),
-                        // rosbags does not read a default without elements.
-                        3 => ("[]".to_owned(), Some(1 + (bits >> 8) as u32 % 4)),
-                        _ => (format!("[<={n}]"), Some(1 + (bits >> 8) as u32 % n)),
-                    };
-                    let default = match (values, count) {
-                        (Some([one, _]), None) if bits & 2 == 2 => format!(" {one}"),
-                        (Some(of), Some(count)) if bits & 2 == 2 => {
-                            let list: Vec<_> = of.iter().cycle().take(count as usize).map(String::as_str).collect();
-                            format!(" [{}]", list.join(", "))
-                        }
-                        _ => String::new(),
-                    };
-                    let comment = if *comment { " # said of it" } else { "" };
-                    let _ = writeln!(text, "{ty}{suffix} field_{k}{default}{comment}");
-                }
-                text
-            })
-            .collect();
-        Invented { texts }
-    })
+    proptest::collection::vec((proptest::collection::vec(field, 0..8), any::<u16>()), 1..6)
+        .prop_map(move |messages| {
+            let texts = messages
+                .iter()
+                .enumerate()
+                .map(|(i, (fields, constants))| {
+                    let mut text = String::from("# invented\n\n");
+                    let chosen =
+                        CONSTANTS.iter().enumerate().filter(|(k, _)| constants >> k & 1 == 1);
+                    chosen.for_each(|(_, constant)| text += &format!("{constant} # a constant\n"));
+                    for (k, (ty, shape, n, bits, comment)) in fields.iter().enumerate() {
+                        let (ty, values) = element(*ty, i, *n, *bits);
+                        let (suffix, count) = match shape {
+                            0..2 => (String::new(), None),
+                            2 => (format!("[{n}]"), Some(*n)),
+                            // rosbags does not read a default without elements.
+                            3 => ("[]".to_owned(), Some(1 + (bits >> 8) as u32 % 4)),
+                            _ => (format!("[<={n}]"), Some(1 + (bits >> 8) as u32 % n)),
+                        };
+                        let default = match (values, count) {
+                            (Some([one, _]), None) if bits & 2 == 2 => format!(" {one}"),
+                            (Some(of), Some(count)) if bits & 2 == 2 => {
+                                let list: Vec<_> = of
+                                    .iter()
+                                    .cycle()
+                                    .take(count as usize)
+                                    .map(String::as_str)
+                                    .collect();
+                                format!(" [{}]", list.join(", "))
+                            }
+                            _ => String::new(),
+                        };
+                        let comment = if *comment { " # said of it" } else { "" };
+                        let _ = writeln!(text, "{ty}{suffix} field_{k}{default}{comment}");
+                    }
+                    text
+                })
+                .collect();
+            Invented { texts }
+        })
 }
 
 /// Of each type that a constant may have, with the ends of its range.
@@ -208,7 +218,10 @@ const CONSTANTS: [&str; 15] = [
 
 /// A type as a `.msg` writes it, and two values of it, if it may have a default.
 fn element(ty: usize, message: usize, n: u32, bits: u64) -> (String, Option<[String; 2]>) {
-    let names = ["bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "char"];
+    let names = [
+        "bool", "byte", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64",
+        "float32", "float64", "char",
+    ];
     let values = |one: &str, other: &str| Some([one.to_owned(), other.to_owned()]);
     match ty {
         0 => ("bool".into(), values("true", "False")),
@@ -216,7 +229,10 @@ fn element(ty: usize, message: usize, n: u32, bits: u64) -> (String, Option<[Str
         11 => ("float64".into(), values("-2.5e3", ".5")),
         1..13 => (names[ty].into(), values("0", "100")),
         13 => ("string".into(), values("\"a b\"", "'c'")),
-        14 => (if bits & 1 == 1 { format!("wstring<={n}") } else { "wstring".into() }, values("\"é\"", "\"\"")),
+        14 => (
+            if bits & 1 == 1 { format!("wstring<={n}") } else { "wstring".into() },
+            values("\"é\"", "\"\""),
+        ),
         15 if message > 0 => {
             let of = bits as usize % message;
             (format!("{}/M{of}", package(of)), None)

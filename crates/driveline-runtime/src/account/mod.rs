@@ -211,7 +211,10 @@ const LONGEST_TEXT: usize = 8 * 1024;
 impl Record {
     /// With the beginning of its text, and how long that was.
     pub(crate) fn shortened(mut self) -> Self {
-        if let Self::Failure { text, .. } | Self::Failed { text, .. } | Self::Refused { text, .. } | Self::Fact { text, .. } = &mut self
+        if let Self::Failure { text, .. }
+        | Self::Failed { text, .. }
+        | Self::Refused { text, .. }
+        | Self::Fact { text, .. } = &mut self
             && text.len() > LONGEST_TEXT
         {
             let whole = text.len();
@@ -277,7 +280,9 @@ impl CallPlace {
     #[must_use]
     pub fn inside(&self) -> String {
         match (&self.topic, self.sequence) {
-            (Some(topic), Some(sequence)) => format!("{} on sample {sequence} of '{topic}'", self.call.name()),
+            (Some(topic), Some(sequence)) => {
+                format!("{} on sample {sequence} of '{topic}'", self.call.name())
+            }
             _ => self.call.name().to_owned(),
         }
     }
@@ -462,7 +467,15 @@ impl InputCounters {
     /// Samples of which it is known what became of them.
     #[must_use]
     pub fn accounted(&self) -> u64 {
-        let parts = [self.received, self.replaced(), self.expired, self.corrupt, self.refused, self.lost_on_the_way, self.not_read];
+        let parts = [
+            self.received,
+            self.replaced(),
+            self.expired,
+            self.corrupt,
+            self.refused,
+            self.lost_on_the_way,
+            self.not_read,
+        ];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 }

@@ -30,16 +30,37 @@ fn read(bytes: &[u8]) -> Vec<Record> {
 
 fn header(sequence: u64) -> SampleHeader {
     let at = MonotonicNs(1000 + sequence);
-    let mut header = SampleHeader { sequence, publish_time: at, wall_offset_ns: -5, payload_len: 64, ..SampleHeader::default() };
+    let mut header = SampleHeader {
+        sequence,
+        publish_time: at,
+        wall_offset_ns: -5,
+        payload_len: 64,
+        ..SampleHeader::default()
+    };
     Lineage::start(at).stamp(&mut header, TopicId(u64::MAX), Some(MonotonicNs(900)), 7);
     header
 }
 
 fn call(writer: &Writer, sequence: u64) {
     let header = header(sequence);
-    let inputs = [InputRecord { input: "image", topic: TopicId(9), arrival: Arrival::Triggered, header: &header, missed: 2, fresh: true }];
-    let (start, end, conversions) = (MonotonicNs(2000), MonotonicNs(3000), Conversions { own_ns: 30, publish_ns: 0 });
-    writer.callback(&CallbackRecord { callback: "lane", start, end, conversions, inputs: &inputs, failed: false });
+    let inputs = [InputRecord {
+        input: "image",
+        topic: TopicId(9),
+        arrival: Arrival::Triggered,
+        header: &header,
+        missed: 2,
+        fresh: true,
+    }];
+    let (start, end, conversions) =
+        (MonotonicNs(2000), MonotonicNs(3000), Conversions { own_ns: 30, publish_ns: 0 });
+    writer.callback(&CallbackRecord {
+        callback: "lane",
+        start,
+        end,
+        conversions,
+        inputs: &inputs,
+        failed: false,
+    });
 }
 
 #[test]
@@ -47,17 +68,26 @@ fn what_is_observed_is_read_back() {
     let sink = Sink::default();
     let writer = Writer::new(sink.clone()).unwrap();
     writer.send(Record::Hello { format: FORMAT, module: "m".into(), pid: 3 });
-    writer.send(Record::Counters { component: "lane".into(), stats: CallbackCounters { invocations: 4, ..Default::default() } });
+    writer.send(Record::Counters {
+        component: "lane".into(),
+        stats: CallbackCounters { invocations: 4, ..Default::default() },
+    });
     call(&writer, 1);
     drop(writer);
     let records = read(&sink.0.lock().unwrap());
     assert_eq!(records.len(), 3, "{records:?}");
     assert!(matches!(&records[1], Record::Counters { stats, .. } if stats.invocations == 4));
     let Record::Callback(account) = &records[2] else { panic!("{records:?}") };
-    assert_eq!((account.component.as_str(), account.start_ns, account.end_ns), ("lane", 2000, 3000));
+    assert_eq!(
+        (account.component.as_str(), account.start_ns, account.end_ns),
+        ("lane", 2000, 3000)
+    );
     assert_eq!((account.conversion_ns, account.encoding_ns), (30, 0));
     let input = &account.inputs[0];
-    assert_eq!((input.input.as_str(), input.topic, input.missed, input.arrival()), ("image", TopicId(9), 2, Arrival::Triggered));
+    assert_eq!(
+        (input.input.as_str(), input.topic, input.missed, input.arrival()),
+        ("image", TopicId(9), 2, Arrival::Triggered)
+    );
     assert_eq!(input.header(), header(1));
 }
 
@@ -66,7 +96,8 @@ fn parts_of_an_age_below_zero_are_written_as_such_and_read_as_releases_before_wr
     let origin = OriginAccount { oldest_ns: -3, communication_ns: -20_000, ..Default::default() };
     let written = serde_json::to_string(&origin).unwrap();
     assert!(written.contains(r#""communication_ns":-20000,"#), "{written}");
-    let before = written.replace("-20000", "18446744073709531616").replace("-3", "18446744073709551613");
+    let before =
+        written.replace("-20000", "18446744073709531616").replace("-3", "18446744073709551613");
     for line in [written, before] {
         assert_eq!(serde_json::from_str::<OriginAccount>(&line).unwrap(), origin, "{line}");
     }
@@ -89,7 +120,10 @@ fn a_reader_that_does_not_read_costs_records_and_is_told_how_many() {
     drop(writer);
     let records = read(&reader.join().unwrap());
     let kept = records.iter().filter(|r| matches!(r, Record::Callback(_))).count() as u64;
-    let lost = records.iter().rev().find_map(|r| if let Record::Lost { callbacks, .. } = r { Some(*callbacks) } else { None });
+    let lost = records
+        .iter()
+        .rev()
+        .find_map(|r| if let Record::Lost { callbacks, .. } = r { Some(*callbacks) } else { None });
     assert!(kept < made, "the socket cannot hold {made} records");
     assert_eq!(kept + lost.unwrap(), made);
 }
@@ -113,7 +147,11 @@ fn a_reader_that_is_stopped_keeps_nobody_from_sending_and_from_ending() {
     let text = "x".repeat(1000);
     // Far more than the socket, the buffer and the queue hold.
     for i in 0..5_000 {
-        writer.send(Record::Fact { component: "c".into(), name: "n".into(), text: format!("{i} {text}") });
+        writer.send(Record::Fact {
+            component: "c".into(),
+            name: "n".into(),
+            text: format!("{i} {text}"),
+        });
     }
     writer.send_vital(Record::Ready);
     writer.close();
@@ -133,7 +171,9 @@ fn an_error_of_any_length_arrives_cut_and_not_lost() {
     let mut bytes = Vec::new();
     theirs.read_to_end(&mut bytes).unwrap();
     let records = read(&bytes);
-    let [Record::Failed { call: None, text: cut }, Record::Ready] = records.as_slice() else { panic!("{} records", records.len()) };
+    let [Record::Failed { call: None, text: cut }, Record::Ready] = records.as_slice() else {
+        panic!("{} records", records.len())
+    };
     let beginning = cut.strip_suffix("… (cut; 3145728 bytes in all)").unwrap();
     assert!(text.starts_with(beginning) && beginning.len() > 8_000);
 }
@@ -146,7 +186,11 @@ fn records_that_a_run_depends_on_find_room() {
     let text = "x".repeat(1000);
     let sent = 5_000;
     for i in 0..sent {
-        writer.send(Record::Fact { component: "c".into(), name: "n".into(), text: format!("{i} {text}") });
+        writer.send(Record::Fact {
+            component: "c".into(),
+            name: "n".into(),
+            text: format!("{i} {text}"),
+        });
     }
     writer.send_vital(Record::Ready);
     let reader = std::thread::spawn(move || {
@@ -158,14 +202,23 @@ fn records_that_a_run_depends_on_find_room() {
     let records = read(&reader.join().unwrap());
     assert!(records.contains(&Record::Ready));
     let kept = records.iter().filter(|r| matches!(r, Record::Fact { .. })).count() as u64;
-    let lost = records.iter().rev().find_map(|r| if let Record::Lost { others, .. } = r { Some(*others) } else { None });
+    let lost = records
+        .iter()
+        .rev()
+        .find_map(|r| if let Record::Lost { others, .. } = r { Some(*others) } else { None });
     assert_eq!(kept + lost.unwrap_or(0), sent);
 }
 
 #[test]
 fn what_a_process_says_about_its_calls_is_read_back() {
-    let place = CallPlace { component: "lane".into(), call: Call::OnTrigger, topic: Some("camera/image".into()), sequence: Some(7) };
-    let init = CallPlace { component: "lane".into(), call: Call::Init, topic: None, sequence: None };
+    let place = CallPlace {
+        component: "lane".into(),
+        call: Call::OnTrigger,
+        topic: Some("camera/image".into()),
+        sequence: Some(7),
+    };
+    let init =
+        CallPlace { component: "lane".into(), call: Call::Init, topic: None, sequence: None };
     assert_eq!(place.to_string(), "component 'lane' in on_trigger on sample 7 of 'camera/image'");
     assert_eq!(init.to_string(), "component 'lane' in init");
     for record in [

@@ -125,11 +125,20 @@ impl Writer {
         for _ in 0..SLOTS {
             let inputs = Vec::with_capacity(MAX_INPUTS);
             let (start, end) = (MonotonicNs(0), MonotonicNs(0));
-            let slot = Slot { callback: Name::of(""), start, end, conversions: Conversions::default(), failed: false, inputs };
+            let slot = Slot {
+                callback: Name::of(""),
+                start,
+                end,
+                conversions: Conversions::default(),
+                failed: false,
+                inputs,
+            };
             let _ = shared.free.push(slot);
         }
         let for_thread = shared.clone();
-        let thread = std::thread::Builder::new().name("account".into()).spawn(move || for_thread.write(out))?;
+        let thread = std::thread::Builder::new()
+            .name("account".into())
+            .spawn(move || for_thread.write(out))?;
         let _ = shared.thread.set(thread.thread().clone());
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
@@ -156,8 +165,12 @@ impl Writer {
     pub(crate) fn endpoint(&self, component: &str, port: &str, event: &EndpointEvent) {
         let (component, port) = (component.to_owned(), port.to_owned());
         match event {
-            EndpointEvent::Refused { text } => self.send(Record::Refused { component, port, text: text.clone() }),
-            EndpointEvent::Matched { peer } => self.send(Record::Matched { component, port, peer: peer.clone() }),
+            EndpointEvent::Refused { text } => {
+                self.send(Record::Refused { component, port, text: text.clone() })
+            }
+            EndpointEvent::Matched { peer } => {
+                self.send(Record::Matched { component, port, peer: peer.clone() })
+            }
             _ => {}
         }
     }
@@ -185,7 +198,8 @@ impl Observer for Writer {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
             return self.shared.wake();
         };
-        (slot.callback, slot.start, slot.end, slot.failed) = (Name::of(record.callback), record.start, record.end, record.failed);
+        (slot.callback, slot.start, slot.end, slot.failed) =
+            (Name::of(record.callback), record.start, record.end, record.failed);
         slot.conversions = record.conversions;
         slot.inputs.clear();
         for i in record.inputs.iter().take(MAX_INPUTS) {
@@ -221,7 +235,9 @@ impl Observer for Writer {
             topic: stall.topic.to_string(),
             held: stall.held,
             triggers: stall.triggers,
-            end: stall.end.map(|end| HeldEnd { lasted_ms: lasted_ms(end.lasted), missed: end.missed }),
+            end: stall
+                .end
+                .map(|end| HeldEnd { lasted_ms: lasted_ms(end.lasted), missed: end.missed }),
         });
     }
 }
@@ -237,7 +253,12 @@ impl Shared {
     }
 
     fn write(&self, out: impl Write) {
-        let mut out = Outlet { out, bytes: Vec::with_capacity(BUFFER), closing: &self.closing, give_up: None };
+        let mut out = Outlet {
+            out,
+            bytes: Vec::with_capacity(BUFFER),
+            closing: &self.closing,
+            give_up: None,
+        };
         let mut reported = (0, 0);
         loop {
             let closing = self.closing.load(Ordering::Acquire);
@@ -254,7 +275,11 @@ impl Shared {
         }
     }
 
-    fn round(&self, out: &mut Outlet<'_, impl Write>, reported: &mut (u64, u64)) -> std::io::Result<()> {
+    fn round(
+        &self,
+        out: &mut Outlet<'_, impl Write>,
+        reported: &mut (u64, u64),
+    ) -> std::io::Result<()> {
         // No more than fit, so that a flood cannot keep this round from ending.
         for _ in 0..RARE + VITAL {
             let Some(record) = self.rare.pop() else { break };
@@ -311,7 +336,8 @@ impl<W: Write> Outlet<'_, W> {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     if self.closing.load(Ordering::Acquire)
-                        && *self.give_up.get_or_insert_with(|| Instant::now() + CLOSE_WITHIN) <= Instant::now()
+                        && *self.give_up.get_or_insert_with(|| Instant::now() + CLOSE_WITHIN)
+                            <= Instant::now()
                     {
                         return Err(e);
                     }
@@ -361,4 +387,5 @@ impl Slot {
 }
 
 // A line of the longest names and most origins stays below what a reader takes.
-const _: () = assert!(MAX_INPUTS * (400 + 2 * MAX_NAME + MAX_ORIGINS * 250) < super::MAX_LINE_BYTES);
+const _: () =
+    assert!(MAX_INPUTS * (400 + 2 * MAX_NAME + MAX_ORIGINS * 250) < super::MAX_LINE_BYTES);

@@ -81,7 +81,9 @@ impl ReportDesk {
         self.asked.store(true, Ordering::Release);
         wake();
         let report = lock(&self.report);
-        let waited = self.answered.wait_timeout_while(report, within, |_| self.asked.load(Ordering::Acquire));
+        let waited = self
+            .answered
+            .wait_timeout_while(report, within, |_| self.asked.load(Ordering::Acquire));
         let (report, ended) = waited.unwrap_or_else(PoisonError::into_inner);
         Report { stale: ended.timed_out(), ..report.clone() }
     }
@@ -134,7 +136,9 @@ mod tests {
         assert_eq!((old.unknown, old.stale), (3, true));
         // Whoever comes back answers that question; the next one gets what is new.
         desk.answer(|| Report { unknown: 4, ..Report::default() });
-        let new = desk.ask_within(Duration::from_secs(60), || desk.answer(|| Report { unknown: 5, ..Report::default() }));
+        let new = desk.ask_within(Duration::from_secs(60), || {
+            desk.answer(|| Report { unknown: 5, ..Report::default() })
+        });
         assert_eq!((new.unknown, new.stale), (5, false));
     }
 }

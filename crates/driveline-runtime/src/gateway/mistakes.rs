@@ -36,29 +36,54 @@ impl ConfigMistakes {
     }
 
     /// A number, if it is outside of a range.
-    pub(crate) fn number<T: PartialOrd + fmt::Display>(&mut self, place: &str, value: T, [least, most]: [T; 2]) {
+    pub(crate) fn number<T: PartialOrd + fmt::Display>(
+        &mut self,
+        place: &str,
+        value: T,
+        [least, most]: [T; 2],
+    ) {
         // Of what is not a number, neither holds.
         if !(value >= least && value <= most) {
-            self.add(place, &format!("{value} is out of range"), &format!("it must be between {least} and {most}"));
+            self.add(
+                place,
+                &format!("{value} is out of range"),
+                &format!("it must be between {least} and {most}"),
+            );
         }
     }
 
     /// What is wrong with topics: one that is there twice, numbers, and what else `look` finds of each, which is given its number.
-    pub(crate) fn topics<'a>(&mut self, topics: impl Iterator<Item = TopicNumbers<'a>>, mut look: impl FnMut(&mut Self, usize)) {
+    pub(crate) fn topics<'a>(
+        &mut self,
+        topics: impl Iterator<Item = TopicNumbers<'a>>,
+        mut look: impl FnMut(&mut Self, usize),
+    ) {
         let mut seen = HashMap::new();
         for (i, TopicNumbers { topic, max_payload, pins, qos }) in topics.enumerate() {
             let place = |key: &str| format!("topics[{i}].{key}");
             if let Some(first) = seen.get(topic) {
-                self.add(&place("topic"), &format!("`{topic}` is the topic of topics[{first}] already"), "make one entry of both");
+                self.add(
+                    &place("topic"),
+                    &format!("`{topic}` is the topic of topics[{first}] already"),
+                    "make one entry of both",
+                );
             } else {
                 seen.insert(topic, i);
             }
             self.number(&place("max_payload"), max_payload, [0, MAX_PAYLOAD as u64]);
             self.number(&place("pins"), pins, [1, MAX_PINS]);
             self.number(&place("qos.depth"), qos.depth, [1, Qos::MAX_DEPTH]);
-            for (key, ms) in [("deadline_ms", qos.deadline_ms), ("lifespan_ms", qos.lifespan_ms), ("lease_ms", qos.lease_ms)] {
+            for (key, ms) in [
+                ("deadline_ms", qos.deadline_ms),
+                ("lifespan_ms", qos.lifespan_ms),
+                ("lease_ms", qos.lease_ms),
+            ] {
                 if ms == Some(0) {
-                    self.add(&place(&format!("qos.{key}")), "0 is out of range", "leave it out, or give at least 1");
+                    self.add(
+                        &place(&format!("qos.{key}")),
+                        "0 is out of range",
+                        "leave it out, or give at least 1",
+                    );
                 }
             }
             look(self, i);
@@ -99,10 +124,17 @@ mod tests {
         found.number("x", f64::NAN, [1.0, 2.0]);
         found.number("y", 2, [1, 2]);
         let first = "the configuration has 2 mistakes\n  network.host: `a [31m b` is no name; use letters\n  ";
-        assert_eq!(found.to_string(), format!("{first}x: NaN is out of range; it must be between 1 and 2"));
+        assert_eq!(
+            found.to_string(),
+            format!("{first}x: NaN is out of range; it must be between 1 and 2")
+        );
         (0..MOST).for_each(|_| found.number("z", 0, [1, 2]));
         let text = found.into_result().unwrap_err().to_string();
-        assert!(text.starts_with("the configuration has 52 mistakes\n") && text.ends_with("\n  and 2 more"), "{text}");
+        assert!(
+            text.starts_with("the configuration has 52 mistakes\n")
+                && text.ends_with("\n  and 2 more"),
+            "{text}"
+        );
         assert_eq!(text.lines().count(), MOST + 2);
     }
 }

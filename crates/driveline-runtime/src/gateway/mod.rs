@@ -22,8 +22,9 @@ pub use mistakes::ConfigMistakes;
 pub use only_one::{OnlyOne, OnlyOneError};
 pub use program::{Gateway, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS, serve};
 pub use report::{
-    EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport, PublisherReport, Refusal, Report,
-    Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport, Ros2TopicReport, TopicReport,
+    EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport,
+    PublisherReport, Refusal, Report, Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport,
+    Ros2TopicReport, TopicReport,
 };
 pub use status::{Answer, MAX_REPORT_LEN, StatusSocket, ask};
 pub use zenoh_text::zenoh_says;

@@ -35,7 +35,10 @@ pub enum OnlyOneError {
 }
 
 fn who(pid: &str, run: Option<u32>) -> String {
-    run.map_or_else(|| format!("it with `kill {pid}`"), |run| format!("the `driveline run` that started it (`kill {run}`)"))
+    run.map_or_else(
+        || format!("it with `kill {pid}`"),
+        |run| format!("the `driveline run` that started it (`kill {run}`)"),
+    )
 }
 
 /// How often the lock is taken again because whoever had it has just removed its file.
@@ -67,9 +70,17 @@ impl OnlyOne {
                     let mut pid = String::new();
                     // Whoever holds the lock may just be writing.
                     let _ = Read::by_ref(&mut file).take(16).read_to_string(&mut pid);
-                    let pid = pid.trim().parse::<u32>().map_or_else(|_| "?".into(), |pid| pid.to_string());
+                    let pid = pid
+                        .trim()
+                        .parse::<u32>()
+                        .map_or_else(|_| "?".into(), |pid| pid.to_string());
                     let run = holder(domain_dir, kind).and_then(run_of);
-                    return Err(OnlyOneError::Second { kind: kind.to_owned(), path: domain_dir.to_owned(), pid, run });
+                    return Err(OnlyOneError::Second {
+                        kind: kind.to_owned(),
+                        path: domain_dir.to_owned(),
+                        pid,
+                        run,
+                    });
                 }
                 Err(e) => return Err(failed(e.into())),
             }
@@ -81,7 +92,9 @@ impl OnlyOne {
             file.write_all(std::process::id().to_string().as_bytes()).map_err(failed)?;
             return Ok(Self { file, path });
         }
-        Err(failed(io::Error::other(format!("it was removed {TRIES} times while it was locked; try again"))))
+        Err(failed(io::Error::other(format!(
+            "it was removed {TRIES} times while it was locked; try again"
+        ))))
     }
 }
 
@@ -97,7 +110,13 @@ impl Drop for OnlyOne {
 /// Opens or makes the file. A link that a stranger has put into a shared directory is not followed: what it leads to is not to be written.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path)
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(flags)
+        .open(path)
 }
 
 /// The process that serves a domain, by its number here. What the lock says is its number where it runs, which may be a container: it counts
@@ -110,7 +129,8 @@ pub(super) fn holder(domain_dir: &Path, kind: &str) -> Option<u32> {
     Read::by_ref(&mut &file).take(16).read_to_string(&mut text).ok()?;
     let pid = text.trim().parse::<u32>().ok().filter(|pid| *pid > 0)?;
     let lock = file.metadata().ok()?;
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.take(MOST_FILES).filter_map(Result::ok);
+    let open =
+        std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.take(MOST_FILES).filter_map(Result::ok);
     open.filter_map(|fd| std::fs::metadata(fd.path()).ok()).any(|m| same(&m, &lock)).then_some(pid)
 }
 
@@ -150,7 +170,10 @@ mod tests {
         // What one that was killed has left is not read as part of the new one's number.
         std::fs::write(dir.path().join("gateway-test.lock"), "4294967295 and more").unwrap();
         let _second = OnlyOne::new(dir.path(), "test").unwrap();
-        assert_eq!(std::fs::read_to_string(dir.path().join("gateway-test.lock")).unwrap(), std::process::id().to_string());
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join("gateway-test.lock")).unwrap(),
+            std::process::id().to_string()
+        );
     }
 
     #[test]
@@ -173,7 +196,10 @@ mod tests {
         gateway.wait().unwrap();
         let (gateway, run) = (gateway.id(), std::process::id());
         assert!(error.contains(&format!("(process {gateway})")), "{error}");
-        assert!(error.contains(&format!("`driveline run` that started it (`kill {run}`)")), "it would be started again: {error}");
+        assert!(
+            error.contains(&format!("`driveline run` that started it (`kill {run}`)")),
+            "it would be started again: {error}"
+        );
     }
 
     #[test]
@@ -183,7 +209,13 @@ mod tests {
         let _only = OnlyOne::new(dir.path(), "test").unwrap();
         assert_eq!(holder(dir.path(), "test"), Some(std::process::id()));
         // Of a container, or of one that is dead: here the number is somebody else's.
-        for other in [std::os::unix::process::parent_id().to_string(), "4294967295".into(), "0".into(), "-1".into(), String::new()] {
+        for other in [
+            std::os::unix::process::parent_id().to_string(),
+            "4294967295".into(),
+            "0".into(),
+            "-1".into(),
+            String::new(),
+        ] {
             std::fs::write(dir.path().join("gateway-test.lock"), &other).unwrap();
             assert_eq!(holder(dir.path(), "test"), None, "{other}");
         }

@@ -38,11 +38,13 @@ const NOTICES: u32 = 512;
 /// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
 /// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
 /// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
-pub const ZENOH_THREADS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
+pub const ZENOH_THREADS: (&str, &str) =
+    ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
 
 /// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
 /// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
-pub const ZENOH_THREADS_FOR_TLS: (&str, &str) = ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
+pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
+    ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
 
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
@@ -91,7 +93,8 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             G::ABOUT
         )
     };
-    let arguments: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let result = match arguments.as_slice() {
         [flag] if flag == "--help" || flag == "-h" => {
             println!("{}", usage());
@@ -102,7 +105,9 @@ pub fn serve<G: Gateway>(name: &str) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         [flag] if flag == FROM_RUN => from_launcher::<G>(None),
-        [flag, control, path] if flag == FROM_RUN && control == "--control" => from_launcher::<G>(Some(Path::new(path))),
+        [flag, control, path] if flag == FROM_RUN && control == "--control" => {
+            from_launcher::<G>(Some(Path::new(path)))
+        }
         [path] => from_file::<G>(path),
         _ => {
             eprintln!("error: {}", usage());
@@ -143,7 +148,8 @@ fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
         return Ok(());
     }
     let mut arguments = std::env::args_os();
-    let program = std::env::current_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
+    let program =
+        std::env::current_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
     let mut again = Command::new(&program);
     again.arg0(arguments.next().unwrap_or_default()).args(arguments).envs(missing.copied());
     Err(format!("cannot start {} again: {}", program.display(), again.exec()))
@@ -165,7 +171,9 @@ fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
 fn meant(why: &str) -> String {
     let mut names = why.split('`').skip(1).step_by(2);
     let given = names.next().filter(|_| why.starts_with("unknown "));
-    given.and_then(|given| closest(given, names)).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+    given
+        .and_then(|given| closest(given, names))
+        .map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }
 
 fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
@@ -174,7 +182,10 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
         std::fs::File::open(path)?.take(MAX_CONFIG_LEN + 1).read_to_string(&mut text)?;
         let too_long = text.len() as u64 > MAX_CONFIG_LEN;
         if too_long {
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {MAX_CONFIG_LEN} bytes")))
+            Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it is longer than {MAX_CONFIG_LEN} bytes"),
+            ))
         } else {
             Ok(text)
         }
@@ -186,14 +197,24 @@ fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
 
 /// `control`: the launcher's control socket, removed at the end if the launcher has died.
 fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
-    let stdin = std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| format!("standard input: {e}"))?;
+    let stdin = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|e| format!("standard input: {e}"))?;
     let mut launcher = UnixStream::from(stdin);
     let watched = launcher.try_clone().map_err(|e| e.to_string())?;
     let mut reader = BufReader::new(launcher.try_clone().map_err(|e| e.to_string())?);
     let mut line = String::new();
-    Read::by_ref(&mut reader).take(MAX_CONFIG_LEN).read_line(&mut line).map_err(|e| format!("no configuration came: {e}"))?;
+    Read::by_ref(&mut reader)
+        .take(MAX_CONFIG_LEN)
+        .read_line(&mut line)
+        .map_err(|e| format!("no configuration came: {e}"))?;
     let whole = line.ends_with('\n') || (line.len() as u64) < MAX_CONFIG_LEN;
-    let config = match if whole { parse(&line) } else { Err(format!("the configuration is longer than {MAX_CONFIG_LEN} bytes")) } {
+    let config = match if whole {
+        parse(&line)
+    } else {
+        Err(format!("the configuration is longer than {MAX_CONFIG_LEN} bytes"))
+    } {
         Ok(config) => config,
         Err(text) => {
             let told = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
@@ -212,18 +233,25 @@ fn for_people(text: impl Display) -> String {
 
 /// Whether that could be written. A launcher that is gone is noticed as the end of the socket.
 fn say(launcher: &mut UnixStream, record: &Record) -> bool {
-    serde_json::to_string(record).is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
+    serde_json::to_string(record)
+        .is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
 }
 
-fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<UnixStream>)>) -> Result<(), Failure> {
+fn run<G: Gateway>(
+    config: G::Config,
+    launcher: Option<(UnixStream, BufReader<UnixStream>)>,
+) -> Result<(), Failure> {
     let (ended, wait) = channel();
     listen_for_signals(ended.clone()).map_err(|e| format!("cannot listen for signals: {e}"))?;
-    let (mut to_launcher, from_launcher) = launcher.map_or((None, None), |(a, b)| (Some(a), Some(b)));
+    let (mut to_launcher, from_launcher) =
+        launcher.map_or((None, None), |(a, b)| (Some(a), Some(b)));
     let gateway = match G::start(config) {
         Ok(gateway) => gateway,
         Err(e) => {
             let text = for_people(e);
-            let told = to_launcher.as_mut().is_some_and(|launcher| say(launcher, &Record::Failed { call: None, text: text.clone() }));
+            let told = to_launcher.as_mut().is_some_and(|launcher| {
+                say(launcher, &Record::Failed { call: None, text: text.clone() })
+            });
             return Err(Failure { text, told });
         }
     };
@@ -238,18 +266,26 @@ fn run<G: Gateway>(config: G::Config, launcher: Option<(UnixStream, BufReader<Un
 }
 
 /// Tells what the gateway has to tell until it is ended, or cannot go on.
-fn until_over<G: Gateway>(gateway: &G, wait: &Receiver<()>, launcher: Option<&mut UnixStream>) -> Result<(), Failure> {
+fn until_over<G: Gateway>(
+    gateway: &G,
+    wait: &Receiver<()>,
+    launcher: Option<&mut UnixStream>,
+) -> Result<(), Failure> {
     let mut limit = LineLimit::new(NOTICES);
     loop {
         let over = wait.recv_timeout(TELL) != Err(RecvTimeoutError::Timeout);
         let failure = gateway.failure().filter(|_| !over);
-        at_most(gateway.take_notices(), &mut limit, Instant::now()).iter().for_each(|line| tell(line));
+        at_most(gateway.take_notices(), &mut limit, Instant::now())
+            .iter()
+            .for_each(|line| tell(line));
         if over || failure.is_some() {
             gateway.farewell().iter().for_each(|line| tell(line));
         }
         match failure.map(for_people) {
             Some(text) => {
-                let told = launcher.is_some_and(|launcher| say(launcher, &Record::Failed { call: None, text: text.clone() }));
+                let told = launcher.is_some_and(|launcher| {
+                    say(launcher, &Record::Failed { call: None, text: text.clone() })
+                });
                 return Err(Failure { text, told });
             }
             None if over => return Ok(()),
@@ -267,7 +303,11 @@ fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<Str
         let no_more = "this gateway tells no more in this minute than that; `driveline gateway list` says what there is";
         shown.extend((verdict == LineVerdict::Last).then(|| no_more.to_owned()));
     }
-    shown.extend(limit.withheld(now).map(|lines| format!("{lines} more lines were not shown, since there were too many")));
+    shown.extend(
+        limit
+            .withheld(now)
+            .map(|lines| format!("{lines} more lines were not shown, since there were too many")),
+    );
     shown
 }
 
@@ -336,7 +376,10 @@ mod tests {
         assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().told);
         let mut line = String::new();
         BufReader::new(heard).read_line(&mut line).unwrap();
-        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), Record::Failed { call: None, text: "it cannot wait".into() });
+        assert_eq!(
+            serde_json::from_str::<Record>(&line).unwrap(),
+            Record::Failed { call: None, text: "it cannot wait".into() }
+        );
         // Who was told to end has no failure.
         ended.send(()).unwrap();
         assert!(until_over(&Broken, &wait, None).is_ok());
@@ -353,7 +396,10 @@ mod tests {
     fn however_much_happens_no_more_is_told_than_can_be_read() {
         let (mut limit, start) = (LineLimit::new(2), Instant::now());
         let told = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
-        assert!(matches!(told.as_slice(), [a, b, no_more] if a == "a" && b == "b" && no_more.contains("gateway list")), "{told:?}");
+        assert!(
+            matches!(told.as_slice(), [a, b, no_more] if a == "a" && b == "b" && no_more.contains("gateway list")),
+            "{told:?}"
+        );
         let later = at_most(vec!["e".into()], &mut limit, start + Duration::from_secs(60));
         assert_eq!(later, ["e", "2 more lines were not shown, since there were too many"]);
     }
@@ -361,12 +407,26 @@ mod tests {
     #[test]
     fn a_configuration_that_cannot_be_read_is_told_with_what_was_meant() {
         let told = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
-        let misspelt = told(r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#);
-        assert!(misspelt.contains("unknown field `lissten`") && misspelt.contains("did you mean `listen`?"), "{misspelt}");
+        let misspelt = told(
+            r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#,
+        );
+        assert!(
+            misspelt.contains("unknown field `lissten`")
+                && misspelt.contains("did you mean `listen`?"),
+            "{misspelt}"
+        );
         let strange = told(r#"{"domain": "d", "colour": 1}"#);
-        assert!(strange.contains("unknown field `colour`, expected one of `domain`") && !strange.contains("did you mean"), "{strange}");
+        assert!(
+            strange.contains("unknown field `colour`, expected one of `domain`")
+                && !strange.contains("did you mean"),
+            "{strange}"
+        );
         for list in ["[]", "1", "null", "[\"car\", \"/d\", {}, []]"] {
-            assert_eq!(told(list), "the configuration cannot be read: it is no JSON object: `{\"domain\": …}`", "{list}");
+            assert_eq!(
+                told(list),
+                "the configuration cannot be read: it is no JSON object: `{\"domain\": …}`",
+                "{list}"
+            );
         }
         assert!(told("{").contains("line 1 column 1"), "{}", told("{"));
     }

@@ -37,7 +37,11 @@ impl StatusSocket {
     ///
     /// # Errors
     /// If the directory does not let it.
-    pub fn new(domain_dir: &Path, kind: &str, report: impl Fn() -> Report + Send + 'static) -> io::Result<Self> {
+    pub fn new(
+        domain_dir: &Path,
+        kind: &str,
+        report: impl Fn() -> Report + Send + 'static,
+    ) -> io::Result<Self> {
         let directory = open_directory(domain_dir)?;
         let name = format!("{PREFIX}{kind}{SUFFIX}");
         let path = address(&directory, &name);
@@ -63,18 +67,25 @@ fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report
     loop {
         let closed = accept_at.is_some_and(|at| Instant::now() < at);
         let comes = clients.wait((!closed).then_some(listener), accept_at.filter(|_| closed));
-        let (newcomers, refused) = if comes { accept_waiting(|| Ok(listener.accept()?.0)) } else { (Vec::new(), false) };
+        let (newcomers, refused) =
+            if comes { accept_waiting(|| Ok(listener.accept()?.0)) } else { (Vec::new(), false) };
         if stop.load(Ordering::Acquire) {
             return;
         }
         // A pause that is not over goes on, whoever else made the loop turn.
-        accept_at = if refused { Some(Instant::now() + ACCEPT_AGAIN) } else { accept_at.filter(|_| closed) };
+        accept_at = if refused {
+            Some(Instant::now() + ACCEPT_AGAIN)
+        } else {
+            accept_at.filter(|_| closed)
+        };
         if !newcomers.is_empty() {
             let began = Instant::now();
             // What cannot be written as JSON is no answer: there is nothing else to say.
             let text: Arc<[u8]> = serde_json::to_vec(&report()).unwrap_or_default().into();
             clients.grant(began.elapsed());
-            newcomers.into_iter().for_each(|client| clients.add_reader(client, &text, Instant::now()));
+            newcomers
+                .into_iter()
+                .for_each(|client| clients.add_reader(client, &text, Instant::now()));
         }
         clients.go_on(Instant::now(), &mut |_| [].into());
     }
@@ -127,10 +138,18 @@ pub fn ask(domain_dir: &Path, patience: Duration) -> io::Result<Vec<Answer>> {
     let directory = open_directory(domain_dir)?;
     let kind_of = |name: &str| Some(name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.to_owned());
     let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
-    let mut kinds: Vec<String> = names.filter_map(|name| kind_of(&name)).take(MAX_GATEWAYS).collect();
+    let mut kinds: Vec<String> =
+        names.filter_map(|name| kind_of(&name)).take(MAX_GATEWAYS).collect();
     kinds.sort();
-    let silent = |kind: String, e: &io::Error| Answer::Silent { pid: holder(domain_dir, &kind), kind, reason: e.to_string() };
-    let ask_one = |kind: String| match UnixStream::connect(address(&directory, &format!("{PREFIX}{kind}{SUFFIX}"))) {
+    let silent = |kind: String, e: &io::Error| Answer::Silent {
+        pid: holder(domain_dir, &kind),
+        kind,
+        reason: e.to_string(),
+    };
+    let ask_one = |kind: String| match UnixStream::connect(address(
+        &directory,
+        &format!("{PREFIX}{kind}{SUFFIX}"),
+    )) {
         Ok(stream) => match read(stream, patience) {
             Ok(report) => Some(Answer::Report(Box::new(report))),
             Err(e) => Some(silent(kind, &e)),
@@ -150,19 +169,28 @@ fn read(mut stream: UnixStream, patience: Duration) -> io::Result<Report> {
     loop {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {patience:?}")));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {patience:?}"),
+            ));
         }
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut buffer) {
             Ok(0) => break,
-            Ok(n) if (text.len() + n) as u64 <= MAX_REPORT_LEN => text.extend_from_slice(buffer.get(..n).unwrap_or_default()),
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer is too long")),
+            Ok(n) if (text.len() + n) as u64 <= MAX_REPORT_LEN => {
+                text.extend_from_slice(buffer.get(..n).unwrap_or_default())
+            }
+            Ok(_) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer is too long"));
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
             Err(e) => return Err(e),
         }
     }
-    serde_json::from_slice(&text).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, format!("its answer is not understood: {e}")))
+    serde_json::from_slice(&text).map_err(|e| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("its answer is not understood: {e}"))
+    })
 }
 
 #[cfg(test)]
@@ -186,8 +214,11 @@ mod tests {
         std::fs::create_dir_all(&domain).unwrap();
         let asked = Arc::new(std::sync::atomic::AtomicU64::new(0));
         let count = asked.clone();
-        let socket =
-            StatusSocket::new(&domain, "test", move || Report { unknown: count.fetch_add(1, Ordering::Relaxed), ..report("a") }).unwrap();
+        let socket = StatusSocket::new(&domain, "test", move || Report {
+            unknown: count.fetch_add(1, Ordering::Relaxed),
+            ..report("a")
+        })
+        .unwrap();
         for n in 0..3 {
             let expected = Report { unknown: n, ..report("a") };
             assert_eq!(ask(&domain, PATIENCE).unwrap(), [Answer::Report(Box::new(expected))]);
@@ -204,9 +235,14 @@ mod tests {
         let long = report(&"x".repeat(2 << 20));
         let said = long.clone();
         let _socket = StatusSocket::new(dir.path(), "test", move || said.clone()).unwrap();
-        let silent: Vec<_> = (0..SILENT).map(|_| UnixStream::connect(dir.path().join("gateway-test.status")).unwrap()).collect();
+        let silent: Vec<_> = (0..SILENT)
+            .map(|_| UnixStream::connect(dir.path().join("gateway-test.status")).unwrap())
+            .collect();
         // Shorter than all of them together may take.
-        assert!(ask(dir.path(), PATIENCE).unwrap() == [Answer::Report(Box::new(long))], "no whole answer");
+        assert!(
+            ask(dir.path(), PATIENCE).unwrap() == [Answer::Report(Box::new(long))],
+            "no whole answer"
+        );
         let mut part = Vec::new();
         (&silent[0]).read_to_end(&mut part).unwrap();
         assert!(!part.is_empty() && part.len() < 2 << 20, "{} bytes", part.len());
@@ -220,7 +256,9 @@ mod tests {
         assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Dead { kind: "dead".into() }]);
         let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason, .. } if kind == of && reason.contains(what));
         let listener = UnixListener::bind(dir.path().join("gateway-mad.status")).unwrap();
-        let mad = std::thread::spawn(move || listener.accept().unwrap().0.write_all(b"{\"host\": 3}").unwrap());
+        let mad = std::thread::spawn(move || {
+            listener.accept().unwrap().0.write_all(b"{\"host\": 3}").unwrap()
+        });
         let answers = ask(dir.path(), PATIENCE).unwrap();
         mad.join().unwrap();
         assert!(said(&answers[1], "mad", "not understood"), "{answers:?}");

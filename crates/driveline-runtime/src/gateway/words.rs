@@ -22,13 +22,17 @@ impl Report {
     pub fn alone(&self) -> String {
         let NetworkReport { connects, listens, peers, routers, kept_out, .. } = &self.network;
         if let Some(why) = kept_out {
-            return format!("this host is not in the network, which is tried again each second: {why}");
+            return format!(
+                "this host is not in the network, which is tried again each second: {why}"
+            );
         }
         let is_tls = |endpoints: &[String]| endpoints.iter().any(|e| e.starts_with("tls/"));
         match (connects.as_slice(), peers.saturating_add(*routers)) {
             (connects @ [_, ..], 0) => {
                 let name = connects.iter().find_map(|e| endpoint::name(e));
-                let known = name.map(|n| format!(", is the name known (`getent hosts {n}`)")).unwrap_or_default();
+                let known = name
+                    .map(|n| format!(", is the name known (`getent hosts {n}`)"))
+                    .unwrap_or_default();
                 let at = connects.join(", ");
                 let tls = if is_tls(connects) { ABOUT_TLS } else { "" };
                 format!(
@@ -50,7 +54,10 @@ impl Report {
                 } else {
                     ""
                 };
-                format!("of {n} {neighbours} none serves domain '{}': hosts exchange topics where `domain` is the same{tls}", self.domain)
+                format!(
+                    "of {n} {neighbours} none serves domain '{}': hosts exchange topics where `domain` is the same{tls}",
+                    self.domain
+                )
             }
         }
     }
@@ -73,8 +80,12 @@ impl Report {
         let seconds = |ms: u64| format!("{:.1} s", ms as f64 / 1e3);
         let outages = of_host.iter().flat_map(|(host, (outages, ms, gone_for))| {
             let times = if *outages == 1 { "once".to_owned() } else { format!("{outages} times") };
-            let was = (*outages > 0).then(|| format!("host '{host}' was out of reach {times}, for {} in all", seconds(*ms)));
-            let is = gone_for.filter(|ms| *ms >= TOGETHER_MS).map(|ms| format!("host '{host}' has been gone for {}", seconds(ms)));
+            let was = (*outages > 0).then(|| {
+                format!("host '{host}' was out of reach {times}, for {} in all", seconds(*ms))
+            });
+            let is = gone_for
+                .filter(|ms| *ms >= TOGETHER_MS)
+                .map(|ms| format!("host '{host}' has been gone for {}", seconds(ms)));
             was.into_iter().chain(is)
         });
         let mut of_edge = BTreeMap::<_, (u64, BTreeMap<_, u64>)>::new();
@@ -86,27 +97,46 @@ impl Report {
                 *sum = sum.saturating_add(n);
             }
         }
-        let sent = of_edge.iter().filter(|(_, (_, lost))| !lost.is_empty()).map(|((topic, host), (delivered, lost))| {
-            let n = lost.values().fold(0u64, |sum, n| sum.saturating_add(*n));
-            let lost: Vec<_> = lost.iter().map(|(reason, n)| (*reason, *n)).collect();
-            format!("'{topic}' to host '{host}': {delivered} arrived there, {n} did not ({})", reasons(&lost))
-        });
+        let sent = of_edge.iter().filter(|(_, (_, lost))| !lost.is_empty()).map(
+            |((topic, host), (delivered, lost))| {
+                let n = lost.values().fold(0u64, |sum, n| sum.saturating_add(*n));
+                let lost: Vec<_> = lost.iter().map(|(reason, n)| (*reason, *n)).collect();
+                format!(
+                    "'{topic}' to host '{host}': {delivered} arrived there, {n} did not ({})",
+                    reasons(&lost)
+                )
+            },
+        );
         let received = self.inlets.iter().filter(|i| i.figures.lost > 0).map(|i| {
             let InletFigures { published, lost, expired, damaged, no_room, .. } = i.figures;
-            let here = InletFigures { expired, damaged, no_room, ..InletFigures::default() }.drops();
-            let why = if here.is_empty() { String::new() } else { format!(" (of these, dropped on arrival: {})", reasons(&here)) };
-            format!("'{}' from host '{}': {published} arrived, {lost} did not{why}", i.topic, name(&i.from))
+            let here =
+                InletFigures { expired, damaged, no_room, ..InletFigures::default() }.drops();
+            let why = if here.is_empty() {
+                String::new()
+            } else {
+                format!(" (of these, dropped on arrival: {})", reasons(&here))
+            };
+            format!(
+                "'{}' from host '{}': {published} arrived, {lost} did not{why}",
+                i.topic,
+                name(&i.from)
+            )
         });
         let looked = self.network.interface.is_some() || !self.network.connects.is_empty();
-        let nobody = (looked && self.hosts.is_empty()).then(|| format!("no other host was reached: {}", self.alone()));
-        let mut lines: Vec<String> = nobody.into_iter().chain(outages).chain(sent).chain(received).collect();
+        let nobody = (looked && self.hosts.is_empty())
+            .then(|| format!("no other host was reached: {}", self.alone()));
+        let mut lines: Vec<String> =
+            nobody.into_iter().chain(outages).chain(sent).chain(received).collect();
         let more = lines.len().saturating_sub(MOST_LOSSES);
         if more > 0 {
             lines.truncate(MOST_LOSSES);
             lines.push(format!("and {more} more"));
         }
         if !lines.is_empty() {
-            lines.insert(0, format!("since this host took part in the network, {} s ago:", self.up_ms / 1000));
+            lines.insert(
+                0,
+                format!("since this host took part in the network, {} s ago:", self.up_ms / 1000),
+            );
         }
         lines
     }
@@ -126,7 +156,13 @@ mod tests {
     fn losses_are_outages_and_what_did_not_arrive() {
         let mut report = Report::default();
         assert_eq!(report.losses(), Vec::<String>::new());
-        let host = |outages, outage_ms| HostReport { host: "trunk.01".into(), alive: true, outages, outage_ms, ..HostReport::default() };
+        let host = |outages, outage_ms| HostReport {
+            host: "trunk.01".into(),
+            alive: true,
+            outages,
+            outage_ms,
+            ..HostReport::default()
+        };
         let edge = |figures| EdgeReport {
             topic: "image".into(),
             to: "trunk.01".into(),
@@ -147,16 +183,40 @@ mod tests {
             figures,
         };
         report.hosts = vec![host(0, 0)];
-        report.edges = vec![edge(EdgeFigures { delivered: 10, decimated: 5, remote: 2, ..EdgeFigures::default() })];
-        report.inlets = vec![inlet(InletFigures { published: 7, duplicate: 1, ..InletFigures::default() })];
+        report.edges = vec![edge(EdgeFigures {
+            delivered: 10,
+            decimated: 5,
+            remote: 2,
+            ..EdgeFigures::default()
+        })];
+        report.inlets =
+            vec![inlet(InletFigures { published: 7, duplicate: 1, ..InletFigures::default() })];
         assert_eq!(report.losses(), Vec::<String>::new(), "what was to be left out is no loss");
         // Two starts of one host, and another host.
         let restarted = HostReport { host: "trunk.02".into(), ..host(2, 60_000) };
         report.up_ms = 90_100;
-        let gone = |name: &str, for_ms| HostReport { host: name.into(), alive: false, for_ms, ..host(0, 0) };
+        let gone = |name: &str, for_ms| HostReport {
+            host: name.into(),
+            alive: false,
+            for_ms,
+            ..host(0, 0)
+        };
         let roof = HostReport { outages: 1, outage_ms: 100, ..gone("roof.02", 7_500) };
-        report.hosts = vec![host(1, 4_200), gone("roof.01", 80_000), roof, restarted, gone("trunk.03", 5_000), gone("cloud.01", 300)];
-        let before = edge(EdgeFigures { delivered: 10, decimated: 5, superseded: 3, unacknowledged: 1, ..EdgeFigures::default() });
+        report.hosts = vec![
+            host(1, 4_200),
+            gone("roof.01", 80_000),
+            roof,
+            restarted,
+            gone("trunk.03", 5_000),
+            gone("cloud.01", 300),
+        ];
+        let before = edge(EdgeFigures {
+            delivered: 10,
+            decimated: 5,
+            superseded: 3,
+            unacknowledged: 1,
+            ..EdgeFigures::default()
+        });
         let after = edge(EdgeFigures { delivered: 20, superseded: 3, ..EdgeFigures::default() });
         report.edges = vec![before, EdgeReport { to: "trunk.02".into(), ..after }];
         report.inlets = vec![
@@ -173,12 +233,25 @@ mod tests {
             "'lanes' from host 'trunk': 7 arrived, 2 did not (of these, dropped on arrival: no room 1)",
         ];
         assert_eq!(report.losses(), expected);
-        let network = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
-        assert_eq!(Report { network, ..Report::default() }.losses()[0], "this host is not in the network: no address");
-        let network = NetworkReport { connects: vec!["tcp/10.0.0.1:7450".into()], ..NetworkReport::default() };
+        let network =
+            NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
+        assert_eq!(
+            Report { network, ..Report::default() }.losses()[0],
+            "this host is not in the network: no address"
+        );
+        let network = NetworkReport {
+            connects: vec!["tcp/10.0.0.1:7450".into()],
+            ..NetworkReport::default()
+        };
         let told = Report { network, ..Report::default() }.losses();
-        assert!(told[1].starts_with("no other host was reached: nobody answers at tcp/10.0.0.1:7450"), "{told:?}");
+        assert!(
+            told[1].starts_with("no other host was reached: nobody answers at tcp/10.0.0.1:7450"),
+            "{told:?}"
+        );
         report.inlets = vec![report.inlets[0].clone(); 100];
-        assert_eq!((report.losses().len(), report.losses().last().map(String::as_str)), (MOST_LOSSES + 2, Some("and 72 more")));
+        assert_eq!(
+            (report.losses().len(), report.losses().last().map(String::as_str)),
+            (MOST_LOSSES + 2, Some("and 72 more"))
+        );
     }
 }

@@ -24,7 +24,9 @@ fn without_sources(text: &str) -> String {
     let (mut kept, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once(".rs:") {
         let tail = after.trim_start_matches(|c: char| c.is_ascii_digit());
-        let from = before.rfind(" at ").filter(|from| tail.len() < after.len() && before[*from..].contains('/'));
+        let from = before
+            .rfind(" at ")
+            .filter(|from| tail.len() < after.len() && before[*from..].contains('/'));
         kept.push_str(&before[..from.unwrap_or(before.len())]);
         if from.is_some() {
             rest = tail.strip_prefix('.').unwrap_or(tail);
@@ -58,17 +60,26 @@ fn in_words(text: &str) -> String {
 fn error(text: &str) -> Option<(String, &str)> {
     if let Some(text) = text.strip_prefix("Os { code: ") {
         let (code, text) = text.split_once(", kind: ")?;
-        let (_, text) = text.split_once(", message: ").filter(|(kind, _)| kind.bytes().all(|b| b.is_ascii_alphanumeric()))?;
+        let (_, text) = text
+            .split_once(", message: ")
+            .filter(|(kind, _)| kind.bytes().all(|b| b.is_ascii_alphanumeric()))?;
         let (says, text) = quoted(text)?;
-        return Some((format!("{says} (os error {})", code.parse::<i32>().ok()?), text.strip_prefix(" }")?));
+        return Some((
+            format!("{says} (os error {})", code.parse::<i32>().ok()?),
+            text.strip_prefix(" }")?,
+        ));
     }
     if let Some(text) = text.strip_prefix("Message { msg: ") {
         let (says, text) = quoted(text)?;
         if let Some(text) = text.strip_prefix(", location: None }") {
             return Some((says, text));
         }
-        let (place, text) = text.strip_prefix(", location: Some(Location { line: ")?.split_once(" }) }")?;
-        return Some((format!("{says} at line {}", place.replacen(", column: ", " column ", 1)), text));
+        let (place, text) =
+            text.strip_prefix(", location: Some(Location { line: ")?.split_once(" }) }")?;
+        return Some((
+            format!("{says} at line {}", place.replacen(", column: ", " column ", 1)),
+            text,
+        ));
     }
     let (kind, text) = text.strip_prefix("Custom { kind: ")?.split_once(", error: ")?;
     let (says, text) = quoted(text).filter(|_| kind.bytes().all(|b| b.is_ascii_alphanumeric()))?;
@@ -115,9 +126,15 @@ mod tests {
             ),
             ("JSON error: Message { msg: \"x\", location: None }", "JSON error: x"),
             ("[Custom { kind: Other, error: \"x\\ny\" }] at lib.rs:1", "[x\ny] at lib.rs:1"),
-            (" --> 1:1\n  |\n1 | x{\n  | ^---\n  |\n  = expected array at /r/src/lib.rs:1486.", "line 1, column 1: expected array"),
+            (
+                " --> 1:1\n  |\n1 | x{\n  | ^---\n  |\n  = expected array at /r/src/lib.rs:1486.",
+                "line 1, column 1: expected array",
+            ),
             ("nobody is at home", "nobody is at home"),
-            ("at .rs: Os { code: , Os { code: 1, kind: A, message: \"", "at .rs: Os { code: , Os { code: 1, kind: A, message: \""),
+            (
+                "at .rs: Os { code: , Os { code: 1, kind: A, message: \"",
+                "at .rs: Os { code: , Os { code: 1, kind: A, message: \"",
+            ),
             ("", ""),
         ] {
             assert_eq!(zenoh_says(&raw), says);

@@ -4,7 +4,9 @@
 use super::diagnostic::Span;
 use super::yaml::{Entry, Node, Value};
 use indexmap::map;
-use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor, value::StrDeserializer};
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, IntoDeserializer, Visitor, value::StrDeserializer,
+};
 use std::fmt;
 
 /// A refused value and, where known, its place.
@@ -62,17 +64,31 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
         }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Refused> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Refused> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_enum<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Refused> {
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Refused> {
         match &self.0.value {
             Value::Text(name) => visitor.visit_enum(name.as_str().into_deserializer()),
             Value::Map(entries) if entries.len() == 1 => {
-                visitor.visit_enum(de::value::MapAccessDeserializer::new(Entries { rest: entries.iter(), value: None }))
+                visitor.visit_enum(de::value::MapAccessDeserializer::new(Entries {
+                    rest: entries.iter(),
+                    value: None,
+                }))
             }
-            Value::Map(_) => Err(de::Error::custom("a mapping with exactly one key is needed here")),
+            Value::Map(_) => {
+                Err(de::Error::custom("a mapping with exactly one key is needed here"))
+            }
             _ => Err(de::Error::custom(format!("{} does not name a choice", self.0.describe()))),
         }
     }
@@ -88,8 +104,14 @@ struct Items<'a>(std::slice::Iter<'a, Node>);
 impl<'de> de::SeqAccess<'de> for Items<'_> {
     type Error = Refused;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Refused> {
-        self.0.next().map(|node| seed.deserialize(Reader(node)).map_err(|e| placed(e, node.span))).transpose()
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Refused> {
+        self.0
+            .next()
+            .map(|node| seed.deserialize(Reader(node)).map_err(|e| placed(e, node.span)))
+            .transpose()
     }
 }
 
@@ -101,7 +123,10 @@ struct Entries<'a> {
 impl<'de> de::MapAccess<'de> for Entries<'_> {
     type Error = Refused;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Refused> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Refused> {
         let Some((key, entry)) = self.rest.next() else { return Ok(None) };
         self.value = Some(&entry.value);
         let key: StrDeserializer<'_, Refused> = key.as_str().into_deserializer();
@@ -109,7 +134,9 @@ impl<'de> de::MapAccess<'de> for Entries<'_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Refused> {
-        let Some(node) = self.value.take() else { return Err(de::Error::custom("a value was asked for before its key")) };
+        let Some(node) = self.value.take() else {
+            return Err(de::Error::custom("a value was asked for before its key"));
+        };
         seed.deserialize(Reader(node)).map_err(|e| placed(e, node.span))
     }
 }

@@ -58,7 +58,8 @@ impl Source {
 
 impl Sources {
     pub(super) fn add(&mut self, path: PathBuf, text: String) -> usize {
-        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let lines =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         self.files.push(Source { path, text, lines });
         self.files.len() - 1
     }
@@ -69,8 +70,11 @@ impl Sources {
     }
 
     pub(super) fn place(&self, site: Site) -> Place {
-        let Some(source) = self.files.get(site.file) else { return Place { file: PathBuf::new(), span: site.span, source: String::new() } };
-        let line = source.line(site.span.line).filter(|l| l.len() <= LONGEST_SHOWN).unwrap_or_default();
+        let Some(source) = self.files.get(site.file) else {
+            return Place { file: PathBuf::new(), span: site.span, source: String::new() };
+        };
+        let line =
+            source.line(site.span.line).filter(|l| l.len() <= LONGEST_SHOWN).unwrap_or_default();
         Place { file: source.path.clone(), span: site.span, source: line.to_owned() }
     }
 }
@@ -148,7 +152,9 @@ impl Diagnostics {
 
     pub(super) fn sort(&mut self) {
         self.list.sort_by(|a, b| {
-            let key = |d: &Diagnostic| d.place.as_ref().map(|p| (p.file.clone(), p.span.line, p.span.column));
+            let key = |d: &Diagnostic| {
+                d.place.as_ref().map(|p| (p.file.clone(), p.span.line, p.span.column))
+            };
             key(a).cmp(&key(b)).then(a.severity.cmp(&b.severity))
         });
     }
@@ -195,7 +201,13 @@ impl Diagnostics {
 
 impl Diagnostic {
     pub(super) fn error(message: impl Into<String>) -> Self {
-        Self { severity: Severity::Error, message: message.into(), place: None, help: None, related: Vec::new() }
+        Self {
+            severity: Severity::Error,
+            message: message.into(),
+            place: None,
+            help: None,
+            related: Vec::new(),
+        }
     }
 
     pub(super) fn warning(message: impl Into<String>) -> Self {
@@ -231,9 +243,19 @@ impl Diagnostic {
             Severity::Error => ("error", "1;31"),
             Severity::Warning => ("warning", "1;33"),
         };
-        let _ = writeln!(out, "{}{}", paint(code, word), paint("1", &format!(": {}", clean(&self.message))));
-        let width =
-            self.place.iter().chain(self.related.iter().map(|r| &r.place)).map(|p| p.span.line.to_string().len()).max().unwrap_or(1);
+        let _ = writeln!(
+            out,
+            "{}{}",
+            paint(code, word),
+            paint("1", &format!(": {}", clean(&self.message)))
+        );
+        let width = self
+            .place
+            .iter()
+            .chain(self.related.iter().map(|r| &r.place))
+            .map(|p| p.span.line.to_string().len())
+            .max()
+            .unwrap_or(1);
         let pad = " ".repeat(width);
         let bar = paint("34", "|");
         let mut show = |place: &Place, arrow: &str, note: &str, code: &str| {
@@ -250,7 +272,12 @@ impl Diagnostic {
             let (text, before, marked) = excerpt(&place.source, column as usize, len as usize);
             let _ = writeln!(out, "{pad} {bar}");
             let _ = writeln!(out, "{} {bar} {text}", paint("34", &format!("{line:>width$}")));
-            let _ = writeln!(out, "{pad} {bar} {}{}", " ".repeat(before), paint(code, &"^".repeat(marked)));
+            let _ = writeln!(
+                out,
+                "{pad} {bar} {}{}",
+                " ".repeat(before),
+                paint(code, &"^".repeat(marked))
+            );
         };
         if let Some(place) = &self.place {
             show(place, "-->", "", code);
@@ -304,13 +331,22 @@ pub fn closest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -
 
 /// `did you mean …`, or else what there is to choose from, which `what` calls by its name.
 #[must_use]
-pub fn suggest<'a>(given: &str, what: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
+pub fn suggest<'a>(
+    given: &str,
+    what: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> String {
     if let Some(near) = closest(given, candidates.clone()) {
         return format!("did you mean `{near}`?");
     }
     const MOST: usize = 12;
     let all: Vec<&str> = candidates.into_iter().collect();
-    let mut list = all.iter().take(MOST).map(|c| format!("`{}`", super::yaml::shorten(c))).collect::<Vec<_>>().join(", ");
+    let mut list = all
+        .iter()
+        .take(MOST)
+        .map(|c| format!("`{}`", super::yaml::shorten(c)))
+        .collect::<Vec<_>>()
+        .join(", ");
     if all.len() > MOST {
         let _ = write!(list, " and {} more", all.len() - MOST);
     }
@@ -362,6 +398,9 @@ mod tests {
         assert_eq!(closest("Library", keys), Some("library"));
         assert_eq!(closest("param", keys), Some("parameters"));
         assert_eq!(closest("colour", keys), None);
-        assert_eq!(suggest("colour", "known keys", keys), "known keys: `class`, `library`, `parameters`");
+        assert_eq!(
+            suggest("colour", "known keys", keys),
+            "known keys: `class`, `library`, `parameters`"
+        );
     }
 }

@@ -23,12 +23,17 @@ pub struct Document<T> {
 ///
 /// # Errors
 /// All mistakes that were found, each with its line.
-pub fn read_document<T: DeserializeOwned + JsonSchema>(path: &Path) -> Result<Document<T>, Diagnostics> {
+pub fn read_document<T: DeserializeOwned + JsonSchema>(
+    path: &Path,
+) -> Result<Document<T>, Diagnostics> {
     match bounded_text(path, files::MAX_BYTES) {
         Ok(text) => parse_document(path, text),
         Err(reason) => {
             let mut found = Diagnostics::default();
-            found.push(Diagnostic::error(format!("cannot read {}: {reason}", path.display())).help("check the path"));
+            found.push(
+                Diagnostic::error(format!("cannot read {}: {reason}", path.display()))
+                    .help("check the path"),
+            );
             Err(found)
         }
     }
@@ -38,7 +43,10 @@ pub fn read_document<T: DeserializeOwned + JsonSchema>(path: &Path) -> Result<Do
 ///
 /// # Errors
 /// All mistakes that were found, each with its line.
-pub fn parse_document<T: DeserializeOwned + JsonSchema>(path: &Path, text: String) -> Result<Document<T>, Diagnostics> {
+pub fn parse_document<T: DeserializeOwned + JsonSchema>(
+    path: &Path,
+    text: String,
+) -> Result<Document<T>, Diagnostics> {
     let mut sources = Sources::default();
     let (root, faults) = yaml::parse(&text);
     let file = sources.add(path.to_owned(), text);
@@ -58,7 +66,8 @@ pub fn parse_document<T: DeserializeOwned + JsonSchema>(path: &Path, text: Strin
         return Err(found);
     };
     let schema = schemars::schema_for!(T).to_value();
-    let findings = shape::another_kind(&root, &schema, path).map_or_else(|| shape::check(&root, &schema), |other| vec![other]);
+    let findings = shape::another_kind(&root, &schema, path)
+        .map_or_else(|| shape::check(&root, &schema), |other| vec![other]);
     for f in findings {
         found.push(Diagnostic::error(f.message).at(at(f.span)).maybe_help(f.help));
     }
@@ -96,10 +105,12 @@ impl<T> Document<T> {
         for key in path {
             (key_span, node) = match (node.entry(key), &node.value) {
                 (Some(entry), _) => (entry.key_span, &entry.value),
-                (None, Value::List(items)) => match key.parse().ok().and_then(|i: usize| items.get(i)) {
-                    Some(item) => (item.span, item),
-                    None => break,
-                },
+                (None, Value::List(items)) => {
+                    match key.parse().ok().and_then(|i: usize| items.get(i)) {
+                        Some(item) => (item.span, item),
+                        None => break,
+                    }
+                }
                 _ => break,
             };
         }
@@ -108,7 +119,11 @@ impl<T> Document<T> {
 
     fn found(&self, span: Span, message: String, help: Option<String>) -> Diagnostics {
         let mut found = Diagnostics::default();
-        found.push(Diagnostic::error(message).at(self.sources.place(Site { file: self.file, span })).maybe_help(help));
+        found.push(
+            Diagnostic::error(message)
+                .at(self.sources.place(Site { file: self.file, span }))
+                .maybe_help(help),
+        );
         found
     }
 }
@@ -137,8 +152,15 @@ mod tests {
         let thing = parse("size: 3\nnames: [a, b]\n").unwrap();
         assert_eq!((thing.value.size, thing.value.names.len()), (3, 2));
         let text = parse("size: many\nname: [a]\n").map(|_| ()).unwrap_err();
-        assert!(text.contains("thing.yaml:1") && text.contains("thing.yaml:2") && text.contains("`names`"), "{text}");
-        for (bad, says) in [("", "`size` is missing"), ("[1]", "thing.yaml:1"), ("size: [", "thing.yaml:2")] {
+        assert!(
+            text.contains("thing.yaml:1")
+                && text.contains("thing.yaml:2")
+                && text.contains("`names`"),
+            "{text}"
+        );
+        for (bad, says) in
+            [("", "`size` is missing"), ("[1]", "thing.yaml:1"), ("size: [", "thing.yaml:2")]
+        {
             let text = parse(bad).map(|_| ()).unwrap_err();
             assert!(text.contains(says), "{bad:?}: {text}");
         }
@@ -147,11 +169,17 @@ mod tests {
     #[test]
     fn mistakes_between_values_have_a_place_too() {
         let thing = parse("size: 3\nnames: [a]\n").unwrap();
-        let text = thing.mistake(&["names", "x"], "one name is too few".into(), None).render(Colour::No);
+        let text =
+            thing.mistake(&["names", "x"], "one name is too few".into(), None).render(Colour::No);
         assert!(text.contains("thing.yaml:2:1") && text.contains("too few"), "{text}");
         // Of a bad value it is not the key that is marked, and of a list the item.
         let thing = parse("size: 3\nnames: [a, bc]\n").unwrap();
-        for (path, marked) in [(&["names"][..], "2:8"), (&["names", "1"], "2:12"), (&["names", "7"], "2:8"), (&["size"], "1:7")] {
+        for (path, marked) in [
+            (&["names"][..], "2:8"),
+            (&["names", "1"], "2:12"),
+            (&["names", "7"], "2:8"),
+            (&["size"], "1:7"),
+        ] {
             let text = thing.bad_value(path, "bad".into(), None).render(Colour::No);
             assert!(text.contains(&format!("thing.yaml:{marked}\n")), "{path:?}: {text}");
         }
@@ -159,7 +187,10 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_read_is_named() {
-        let text = read_document::<Thing>(Path::new("/nowhere/x.yaml")).map(|_| ()).unwrap_err().render(Colour::No);
+        let text = read_document::<Thing>(Path::new("/nowhere/x.yaml"))
+            .map(|_| ())
+            .unwrap_err()
+            .render(Colour::No);
         assert!(text.contains("/nowhere/x.yaml"), "{text}");
     }
 }

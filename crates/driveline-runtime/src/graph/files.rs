@@ -96,7 +96,10 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     };
     // Once before the file is opened, which alone can do something with a device, and once for what was opened.
     std::fs::metadata(path).map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
-    let file = OpenOptions::new().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed()).open(path);
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path);
     let file = file.map_err(|e| e.to_string())?;
     file.metadata().map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
     let most = room.min(yaml::MAX_FILE_BYTES);
@@ -105,14 +108,19 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     if bytes.len() > yaml::MAX_FILE_BYTES {
         return Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES));
     } else if bytes.len() > most {
-        return Err(format!("with it, the files of the graph are longer than {MAX_BYTES} bytes together"));
+        return Err(format!(
+            "with it, the files of the graph are longer than {MAX_BYTES} bytes together"
+        ));
     }
     const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
         Err(e) if !binary && e.utf8_error().valid_up_to() > 0 => {
-            let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count();
+            let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count();
             Err(format!("line {line} is not in UTF-8"))
         }
         _ => Err(NOT_TEXT.to_owned()),
@@ -140,7 +148,8 @@ impl Files {
         let too_large: Vec<_> = sizes.into_iter().filter(|(_, n, most)| n > most).collect();
         for (what, n, most) in &too_large {
             self.error(
-                Diagnostic::error(format!("the graph has {n} {what}; at most {most} are possible")).help("make several graphs of it"),
+                Diagnostic::error(format!("the graph has {n} {what}; at most {most} are possible"))
+                    .help("make several graphs of it"),
             );
         }
         !too_large.is_empty()
@@ -152,7 +161,9 @@ impl Files {
 
     /// Where the entry at `path` in a document stands, or as much of the path as there is. Of a list, the number of an item, from 0.
     pub(super) fn site(&self, document: usize, path: &[&str], part: Part) -> Site {
-        let Some(doc) = self.documents.get(document) else { return Site { file: usize::MAX, span: Span::default() } };
+        let Some(doc) = self.documents.get(document) else {
+            return Site { file: usize::MAX, span: Span::default() };
+        };
         let mut node = &doc.root;
         let mut span = node.span;
         for (i, key) in path.iter().enumerate() {
@@ -163,7 +174,11 @@ impl Files {
             }
             let Some(entry) = node.entry(key) else { break };
             let value_has_place = entry.value.value != Value::Null;
-            span = if i + 1 == path.len() && matches!(part, Part::Value) && value_has_place { entry.value.span } else { entry.key_span };
+            span = if i + 1 == path.len() && matches!(part, Part::Value) && value_has_place {
+                entry.value.span
+            } else {
+                entry.key_span
+            };
             node = &entry.value;
         }
         Site { file: doc.file, span }
@@ -176,14 +191,19 @@ impl Files {
     fn text(&mut self, path: &Path, from: Option<&Place>) -> Option<(usize, String)> {
         let room = MAX_BYTES.saturating_sub(self.sources.bytes());
         self.tried += 1;
-        let fault =
-            if self.tried > MAX_FILES { Err(format!("a graph can have at most {MAX_FILES} files")) } else { bounded_text(path, room) };
+        let fault = if self.tried > MAX_FILES {
+            Err(format!("a graph can have at most {MAX_FILES} files"))
+        } else {
+            bounded_text(path, room)
+        };
         match fault {
             Ok(text) => Some((self.sources.add(path.to_owned(), text.clone()), text)),
             Err(reason) => {
                 let d = Diagnostic::error(format!("cannot read {}: {reason}", path.display()));
                 let d = match from {
-                    Some(place) => d.at(place.clone()).help("paths are relative to the file in which they stand"),
+                    Some(place) => d
+                        .at(place.clone())
+                        .help("paths are relative to the file in which they stand"),
                     None => d.help("check the path"),
                 };
                 self.error(d);
@@ -194,7 +214,9 @@ impl Files {
 
     fn faults(&mut self, file: usize, faults: Vec<Fault>) {
         for f in faults {
-            let mut d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            let mut d = Diagnostic::error(f.message)
+                .at(self.sources.place(Site { file, span: f.span }))
+                .maybe_help(f.help);
             if let Some((span, message)) = f.other {
                 d = d.related(message, self.sources.place(Site { file, span }));
             }
@@ -206,9 +228,15 @@ impl Files {
         // The name of a file that does not exist is as good as any for reporting that.
         let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Some(at) = self.open.iter().position(|(p, _)| *p == canonical) {
-            let chain = self.open[at..].iter().map(|(p, _)| p.file_name().unwrap_or_default().to_string_lossy().into_owned());
-            let chain = chain.chain([path.file_name().unwrap_or_default().to_string_lossy().into_owned()]).collect::<Vec<_>>().join(" → ");
-            let mut d = Diagnostic::error(format!("these files include each other: {chain}")).help("remove one of the includes");
+            let chain = self.open[at..]
+                .iter()
+                .map(|(p, _)| p.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            let chain = chain
+                .chain([path.file_name().unwrap_or_default().to_string_lossy().into_owned()])
+                .collect::<Vec<_>>()
+                .join(" → ");
+            let mut d = Diagnostic::error(format!("these files include each other: {chain}"))
+                .help("remove one of the includes");
             if let Some(place) = from {
                 d = d.at(place);
             }
@@ -223,7 +251,9 @@ impl Files {
         self.faults(file, faults);
         let Some(root) = root else { return };
         if let Some(f) = shape::another_kind(&root, &SCHEMA, path) {
-            let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            let d = Diagnostic::error(f.message)
+                .at(self.sources.place(Site { file, span: f.span }))
+                .maybe_help(f.help);
             return self.error(d);
         }
         let spec = self.sound(file, &root);
@@ -255,7 +285,9 @@ impl Files {
     fn sound(&mut self, file: usize, root: &Node) -> Option<GraphFile> {
         let mut mistakes = Vec::new();
         for f in shape::check(root, &SCHEMA) {
-            let d = Diagnostic::error(f.message).at(self.sources.place(Site { file, span: f.span })).maybe_help(f.help);
+            let d = Diagnostic::error(f.message)
+                .at(self.sources.place(Site { file, span: f.span }))
+                .maybe_help(f.help);
             self.error(d);
             mistakes.push(f.span);
         }
@@ -265,7 +297,8 @@ impl Files {
         let by_schema = !mistakes.is_empty();
         // What the schema does not know is refused one after the other: each time, what was is taken out.
         for _ in 0..MOST_REFUSED {
-            let part = if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
+            let part =
+                if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
             let e = match de::typed(&part) {
                 Ok(spec) => return Some(spec),
                 // What the check against the schema has said already, which an alias repeats elsewhere, is not said again in serde's words.
@@ -312,7 +345,9 @@ impl Files {
         for (name, spec) in &spec.modules {
             match self.modules.get(name).map(|m| m.document) {
                 Some(other) => self.twice("module", name, &["modules", name], document, other),
-                None => drop(self.modules.insert(name.clone(), In { document, spec: spec.clone() })),
+                None => {
+                    drop(self.modules.insert(name.clone(), In { document, spec: spec.clone() }))
+                }
             }
         }
     }
@@ -330,7 +365,8 @@ impl Files {
         let (root, faults) = yaml::parse(&text);
         self.faults(file, faults);
         let Some(root) = root else { return };
-        const SHAPE: &str = "a parameter file reads `component:`, and indented below it `parameter: value`";
+        const SHAPE: &str =
+            "a parameter file reads `component:`, and indented below it `parameter: value`";
         if !matches!(root.value, Value::Map(_)) {
             let d = Diagnostic::error(format!("this is {}", root.describe()))
                 .at(self.sources.place(Site { file, span: root.span }))
@@ -341,9 +377,12 @@ impl Files {
             let site = |span| Some(Site { file, span });
             if !matches!(component.value.value, Value::Map(_) | Value::Null) {
                 let place = self.sources.place(Site { file, span: component.value.span });
-                let d =
-                    Diagnostic::error(format!("`{}` needs parameters, and this is {}", yaml::shorten(name), component.value.describe()))
-                        .at(place);
+                let d = Diagnostic::error(format!(
+                    "`{}` needs parameters, and this is {}",
+                    yaml::shorten(name),
+                    component.value.describe()
+                ))
+                .at(place);
                 self.error(d.help(SHAPE));
             }
             for (parameter, p) in component.value.entries() {
@@ -353,7 +392,11 @@ impl Files {
                     value: p.value.clone(),
                     component_site: site(component.key_span),
                     parameter_site: site(p.key_span),
-                    value_site: site(if p.value.value == Value::Null { p.key_span } else { p.value.span }),
+                    value_site: site(if p.value.value == Value::Null {
+                        p.key_span
+                    } else {
+                        p.value.span
+                    }),
                     argument: None,
                 });
             }
@@ -363,16 +406,22 @@ impl Files {
     /// Adds `component.parameter=value` from the command line.
     pub(super) fn set(&mut self, argument: &str) {
         let shown = yaml::shorten(argument);
-        let parts =
-            argument.split_once('=').and_then(|(path, value)| path.trim().split_once('.').map(|(c, p)| (c.trim(), p.trim(), value.trim())));
-        let Some((component, parameter, text)) = parts.filter(|(c, p, _)| !c.is_empty() && !p.is_empty()) else {
-            let d = Diagnostic::error(format!("`--set {shown}` is not an assignment")).help("write `--set component.parameter=value`");
+        let parts = argument.split_once('=').and_then(|(path, value)| {
+            path.trim().split_once('.').map(|(c, p)| (c.trim(), p.trim(), value.trim()))
+        });
+        let Some((component, parameter, text)) =
+            parts.filter(|(c, p, _)| !c.is_empty() && !p.is_empty())
+        else {
+            let d = Diagnostic::error(format!("`--set {shown}` is not an assignment"))
+                .help("write `--set component.parameter=value`");
             return self.error(d);
         };
         // Read as a value in a file would be, so that `--set` and files mean the same by `50` and `true`; but text with a
         // meaning in YAML (`a: b`, `[x`) is only text here.
         let value = match yaml::parse(&format!("- {text}")) {
-            (Some(Node { value: Value::List(mut items), .. }), faults) if faults.is_empty() && items.len() == 1 => {
+            (Some(Node { value: Value::List(mut items), .. }), faults)
+                if faults.is_empty() && items.len() == 1 =>
+            {
                 items.pop().map(|n| n.value)
             }
             _ => None,

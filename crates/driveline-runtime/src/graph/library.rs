@@ -19,14 +19,22 @@ pub trait Describe {
     ///
     /// # Errors
     /// [`DescribeError`] if the library cannot be loaded or is not a component library.
-    fn describe(&self, path: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError>;
+    fn describe(
+        &self,
+        path: &Path,
+        environment: &Environment,
+    ) -> Result<Vec<ComponentClass>, DescribeError>;
 
     /// Whether these libraries can be loaded into one process, in this order. Unless implemented, nothing is tried: what loads
     /// them into its own process learns it there.
     ///
     /// # Errors
     /// The number of the library that could not be loaded after those before it, from 0, and why.
-    fn together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+    fn together(
+        &self,
+        paths: &[PathBuf],
+        environment: &Environment,
+    ) -> Result<(), (usize, DescribeError)> {
         let _ = (paths, environment);
         Ok(())
     }
@@ -77,12 +85,16 @@ pub(super) struct NotFound {
 
 /// The library's path, from the directories in order.
 pub(super) fn find(library: &Path, dirs: &[PathBuf]) -> Result<PathBuf, NotFound> {
-    let candidates: Vec<PathBuf> =
-        if library.is_absolute() { vec![library.to_owned()] } else { dirs.iter().map(|d| d.join(library)).collect() };
+    let candidates: Vec<PathBuf> = if library.is_absolute() {
+        vec![library.to_owned()]
+    } else {
+        dirs.iter().map(|d| d.join(library)).collect()
+    };
     if let Some(found) = candidates.iter().find(|p| p.is_file()) {
         return Ok(found.canonicalize().unwrap_or_else(|_| found.clone()));
     }
-    let mut searched: Vec<PathBuf> = candidates.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();
+    let mut searched: Vec<PathBuf> =
+        candidates.iter().filter_map(|p| p.parent().map(Path::to_owned)).collect();
     searched.dedup();
     let mut present = Vec::new();
     for dir in &searched {

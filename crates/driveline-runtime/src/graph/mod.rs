@@ -39,14 +39,16 @@ mod yaml;
 
 pub(crate) use diagnostic::clean;
 
-pub use diagnostic::{Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, closest, suggest};
+pub use diagnostic::{
+    Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, closest, suggest,
+};
 pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use model::json_schema;
 pub use resolve::{LoadOptions, Loaded, load};
 pub use resolved::{
-    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedRestart, ResolvedTopic,
-    ResolvedTrigger,
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
+    ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
 };
 pub use supervision::{OnExhausted, RestartPolicy};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};

@@ -15,8 +15,13 @@ impl Resolver<'_> {
     pub(super) fn unknown_assignments(&mut self) {
         for a in &self.assignments {
             if !self.components.contains_key(&a.component) {
-                let help = suggest(&a.component, "components", self.components.keys().map(String::as_str));
-                let mut d = Diagnostic::error(format!("there is no component `{}` whose parameter could be set", a.component)).help(help);
+                let help =
+                    suggest(&a.component, "components", self.components.keys().map(String::as_str));
+                let mut d = Diagnostic::error(format!(
+                    "there is no component `{}` whose parameter could be set",
+                    a.component
+                ))
+                .help(help);
                 if let Some(site) = a.component_site {
                     d = d.at(self.files.sources.place(site));
                 }
@@ -32,8 +37,9 @@ impl Resolver<'_> {
         spec: &ComponentSpec,
         class: Option<&ComponentClass>,
     ) -> BTreeMap<String, ParameterValue> {
-        let mut values: BTreeMap<String, ParameterValue> =
-            class.map(|c| c.parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect()).unwrap_or_default();
+        let mut values: BTreeMap<String, ParameterValue> = class
+            .map(|c| c.parameters.iter().map(|p| (p.name.clone(), p.default.clone())).collect())
+            .unwrap_or_default();
         for (name, value) in &spec.parameters {
             let key = self.place(at, &["parameters", name], Part::Key);
             let place = self.place(at, &["parameters", name], Part::Value);
@@ -44,7 +50,10 @@ impl Resolver<'_> {
             if a.component != at.component {
                 continue;
             }
-            let places = a.parameter_site.zip(a.value_site).map(|(k, v)| (self.files.sources.place(k), self.files.sources.place(v)));
+            let places = a
+                .parameter_site
+                .zip(a.value_site)
+                .map(|(k, v)| (self.files.sources.place(k), self.files.sources.place(v)));
             let (name, argument) = (a.parameter.clone(), a.argument.clone());
             let value = match &a.value.value {
                 Value::Bool(v) => ParameterValue::Bool(*v),
@@ -52,7 +61,10 @@ impl Resolver<'_> {
                 Value::Float(v) => ParameterValue::Float(*v),
                 Value::Text(v) => ParameterValue::Text(v.clone()),
                 Value::Null | Value::List(_) | Value::Map(_) => {
-                    let message = format!("a parameter is a boolean, a number or text, and `{name}` is {}", a.value.describe());
+                    let message = format!(
+                        "a parameter is a boolean, a number or text, and `{name}` is {}",
+                        a.value.describe()
+                    );
                     let mut d = Diagnostic::error(message);
                     if let Some((_, place)) = places {
                         d = d.at(place);
@@ -75,7 +87,8 @@ impl Resolver<'_> {
         places: Option<(Place, Place)>,
         argument: Option<String>,
     ) {
-        let from = argument.map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(&a)));
+        let from = argument
+            .map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(&a)));
         let (key, place) = places.unzip();
         let report = |d: Diagnostic, place: Option<Place>| match place {
             Some(p) => d.at(p),
@@ -86,24 +99,39 @@ impl Resolver<'_> {
             return;
         };
         let Some(declared) = class.parameters.iter().find(|p| p.name == name) else {
-            let help = suggest(name, &format!("parameters of `{}`", class.name), class.parameters.iter().map(|p| p.name.as_str()));
-            let d = Diagnostic::error(format!("the class `{}` has no parameter `{name}`{from}", class.name)).help(help);
+            let help = suggest(
+                name,
+                &format!("parameters of `{}`", class.name),
+                class.parameters.iter().map(|p| p.name.as_str()),
+            );
+            let d = Diagnostic::error(format!(
+                "the class `{}` has no parameter `{name}`{from}",
+                class.name
+            ))
+            .help(help);
             return self.files.error(report(d, key));
         };
         // On the command line, text that looks like a number is text where text is declared.
         let value = match (&value, &declared.default, place.is_none()) {
-            (ParameterValue::Bool(_) | ParameterValue::Integer(_) | ParameterValue::Float(_), ParameterValue::Text(_), true) => {
-                ParameterValue::Text(value.to_string())
-            }
+            (
+                ParameterValue::Bool(_) | ParameterValue::Integer(_) | ParameterValue::Float(_),
+                ParameterValue::Text(_),
+                true,
+            ) => ParameterValue::Text(value.to_string()),
             _ => value,
         };
         let given = value.type_name();
         match value.coerce(&declared.default) {
             Some(value) => drop(values.insert(name.to_owned(), value)),
             None => {
-                let message =
-                    format!("the parameter `{name}` of `{}` is {}, and this is {}{from}", class.name, declared.default.type_name(), given);
-                let help = format!("write a value like the default, `{name}: {}`", declared.default);
+                let message = format!(
+                    "the parameter `{name}` of `{}` is {}, and this is {}{from}",
+                    class.name,
+                    declared.default.type_name(),
+                    given
+                );
+                let help =
+                    format!("write a value like the default, `{name}: {}`", declared.default);
                 self.files.error(report(Diagnostic::error(message).help(help), place));
             }
         }

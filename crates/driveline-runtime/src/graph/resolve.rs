@@ -6,8 +6,14 @@
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
-use super::model::{ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange, TriggerSpec};
-use super::resolved::{ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule, ResolvedOutput, ResolvedTrigger};
+use super::model::{
+    ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange,
+    TriggerSpec,
+};
+use super::resolved::{
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
+    ResolvedOutput, ResolvedTrigger,
+};
 use super::supervision;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
@@ -103,19 +109,35 @@ fn is_variable(name: &str) -> bool {
 }
 
 fn environment(module: &ModuleSpec) -> Environment {
-    module.environment.iter().filter(|(k, _)| is_variable(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    module
+        .environment
+        .iter()
+        .filter(|(k, _)| is_variable(k))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
 }
 
 impl At<'_> {
     fn path<'b>(&'b self, rest: &[&'b str]) -> Vec<&'b str> {
-        ["modules", self.module, "components", self.component].into_iter().chain(rest.iter().copied()).collect()
+        ["modules", self.module, "components", self.component]
+            .into_iter()
+            .chain(rest.iter().copied())
+            .collect()
     }
 }
 
 impl<'a> Resolver<'a> {
     fn new(files: &'a mut Files, options: &'a LoadOptions<'a>) -> Self {
         let assignments = std::mem::take(&mut files.assignments);
-        Self { files, options, assignments, libraries: HashMap::new(), missing: Vec::new(), components: IndexMap::new(), ends: Vec::new() }
+        Self {
+            files,
+            options,
+            assignments,
+            libraries: HashMap::new(),
+            missing: Vec::new(),
+            components: IndexMap::new(),
+            ends: Vec::new(),
+        }
     }
 
     fn error(&mut self, message: impl Into<String>, place: Place, help: Option<String>) {
@@ -127,7 +149,11 @@ impl<'a> Resolver<'a> {
     }
 
     fn specs(&self) -> Vec<(String, usize, ModuleSpec)> {
-        self.files.modules.iter().map(|(name, m)| (name.clone(), m.document, m.spec.clone())).collect()
+        self.files
+            .modules
+            .iter()
+            .map(|(name, m)| (name.clone(), m.document, m.spec.clone()))
+            .collect()
     }
 
     /// Checks modules, network and rules of a graph of which not all is known, without what they need of each other.
@@ -146,31 +172,40 @@ impl<'a> Resolver<'a> {
         if let Some(wanted) = &self.options.modules {
             for name in wanted.iter().filter(|w| !specs.iter().any(|(n, ..)| n == *w)) {
                 let help = suggest(name, "modules", specs.iter().map(|(n, ..)| n.as_str()));
-                self.files.error(Diagnostic::error(format!("there is no module `{name}`")).help(help));
+                self.files
+                    .error(Diagnostic::error(format!("there is no module `{name}`")).help(help));
             }
         }
         // Parameters of unknown components can only be told once all components are known.
         self.component_names(&specs);
         self.unknown_assignments();
-        let modules: Vec<_> = specs.iter().filter_map(|(name, document, spec)| self.module(name, *document, spec)).collect();
+        let modules: Vec<_> = specs
+            .iter()
+            .filter_map(|(name, document, spec)| self.module(name, *document, spec))
+            .collect();
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
-        let to_hosts =
-            topics.values().any(|t| t.reach == Reach::Network) || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
+        let to_hosts = topics.values().any(|t| t.reach == Reach::Network)
+            || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
         let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);
         if specs.is_empty() && !bridge {
             let place = self.files.place(0, &["modules"], Part::Key);
-            let d = Diagnostic::error("the graph has no modules, so there is nothing to run").at(place);
+            let d =
+                Diagnostic::error("the graph has no modules, so there is nothing to run").at(place);
             self.files.error(
                 d.help("add `modules:`; a file that others include is checked with them; gateways alone run for rules under `ros2:`, for topics with `reach: network, external: true`, and as routers"),
             );
         }
-        let name = self.files.name.clone().unwrap_or_else(|| path.file_stem().unwrap_or_default().to_string_lossy().into_owned());
+        let name =
+            self.files.name.clone().unwrap_or_else(|| {
+                path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+            });
         let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
-        let graph = ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
+        let graph =
+            ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
         topology::cycles(self.files, &graph, &self.components);
         graph
     }
@@ -178,7 +213,12 @@ impl<'a> Resolver<'a> {
     /// Each library was loaded by itself so far.
     fn loaded_together(&mut self, modules: &[ResolvedModule]) {
         for module in modules {
-            let document = self.files.modules.iter().find(|(name, _)| *name == module.name.as_str()).map(|(_, m)| m.document);
+            let document = self
+                .files
+                .modules
+                .iter()
+                .find(|(name, _)| *name == module.name.as_str())
+                .map(|(_, m)| m.document);
             let is_known = |library: &PathBuf| {
                 let classes = self.libraries.get(&(library.clone(), module.environment.clone()));
                 classes.is_some_and(Option::is_some)
@@ -196,10 +236,23 @@ impl<'a> Resolver<'a> {
         for (module, document, spec) in specs {
             for component in spec.components.keys() {
                 if let Some((other_module, other)) = self.components.get(component) {
-                    let d = Diagnostic::error(format!("the component `{component}` exists twice; names are unique in a graph"))
-                        .at(self.files.place(*document, &["modules", module, "components", component], Part::Key))
-                        .related("also here", self.files.place(*other, &["modules", other_module, "components", component], Part::Key))
-                        .help(format!("rename one of them, for example to `{module}_{component}`"));
+                    let d = Diagnostic::error(format!(
+                        "the component `{component}` exists twice; names are unique in a graph"
+                    ))
+                    .at(self.files.place(
+                        *document,
+                        &["modules", module, "components", component],
+                        Part::Key,
+                    ))
+                    .related(
+                        "also here",
+                        self.files.place(
+                            *other,
+                            &["modules", other_module, "components", component],
+                            Part::Key,
+                        ),
+                    )
+                    .help(format!("rename one of them, for example to `{module}_{component}`"));
                     self.files.error(d);
                 } else {
                     self.components.insert(component.clone(), (module.clone(), *document));
@@ -215,18 +268,33 @@ impl<'a> Resolver<'a> {
     fn module(&mut self, name: &str, document: usize, spec: &ModuleSpec) -> Option<ResolvedModule> {
         let valid = name.parse::<NodeName>();
         if let Err(e) = &valid {
-            self.error(format!("module {e}"), self.files.place(document, &["modules", name], Part::Key), None);
+            self.error(
+                format!("module {e}"),
+                self.files.place(document, &["modules", name], Part::Key),
+                None,
+            );
         } else if [network::PROCESS, ros2::PROCESS].contains(&name) {
             let place = self.files.place(document, &["modules", name], Part::Key);
-            self.error(format!("a run calls a process of its own `{name}`"), place, Some("give the module another name".into()));
+            self.error(
+                format!("a run calls a process of its own `{name}`"),
+                place,
+                Some("give the module another name".into()),
+            );
         }
         if spec.components.is_empty() {
             let place = self.files.place(document, &["modules", name], Part::Key);
-            self.files.error(Diagnostic::warning(format!("the module `{name}` has no components")).at(place));
+            self.files.error(
+                Diagnostic::warning(format!("the module `{name}` has no components")).at(place),
+            );
         }
         for key in spec.environment.keys().filter(|k| !is_variable(k)) {
-            let place = self.files.place(document, &["modules", name, "environment", key], Part::Key);
-            self.error(format!("`{key}` cannot be the name of an environment variable"), place, None);
+            let place =
+                self.files.place(document, &["modules", name, "environment", key], Part::Key);
+            self.error(
+                format!("`{key}` cannot be the name of an environment variable"),
+                place,
+                None,
+            );
         }
         let mut executors: Vec<ResolvedExecutor> = Vec::new();
         for (executor, e) in &spec.executors {
@@ -238,10 +306,16 @@ impl<'a> Resolver<'a> {
                 schedule: e.schedule.clone(),
             });
         }
-        let uses_main = spec.components.values().any(|c| c.executor.as_deref().unwrap_or(MAIN) == MAIN);
+        let uses_main =
+            spec.components.values().any(|c| c.executor.as_deref().unwrap_or(MAIN) == MAIN);
         if uses_main && !spec.executors.contains_key(MAIN) {
             let e = ExecutorSpec::default();
-            executors.push(ResolvedExecutor { name: MAIN.to_owned(), threads: e.threads, spin_us: e.spin_us, schedule: e.schedule });
+            executors.push(ResolvedExecutor {
+                name: MAIN.to_owned(),
+                threads: e.threads,
+                spin_us: e.spin_us,
+                schedule: e.schedule,
+            });
         }
         let mut components = Vec::new();
         for (component, c) in &spec.components {
@@ -261,7 +335,8 @@ impl<'a> Resolver<'a> {
     }
 
     fn schedule(&mut self, document: usize, module: &str, executor: &str, e: &ExecutorSpec) {
-        let real_time = matches!(e.schedule.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin);
+        let real_time =
+            matches!(e.schedule.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin);
         let (key, message, help) = if e.schedule.priority > 99 {
             ("priority", "this priority is out of range", "it must be between 1 (low) and 99")
         } else if !(-20..=19).contains(&e.schedule.nice) {
@@ -269,17 +344,32 @@ impl<'a> Resolver<'a> {
         } else if real_time && e.schedule.priority == 0 {
             ("class", "a real-time class needs a priority", "add `priority:` from 1 (low) to 99")
         } else if !real_time && e.schedule.priority != 0 {
-            ("priority", "only real-time classes have a priority", "use `class: fifo`, or `nice:` from -20 (favoured) to 19")
-        } else if !matches!(e.schedule.class, SchedulingClass::Other | SchedulingClass::Batch) && e.schedule.nice != 0 {
+            (
+                "priority",
+                "only real-time classes have a priority",
+                "use `class: fifo`, or `nice:` from -20 (favoured) to 19",
+            )
+        } else if !matches!(e.schedule.class, SchedulingClass::Other | SchedulingClass::Batch)
+            && e.schedule.nice != 0
+        {
             ("nice", "this class has no nice value", "use `priority:`, or `class: other`")
         } else {
             return;
         };
-        let place = self.files.place(document, &["modules", module, "executors", executor, "schedule", key], Part::Value);
+        let place = self.files.place(
+            document,
+            &["modules", module, "executors", executor, "schedule", key],
+            Part::Value,
+        );
         self.error(format!("executor `{executor}`: {message}"), place, Some(help.into()));
     }
 
-    fn component(&mut self, at: &At<'_>, spec: &ComponentSpec, module: &ModuleSpec) -> Option<ResolvedComponent> {
+    fn component(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        module: &ModuleSpec,
+    ) -> Option<ResolvedComponent> {
         let name = at.component.parse::<NodeName>();
         if let Err(e) = &name {
             self.error(format!("component {e}"), self.place(at, &[], Part::Key), None);
@@ -316,7 +406,12 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    fn class(&mut self, at: &At<'_>, spec: &ComponentSpec, environment: &Environment) -> (PathBuf, Option<ComponentClass>) {
+    fn class(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        environment: &Environment,
+    ) -> (PathBuf, Option<ComponentClass>) {
         if !self.looked_at(at.module) {
             return (spec.library.clone(), None);
         }
@@ -328,15 +423,28 @@ impl<'a> Resolver<'a> {
             Err(NotFound { searched, present }) => {
                 if !self.missing.contains(&spec.library) {
                     self.missing.push(spec.library.clone());
-                    let wanted = spec.library.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                    let near = super::diagnostic::closest(&wanted, present.iter().map(String::as_str));
-                    let list = searched.iter().map(|p| if p.as_os_str().is_empty() { ".".into() } else { p.display().to_string() });
+                    let wanted =
+                        spec.library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let near =
+                        super::diagnostic::closest(&wanted, present.iter().map(String::as_str));
+                    let list = searched.iter().map(|p| {
+                        if p.as_os_str().is_empty() { ".".into() } else { p.display().to_string() }
+                    });
                     let list = list.collect::<Vec<_>>().join(", ");
                     let help = match near {
-                        Some(near) => format!("did you mean `{}`? (searched: {list})", spec.library.with_file_name(near).display()),
-                        None => format!("searched: {list}; build it, or add its directory to DRIVELINE_COMPONENT_PATH"),
+                        Some(near) => format!(
+                            "did you mean `{}`? (searched: {list})",
+                            spec.library.with_file_name(near).display()
+                        ),
+                        None => format!(
+                            "searched: {list}; build it, or add its directory to DRIVELINE_COMPONENT_PATH"
+                        ),
                     };
-                    self.error(format!("the library `{}` does not exist", spec.library.display()), place, Some(help));
+                    self.error(
+                        format!("the library `{}` does not exist", spec.library.display()),
+                        place,
+                        Some(help),
+                    );
                 }
                 return (spec.library.clone(), None);
             }
@@ -346,7 +454,14 @@ impl<'a> Resolver<'a> {
             let classes = match self.options.describe.describe(&key.0, environment) {
                 Ok(classes) => Some(classes),
                 Err(DescribeError { reason, help }) => {
-                    self.error(format!("the library `{}` cannot be used: {reason}", spec.library.display()), place, help);
+                    self.error(
+                        format!(
+                            "the library `{}` cannot be used: {reason}",
+                            spec.library.display()
+                        ),
+                        place,
+                        help,
+                    );
                     None
                 }
             };
@@ -355,8 +470,13 @@ impl<'a> Resolver<'a> {
         let Some(Some(classes)) = self.libraries.get(&key) else { return (key.0, None) };
         let class = classes.iter().find(|c| c.name == spec.class).cloned();
         if class.is_none() {
-            let help = suggest(&spec.class, "classes in it", classes.iter().map(|c| c.name.as_str()));
-            let message = format!("the library `{}` has no component class `{}`", spec.library.display(), spec.class);
+            let help =
+                suggest(&spec.class, "classes in it", classes.iter().map(|c| c.name.as_str()));
+            let message = format!(
+                "the library `{}` has no component class `{}`",
+                spec.library.display(),
+                spec.class
+            );
             self.error(message, self.place(at, &["class"], Part::Value), Some(help));
         }
         (key.0, class)
@@ -381,7 +501,11 @@ impl<'a> Resolver<'a> {
     ) {
         for port in given.filter(|p| !known.iter().any(|k| k.name == **p)) {
             let singular = which.trim_end_matches('s');
-            let help = suggest(port, &format!("{which} of `{}`", class.name), known.iter().map(|k| k.name.as_str()));
+            let help = suggest(
+                port,
+                &format!("{which} of `{}`", class.name),
+                known.iter().map(|k| k.name.as_str()),
+            );
             self.error(
                 format!("the class `{}` has no {singular} `{port}`", class.name),
                 self.place(at, &[which, port], Part::Key),
@@ -392,26 +516,50 @@ impl<'a> Resolver<'a> {
 
     /// The topic's QoS with what one end changes.
     fn qos(&self, topic: &str, change: &QosChange) -> Qos {
-        change.apply(&self.files.topics.get(topic).map_or_else(Qos::default, |t| t.spec.qos.clone()))
+        change
+            .apply(&self.files.topics.get(topic).map_or_else(Qos::default, |t| t.spec.qos.clone()))
     }
 
-    fn inputs(&mut self, at: &At<'_>, spec: &ComponentSpec, class: Option<&ComponentClass>, concurrency: u32) -> Vec<ResolvedInput> {
+    fn inputs(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        class: Option<&ComponentClass>,
+        concurrency: u32,
+    ) -> Vec<ResolvedInput> {
         if let Some(class) = class {
             self.unknown_ports(at, "inputs", spec.inputs.keys(), class, &class.inputs);
             for port in class.inputs.iter().filter(|p| !spec.inputs.contains_key(&p.name)) {
-                let help = format!("add `{}: TOPIC` to `inputs:`; it carries {} `{}`", port.name, port.schema.kind, port.schema.name);
-                let message = format!("the input `{}` of `{}` is not connected", port.name, at.component);
+                let help = format!(
+                    "add `{}: TOPIC` to `inputs:`; it carries {} `{}`",
+                    port.name, port.schema.kind, port.schema.name
+                );
+                let message =
+                    format!("the input `{}` of `{}` is not connected", port.name, at.component);
                 self.error(message, self.place(at, &["inputs"], Part::Key), Some(help));
             }
         }
         let order: Vec<String> = match class {
-            Some(class) => class.inputs.iter().map(|p| p.name.clone()).filter(|p| spec.inputs.contains_key(p)).collect(),
+            Some(class) => class
+                .inputs
+                .iter()
+                .map(|p| p.name.clone())
+                .filter(|p| spec.inputs.contains_key(p))
+                .collect(),
             None => spec.inputs.keys().cloned().collect(),
         };
         let needed = holds(spec.trigger.as_ref());
         if order.len() > MAX_INPUTS {
-            let message = format!("`{}` has {} inputs; a component can have at most {MAX_INPUTS}", at.component, order.len());
-            self.error(message, self.place(at, &["inputs"], Part::Key), Some("split the component".into()));
+            let message = format!(
+                "`{}` has {} inputs; a component can have at most {MAX_INPUTS}",
+                at.component,
+                order.len()
+            );
+            self.error(
+                message,
+                self.place(at, &["inputs"], Part::Key),
+                Some("split the component".into()),
+            );
         }
         let mut inputs = Vec::new();
         for port in order {
@@ -426,7 +574,8 @@ impl<'a> Resolver<'a> {
             let Ok(topic) = connection.topic().parse::<TopicName>() else { continue };
             let none = QosChange::default();
             let qos = self.qos(topic.as_str(), detail.map_or(&none, |d| &d.qos));
-            let max_held = detail.and_then(|d| d.max_held).unwrap_or(needed.saturating_add(concurrency));
+            let max_held =
+                detail.and_then(|d| d.max_held).unwrap_or(needed.saturating_add(concurrency));
             if max_held < needed {
                 let place = self.place(at, &["inputs", &port, "max_held"], Part::Value);
                 let help = format!("raise it to {needed} or leave it out");
@@ -436,7 +585,9 @@ impl<'a> Resolver<'a> {
                     Some(help),
                 );
             }
-            let schema = class.and_then(|c| c.inputs.iter().find(|p| p.name == port)).map(|p| p.schema.clone());
+            let schema = class
+                .and_then(|c| c.inputs.iter().find(|p| p.name == port))
+                .map(|p| p.schema.clone());
             self.ends.push(End {
                 kind: EndKind::Subscription { max_held },
                 module: at.module.to_owned(),
@@ -452,7 +603,12 @@ impl<'a> Resolver<'a> {
         inputs
     }
 
-    fn outputs(&mut self, at: &At<'_>, spec: &ComponentSpec, class: Option<&ComponentClass>) -> Vec<ResolvedOutput> {
+    fn outputs(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        class: Option<&ComponentClass>,
+    ) -> Vec<ResolvedOutput> {
         if let Some(class) = class {
             self.unknown_ports(at, "outputs", spec.outputs.keys(), class, &class.outputs);
         }
@@ -481,7 +637,9 @@ impl<'a> Resolver<'a> {
             };
             let Ok(topic) = name.parse::<TopicName>() else { continue };
             let qos = self.qos(topic.as_str(), &change);
-            let schema = class.and_then(|c| c.outputs.iter().find(|p| p.name == port)).map(|p| p.schema.clone());
+            let schema = class
+                .and_then(|c| c.outputs.iter().find(|p| p.name == port))
+                .map(|p| p.schema.clone());
             self.ends.push(End {
                 kind: EndKind::Publisher,
                 module: at.module.to_owned(),
@@ -503,37 +661,68 @@ impl<'a> Resolver<'a> {
         if found.is_none() && !ports.is_empty() {
             let help = suggest(name, "connected inputs", ports.iter().copied());
             let place = self.place(at, &["trigger", "on"], Part::Value);
-            self.error(format!("the trigger names the input `{name}`, which `{}` does not have", at.component), place, Some(help));
+            self.error(
+                format!(
+                    "the trigger names the input `{name}`, which `{}` does not have",
+                    at.component
+                ),
+                place,
+                Some(help),
+            );
         }
         found
     }
 
-    fn trigger(&mut self, at: &At<'_>, spec: Option<&TriggerSpec>, ports: &[&str]) -> ResolvedTrigger {
+    fn trigger(
+        &mut self,
+        at: &At<'_>,
+        spec: Option<&TriggerSpec>,
+        ports: &[&str],
+    ) -> ResolvedTrigger {
         let duration = |ms: &Milliseconds| ms.duration().unwrap_or(Duration::from_nanos(1));
         let limit = |ms: &Option<Milliseconds>| ms.as_ref().map(duration);
         let trigger = match spec {
             None if ports.is_empty() => return ResolvedTrigger::Own,
             None => ResolvedTrigger::Any { on: (0..ports.len()).collect(), max_age: None },
             Some(TriggerSpec::Any { on, max_age_ms }) => {
-                let named = on.iter().filter_map(|name| self.trigger_input(at, name, ports)).collect();
-                ResolvedTrigger::Any { on: if on.is_empty() { (0..ports.len()).collect() } else { named }, max_age: limit(max_age_ms) }
+                let named =
+                    on.iter().filter_map(|name| self.trigger_input(at, name, ports)).collect();
+                ResolvedTrigger::Any {
+                    on: if on.is_empty() { (0..ports.len()).collect() } else { named },
+                    max_age: limit(max_age_ms),
+                }
             }
             Some(TriggerSpec::Timer { period_ms, max_age_ms }) => {
-                return ResolvedTrigger::Timer { period: duration(period_ms), max_age: limit(max_age_ms) };
+                return ResolvedTrigger::Timer {
+                    period: duration(period_ms),
+                    max_age: limit(max_age_ms),
+                };
             }
-            Some(TriggerSpec::AllLatest { on, max_age_ms }) => match self.trigger_input(at, on, ports) {
-                Some(on) => ResolvedTrigger::AllLatest { on, max_age: limit(max_age_ms) },
-                None => ResolvedTrigger::Any { on: Vec::new(), max_age: None },
-            },
-            Some(TriggerSpec::Exact { queue, max_age_ms }) => ResolvedTrigger::Exact { queue: *queue, max_age: limit(max_age_ms) },
+            Some(TriggerSpec::AllLatest { on, max_age_ms }) => {
+                match self.trigger_input(at, on, ports) {
+                    Some(on) => ResolvedTrigger::AllLatest { on, max_age: limit(max_age_ms) },
+                    None => ResolvedTrigger::Any { on: Vec::new(), max_age: None },
+                }
+            }
+            Some(TriggerSpec::Exact { queue, max_age_ms }) => {
+                ResolvedTrigger::Exact { queue: *queue, max_age: limit(max_age_ms) }
+            }
             Some(TriggerSpec::Approximate { queue, max_interval_ms, max_age_ms }) => {
-                ResolvedTrigger::Approximate { queue: *queue, max_interval: limit(max_interval_ms), max_age: limit(max_age_ms) }
+                ResolvedTrigger::Approximate {
+                    queue: *queue,
+                    max_interval: limit(max_interval_ms),
+                    max_age: limit(max_age_ms),
+                }
             }
         };
         if ports.is_empty() {
             let place = self.place(at, &["trigger"], Part::Key);
             let help = "connect an input, use `trigger: {kind: timer, period_ms: …}`, or leave the trigger out";
-            self.error(format!("the trigger of `{}` waits for inputs, and it has none", at.component), place, Some(help.into()));
+            self.error(
+                format!("the trigger of `{}` waits for inputs, and it has none", at.component),
+                place,
+                Some(help.into()),
+            );
         }
         trigger
     }

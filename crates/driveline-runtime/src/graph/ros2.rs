@@ -24,18 +24,31 @@ pub(super) fn check(
     let wrong = wrong(&spec);
     let place = files.place(document, &["ros2"], Part::Key);
     if spec.topics.is_empty() && spec.services.is_empty() {
-        let d = Diagnostic::warning("`ros2:` has no rules, so nothing is exchanged with ROS 2").at(place.clone());
+        let d = Diagnostic::warning("`ros2:` has no rules, so nothing is exchanged with ROS 2")
+            .at(place.clone());
         files.error(d.help("add `topics: [{topic: /camera/image, direction: to_ros}]`"));
     }
-    let of = |publishes: bool| ends.iter().filter(|e| (e.kind == EndKind::Publisher) == publishes).map(|e| &e.topic).collect();
+    let of = |publishes: bool| {
+        ends.iter()
+            .filter(|e| (e.kind == EndKind::Publisher) == publishes)
+            .map(|e| &e.topic)
+            .collect()
+    };
     let uses = Uses { spec: &spec, topics, misspelt, published: of(true), read: of(false) };
-    for (i, rule) in spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i))) {
+    for (i, rule) in
+        spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i)))
+    {
         // Without modules, publishers are outside of the graph, and a rule that names their topic says all that is needed, as does a pattern where the graph
         // has no topics.
-        let of_others = files.modules.is_empty() && (rule.single().is_some() || files.topics.is_empty());
+        let of_others =
+            files.modules.is_empty() && (rule.single().is_some() || files.topics.is_empty());
         if let Some((message, help)) = uses.remark(rule).filter(|_| !of_others) {
             let place = files.place(document, &["ros2", "topics", &i.to_string()], Part::Value);
-            files.error(Diagnostic::warning(format!("entry {} of `topics`: {message}", i + 1)).at(place).help(help));
+            files.error(
+                Diagnostic::warning(format!("entry {} of `topics`: {message}", i + 1))
+                    .at(place)
+                    .help(help),
+            );
         }
     }
     by_itself(files)
@@ -62,14 +75,31 @@ pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
     let spec = spec.relative_to(&base);
     let definitions = Definitions::read(&spec.types, &base);
     for (i, e) in definitions.unusable() {
-        let message = if e.place.line == 0 { format!("{} {}", e.place, e.problem) } else { format!("{}: {}", e.place, e.problem) };
-        let d = Diagnostic::error(message).at(files.place(document, &["ros2", "types", &i.to_string()], Part::Value));
-        let paths = if spec.types[i].is_dir() { "" } else { "; paths are relative to the graph file" };
+        let message = if e.place.line == 0 {
+            format!("{} {}", e.place, e.problem)
+        } else {
+            format!("{}: {}", e.place, e.problem)
+        };
+        let d = Diagnostic::error(message).at(files.place(
+            document,
+            &["ros2", "types", &i.to_string()],
+            Part::Value,
+        ));
+        let paths =
+            if spec.types[i].is_dir() { "" } else { "; paths are relative to the graph file" };
         files.error(d.help(format!("{}{paths}", e.remedy)));
     }
     for left in definitions.left_out(&spec.topics) {
-        let d = Diagnostic::warning(format!("{} of what comes from ROS 2: {}", left.what(), left.error.problem));
-        let d = d.at(files.place(document, &["ros2", "types", &left.directory.to_string()], Part::Value));
+        let d = Diagnostic::warning(format!(
+            "{} of what comes from ROS 2: {}",
+            left.what(),
+            left.error.problem
+        ));
+        let d = d.at(files.place(
+            document,
+            &["ros2", "types", &left.directory.to_string()],
+            Part::Value,
+        ));
         files.error(of_definition(d, &left.error));
     }
     for (name, document, written, ros_type) in types_from_ros(files, &spec) {
@@ -77,21 +107,40 @@ pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
         if let Err(e) = definitions.message(&ros_type)
             && e.missing.as_deref() == Some(&ros_type)
         {
-            let d = Diagnostic::warning(format!("the type `{written}` of the topic `{name}` cannot come from ROS 2: {}", e.problem));
-            files.error(d.at(files.place(document, &["topics", &name, "type"], Part::Value)).help(e.remedy));
+            let d = Diagnostic::warning(format!(
+                "the type `{written}` of the topic `{name}` cannot come from ROS 2: {}",
+                e.problem
+            ));
+            files.error(
+                d.at(files.place(document, &["topics", &name, "type"], Part::Value)).help(e.remedy),
+            );
         }
     }
-    for (i, rule) in spec.services.iter().enumerate().filter(|(i, _)| !wrong.contains(&("services", *i))) {
+    for (i, rule) in
+        spec.services.iter().enumerate().filter(|(i, _)| !wrong.contains(&("services", *i)))
+    {
         let number = i.to_string();
         if let Err(e) = definitions.service(&rule.ros_type) {
             let cannot = if *e.place.file == *rule.ros_type { "" } else { " cannot pass:" };
-            let message = format!("entry {} of `services`: {}{cannot} {}", i + 1, rule.ros_type, e.problem);
-            let d = Diagnostic::error(message).at(files.place(document, &["ros2", "services", &number, "type"], Part::Value));
+            let message =
+                format!("entry {} of `services`: {}{cannot} {}", i + 1, rule.ros_type, e.problem);
+            let d = Diagnostic::error(message).at(files.place(
+                document,
+                &["ros2", "services", &number, "type"],
+                Part::Value,
+            ));
             files.error(of_definition(d, &e));
         }
         if let Some((message, help)) = rule.memory_remark() {
             let d = Diagnostic::warning(format!("entry {} of `services`: {message}", i + 1));
-            files.error(d.at(files.place(document, &["ros2", "services", &number, "max_response"], Part::Value)).help(help));
+            files.error(
+                d.at(files.place(
+                    document,
+                    &["ros2", "services", &number, "max_response"],
+                    Part::Value,
+                ))
+                .help(help),
+            );
         }
     }
     Some(spec)
@@ -108,7 +157,9 @@ fn of_definition(d: Diagnostic, e: &DefinitionError) -> Diagnostic {
         return d.related("here", Place { file, span: Span::default(), source: String::new() });
     }
     let number = e.place.line as usize;
-    let source = bounded_text(&file, MAX_BYTES).ok().and_then(|t| t.lines().nth(number.saturating_sub(1)).map(str::to_owned));
+    let source = bounded_text(&file, MAX_BYTES)
+        .ok()
+        .and_then(|t| t.lines().nth(number.saturating_sub(1)).map(str::to_owned));
     let source = source.unwrap_or_default();
     let len = source.trim_end().chars().count();
     d.related("here", Place { file, span: Span::at(number, 1, len), source })
@@ -119,7 +170,10 @@ fn types_from_ros(files: &Files, spec: &Ros2Spec) -> Vec<(String, usize, String,
     let of = |(name, topic): (&String, &In<TopicSpec>)| {
         let written = topic.spec.type_name.clone()?;
         // `package/Name` is what types of Driveline are called, too.
-        let ros_type: TypeName = written.parse().ok().filter(|t: &TypeName| t.to_string() == written && t.namespace() == Namespace::Msg)?;
+        let ros_type: TypeName = written
+            .parse()
+            .ok()
+            .filter(|t: &TypeName| t.to_string() == written && t.namespace() == Namespace::Msg)?;
         let rule = spec.rule(&name.parse().ok()?, true)?;
         let converted = rule.form == Form::Converted && CONVERTED.contains(&written.as_str());
         (!converted).then(|| (name.clone(), topic.document, written, ros_type))
@@ -143,12 +197,20 @@ impl Uses<'_> {
 
     /// What about a rule will surprise, and what to do.
     fn remark(&self, rule: &Rule) -> Option<(String, String)> {
-        let covered: Vec<_> = self.topics.iter().filter(|(name, _)| rule.covers(name, rule.direction == Direction::FromRos)).collect();
-        let (misspelt, covered): (Vec<_>, Vec<_>) = covered.into_iter().partition(|(name, _)| self.misspelt.contains(*name));
-        let (leaving, inside): (Vec<_>, Vec<_>) = covered.iter().partition(|(_, t)| t.reach != Reach::Process);
+        let covered: Vec<_> = self
+            .topics
+            .iter()
+            .filter(|(name, _)| rule.covers(name, rule.direction == Direction::FromRos))
+            .collect();
+        let (misspelt, covered): (Vec<_>, Vec<_>) =
+            covered.into_iter().partition(|(name, _)| self.misspelt.contains(*name));
+        let (leaving, inside): (Vec<_>, Vec<_>) =
+            covered.iter().partition(|(_, t)| t.reach != Reach::Process);
         // Of many topics, those between components of one process are not meant.
         let waits = |name: &TopicName| rule.direction != Direction::ToRos && self.only_read(name);
-        if let Some((name, _)) = inside.iter().find(|(name, _)| rule.single().is_some() || waits(name)) {
+        if let Some((name, _)) =
+            inside.iter().find(|(name, _)| rule.single().is_some() || waits(name))
+        {
             let message = format!("the topic `{name}` does not leave its process");
             return Some((message, "give it `reach: host`, or remove the rule".into()));
         }
@@ -157,14 +219,25 @@ impl Uses<'_> {
         }
         let (first, _) = leaving.first()?;
         match rule.direction {
-            Direction::FromRos if leaving.iter().all(|(name, t)| self.published.contains(name) && self.one_way(name, t, false)) => {
-                let message = format!("a component publishes `{first}`, and the rule carries only what ROS 2 nodes publish");
+            Direction::FromRos
+                if leaving.iter().all(|(name, t)| {
+                    self.published.contains(name) && self.one_way(name, t, false)
+                }) =>
+            {
+                let message = format!(
+                    "a component publishes `{first}`, and the rule carries only what ROS 2 nodes publish"
+                );
                 let help = "write `direction: to_ros` if ROS 2 nodes read it; declare it `external: true` if they publish it, too";
                 (!leaving.iter().any(|(_, t)| t.external)).then(|| (message, help.into()))
             }
-            Direction::ToRos if leaving.iter().all(|(name, t)| self.only_read(name) && self.one_way(name, t, true)) => {
-                let message =
-                    format!("no component publishes `{first}`, so only what programs outside of this graph publish goes to ROS 2");
+            Direction::ToRos
+                if leaving
+                    .iter()
+                    .all(|(name, t)| self.only_read(name) && self.one_way(name, t, true)) =>
+            {
+                let message = format!(
+                    "no component publishes `{first}`, so only what programs outside of this graph publish goes to ROS 2"
+                );
                 Some((message, "write `direction: from_ros` if ROS 2 nodes publish it, and `both` if others do, too".into()))
             }
             _ => None,
@@ -181,18 +254,28 @@ impl Uses<'_> {
         let to_ros = rule.direction == Direction::ToRos;
         let meant = self.topics.iter().find_map(|(name, topic)| {
             let used = if to_ros { self.published.contains(name) } else { self.only_read(name) };
-            corrected(&rule.topic, name).filter(|_| used && self.one_way(name, topic, !to_ros)).map(|pattern| (name, pattern))
+            corrected(&rule.topic, name)
+                .filter(|_| used && self.one_way(name, topic, !to_ros))
+                .map(|pattern| (name, pattern))
         });
         match meant {
             Some((name, pattern)) => {
                 let does = if to_ros { "publishes" } else { "reads" };
-                let message =
-                    format!("no topic of the graph is covered by `{}`, and no rule covers `{name}`, which a component {does}", rule.topic);
+                let message = format!(
+                    "no topic of the graph is covered by `{}`, and no rule covers `{name}`, which a component {does}",
+                    rule.topic
+                );
                 Some((message, format!("did you mean `{pattern}`?")))
             }
             None if to_ros => {
                 let help = "check its spelling (`/a/b` is the topic `a/b` of the graph), and that its topics have `reach: host`";
-                Some((format!("no topic of the graph that leaves its process is covered by `{}`", rule.topic), help.into()))
+                Some((
+                    format!(
+                        "no topic of the graph that leaves its process is covered by `{}`",
+                        rule.topic
+                    ),
+                    help.into(),
+                ))
             }
             None => None,
         }
@@ -203,7 +286,8 @@ impl Uses<'_> {
 pub(super) fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
     let written: Vec<&str> = pattern.strip_prefix('/')?.split('/').collect();
     let parts: Vec<&str> = topic.as_str().split('/').collect();
-    if written.len() > parts.len() || (written.len() < parts.len() && written.last() != Some(&"**")) {
+    if written.len() > parts.len() || (written.len() < parts.len() && written.last() != Some(&"**"))
+    {
         return None;
     }
     let near = |a: &str, b: &str| strsim::damerau_levenshtein(a, b) <= (a.len() / 4).clamp(1, 2);
@@ -211,6 +295,9 @@ pub(super) fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
         ("*" | "**", _) => Some(w),
         _ => near(w, p).then_some(p),
     };
-    let corrected = format!("/{}", written.into_iter().zip(parts).map(part).collect::<Option<Vec<&str>>>()?.join("/"));
+    let corrected = format!(
+        "/{}",
+        written.into_iter().zip(parts).map(part).collect::<Option<Vec<&str>>>()?.join("/")
+    );
     (corrected != pattern).then_some(corrected)
 }

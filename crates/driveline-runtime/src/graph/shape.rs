@@ -20,8 +20,10 @@ pub(super) struct Finding {
 }
 
 /// Files that are easily taken for each other: the key that each has at its top, what it is, and what checks it.
-const KINDS: [(&str, &str, [&str; 2]); 2] =
-    [("driveline", "graph", ["driveline validate ", ""]), ("scenario", "scenario", ["driveline bench run ", " --dry-run"])];
+const KINDS: [(&str, &str, [&str; 2]); 2] = [
+    ("driveline", "graph", ["driveline validate ", ""]),
+    ("scenario", "scenario", ["driveline bench run ", " --dry-run"]),
+];
 
 /// That the file is of another kind than `schema`'s, which is said instead of what is unknown in it.
 pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Finding> {
@@ -31,7 +33,8 @@ pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Fi
         return None;
     }
     // A word without `/` or `.` would be an experiment's name.
-    let path = if path.components().count() == 1 { Path::new(".").join(path) } else { path.to_owned() };
+    let path =
+        if path.components().count() == 1 { Path::new(".").join(path) } else { path.to_owned() };
     let [before, after] = is.2;
     Some(Finding {
         span: found.key_span,
@@ -42,7 +45,14 @@ pub(super) fn another_kind(root: &Node, schema: &Json, path: &Path) -> Option<Fi
 
 /// Everything in `root` that does not fit `schema`.
 pub(super) fn check(root: &Node, schema: &Json) -> Vec<Finding> {
-    let mut c = Checker { schema, definitions: &schema["$defs"], path: Vec::new(), about: None, inputs: Vec::new(), found: Vec::new() };
+    let mut c = Checker {
+        schema,
+        definitions: &schema["$defs"],
+        path: Vec::new(),
+        about: None,
+        inputs: Vec::new(),
+        found: Vec::new(),
+    };
     c.node(root, schema, root.span);
     c.found
 }
@@ -69,13 +79,20 @@ impl<'a> Checker<'a> {
 
     /// ` in \`a.b\``, or nothing at the top.
     fn here(&self) -> String {
-        if self.path.is_empty() { " at the top of the file".into() } else { format!(" in `{}`", self.path.join(".").replace(".[", "[")) }
+        if self.path.is_empty() {
+            " at the top of the file".into()
+        } else {
+            format!(" in `{}`", self.path.join(".").replace(".[", "["))
+        }
     }
 
     /// What is looked at, for people: of an item of a list also the list.
     fn name(&self) -> String {
         let list = self.path.iter().rposition(|p| !p.starts_with('[')).unwrap_or_default();
-        self.path.get(list..).filter(|p| !p.is_empty()).map_or("the file".into(), |p| format!("`{}`", p.concat()))
+        self.path
+            .get(list..)
+            .filter(|p| !p.is_empty())
+            .map_or("the file".into(), |p| format!("`{}`", p.concat()))
     }
 
     fn resolve(&self, mut schema: &'a Json) -> &'a Json {
@@ -96,7 +113,11 @@ impl<'a> Checker<'a> {
             return self.choice(node, branches, key);
         }
         if !type_names(schema).is_empty() && !fits_type(node, schema) {
-            let expected = type_names(schema).into_iter().filter(|t| *t != "null").map(for_people).collect::<Vec<_>>();
+            let expected = type_names(schema)
+                .into_iter()
+                .filter(|t| *t != "null")
+                .map(for_people)
+                .collect::<Vec<_>>();
             return self.wrong_type(node, &expected, key);
         }
         if let Some(constant) = schema["const"].as_str() {
@@ -138,9 +159,19 @@ impl<'a> Checker<'a> {
             (_, []) => {
                 let mut expected: Vec<String> = Vec::new();
                 for b in &branches {
-                    let words = constants_for_people(b)
-                        .map_or_else(|| type_names(b).into_iter().filter(|t| *t != "null").map(for_people).collect(), |c| vec![c]);
-                    expected.extend(words.into_iter().filter(|w| !expected.contains(w)).collect::<Vec<_>>());
+                    let words = constants_for_people(b).map_or_else(
+                        || {
+                            type_names(b)
+                                .into_iter()
+                                .filter(|t| *t != "null")
+                                .map(for_people)
+                                .collect()
+                        },
+                        |c| vec![c],
+                    );
+                    expected.extend(
+                        words.into_iter().filter(|w| !expected.contains(w)).collect::<Vec<_>>(),
+                    );
                 }
                 self.wrong_type(node, &expected, key);
             }
@@ -153,7 +184,10 @@ impl<'a> Checker<'a> {
     /// One of several mappings, told apart by a key with a constant value.
     fn tagged(&mut self, node: &Node, branches: &[&'a Json], key: Span) {
         let tag_of = |b: &'a Json| -> Option<(&'a str, &'a str)> {
-            b["properties"].as_object()?.iter().find_map(|(k, v)| Some((k.as_str(), v["const"].as_str()?)))
+            b["properties"]
+                .as_object()?
+                .iter()
+                .find_map(|(k, v)| Some((k.as_str(), v["const"].as_str()?)))
         };
         let Some((tag, _)) = branches.first().and_then(|b| tag_of(b)) else {
             return self.node(node, branches[0], key);
@@ -163,7 +197,9 @@ impl<'a> Checker<'a> {
             let help = format!("write one of `{tag}: {}`", values.join(&format!("`, `{tag}: ")));
             return self.report(key, format!("{} needs the key `{tag}`", self.name()), Some(help));
         };
-        match branches.iter().find(|b| matches!((tag_of(b), &entry.value.value), (Some((_, v)), Value::Text(t)) if v == t)) {
+        match branches.iter().find(
+            |b| matches!((tag_of(b), &entry.value.value), (Some((_, v)), Value::Text(t)) if v == t),
+        ) {
             Some(branch) => self.map(node, branch, key),
             None => {
                 self.path.push(tag.to_owned());
@@ -175,12 +211,17 @@ impl<'a> Checker<'a> {
 
     fn map(&mut self, node: &Node, schema: &'a Json, key: Span) {
         let properties = schema["properties"].as_object();
-        if node.entries().next().is_none() && schema["minProperties"].as_u64().is_some_and(|least| least > 0) {
+        if node.entries().next().is_none()
+            && schema["minProperties"].as_u64().is_some_and(|least| least > 0)
+        {
             let help = "name at least one, or remove the key".to_owned();
             self.report(node.span, format!("{} is empty", self.name()), Some(help));
         }
         if properties.is_some_and(|p| p.contains_key("inputs")) {
-            self.inputs = node.entry("inputs").map(|e| e.value.entries().map(|(k, _)| k.clone()).collect()).unwrap_or_default();
+            self.inputs = node
+                .entry("inputs")
+                .map(|e| e.value.entries().map(|(k, _)| k.clone()).collect())
+                .unwrap_or_default();
         }
         for (name, entry) in node.entries() {
             if self.found.len() >= Diagnostics::MOST {
@@ -190,7 +231,9 @@ impl<'a> Checker<'a> {
             let schema = match (known, &schema["additionalProperties"]) {
                 (Some(s), _) => s,
                 (None, Json::Bool(false)) => {
-                    let keys = properties.map(|p| p.keys().map(String::as_str).collect::<Vec<_>>()).unwrap_or_default();
+                    let keys = properties
+                        .map(|p| p.keys().map(String::as_str).collect::<Vec<_>>())
+                        .unwrap_or_default();
                     let elsewhere = self.elsewhere(name);
                     let help = match (closest(name, keys.iter().copied()), elsewhere.is_empty()) {
                         (Some(near), false) => format!("did you mean `{near}`? {elsewhere}"),
@@ -210,20 +253,33 @@ impl<'a> Checker<'a> {
             self.about = outer;
             self.path.pop();
         }
-        for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str) {
+        for required in schema["required"].as_array().into_iter().flatten().filter_map(Json::as_str)
+        {
             if node.entry(required).is_none() {
                 let schema = &schema["properties"][required];
                 let example = match required {
-                    _ if let Some(format) = self.format_of_file(schema).filter(|_| self.path.is_empty()) => {
-                        Some(format!("add `{required}: {format}` as the first line: the format of the file"))
+                    _ if let Some(format) =
+                        self.format_of_file(schema).filter(|_| self.path.is_empty()) =>
+                    {
+                        Some(format!(
+                            "add `{required}: {format}` as the first line: the format of the file"
+                        ))
                     }
                     "on" if !self.inputs.is_empty() => {
-                        let inputs = self.inputs.iter().take(12).map(|i| shorten(i)).collect::<Vec<_>>();
-                        Some(format!("name the input that triggers: `on: {}`", inputs.join("` or `on: ")))
+                        let inputs =
+                            self.inputs.iter().take(12).map(|i| shorten(i)).collect::<Vec<_>>();
+                        Some(format!(
+                            "name the input that triggers: `on: {}`",
+                            inputs.join("` or `on: ")
+                        ))
                     }
                     _ => self.how_to_write(required, schema),
                 };
-                self.report(key, format!("the key `{required}` is missing{}", self.here()), example);
+                self.report(
+                    key,
+                    format!("the key `{required}` is missing{}", self.here()),
+                    example,
+                );
             }
         }
     }
@@ -245,19 +301,30 @@ impl<'a> Checker<'a> {
                     if properties.contains_key(key) && !path.is_empty() {
                         places.push(path.to_vec());
                     }
-                    next.extend(properties.iter().map(|(name, schema)| ([path, &[name.as_str()]].concat(), schema)));
+                    next.extend(
+                        properties
+                            .iter()
+                            .map(|(name, schema)| ([path, &[name.as_str()]].concat(), schema)),
+                    );
                 });
             }
             places.dedup();
             let is_here = |path: &Vec<&str>| {
                 let any_item = |p: &str, own: &String| p == "[]" && own.starts_with('[');
-                path.len() == self.path.len() && path.iter().zip(&self.path).all(|(p, own)| p == own || *p == "NAME" || any_item(p, own))
+                path.len() == self.path.len()
+                    && path
+                        .iter()
+                        .zip(&self.path)
+                        .all(|(p, own)| p == own || *p == "NAME" || any_item(p, own))
             };
             if places.iter().any(is_here) {
                 return String::new();
             }
             if !places.is_empty() {
-                let named: Vec<String> = places.iter().map(|path| format!("`{}`", path.join(".").replace(".[", "["))).collect();
+                let named: Vec<String> = places
+                    .iter()
+                    .map(|path| format!("`{}`", path.join(".").replace(".[", "[")))
+                    .collect();
                 return format!("`{}` goes into {}", shorten(key), named.join(" or "));
             }
             level = next;
@@ -268,7 +335,9 @@ impl<'a> Checker<'a> {
     /// The keys that a schema lists, and those of the mappings with any names and of the lists in it.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
         let schema = self.resolve(schema);
-        for branch in ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten() {
+        for branch in
+            ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten()
+        {
             self.inside(path.clone(), branch, look);
         }
         if let Some(properties) = schema["properties"].as_object() {
@@ -284,7 +353,8 @@ impl<'a> Checker<'a> {
 
     /// How a key that is missing is written.
     fn how_to_write(&self, key: &str, schema: &'a Json) -> Option<String> {
-        let about = schema["description"].as_str().map(|about| format!("`{key}:` {}", one_line(about)));
+        let about =
+            schema["description"].as_str().map(|about| format!("`{key}:` {}", one_line(about)));
         match constants(self.resolve(schema)).as_slice() {
             [] => about,
             values => {
@@ -317,7 +387,11 @@ impl<'a> Checker<'a> {
                 (Some(a), None) => format!("it must be at least {a}"),
                 (None, b) => format!("it must be at most {}", b.unwrap_or(f64::MAX)),
             };
-            self.report(node.span, format!("{} is out of range: {}", self.name(), number(value)), Some(help));
+            self.report(
+                node.span,
+                format!("{} is out of range: {}", self.name(), number(value)),
+                Some(help),
+            );
         }
     }
 
@@ -339,7 +413,11 @@ impl<'a> Checker<'a> {
             Value::Text(t) if values.contains(&t.as_str()) => {}
             Value::Text(t) => {
                 let help = suggest(t, "possible values", values.iter().copied());
-                self.report(node.span, format!("{} cannot be `{}`", self.name(), shorten(t)), Some(help));
+                self.report(
+                    node.span,
+                    format!("{} cannot be `{}`", self.name(), shorten(t)),
+                    Some(help),
+                );
             }
             _ => self.wrong_type(node, &[format!("one of `{}`", values.join("`, `"))], key),
         }
@@ -349,8 +427,12 @@ impl<'a> Checker<'a> {
         let span = if node.value == Value::Null { key } else { node.span };
         let help = match (&node.value, expected) {
             (Value::Null, _) => Some("give it a value or remove the key".to_owned()),
-            (Value::Integer(_) | Value::Float(_) | Value::Bool(_), [only]) if only == "text" => Some("put it in quotes".to_owned()),
-            (Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Text(_), [only]) if only == "a list" => {
+            (Value::Integer(_) | Value::Float(_) | Value::Bool(_), [only]) if only == "text" => {
+                Some("put it in quotes".to_owned())
+            }
+            (Value::Integer(_) | Value::Float(_) | Value::Bool(_) | Value::Text(_), [only])
+                if only == "a list" =>
+            {
                 let key = self.path.last().map_or("", String::as_str);
                 let value = match &node.value {
                     Value::Integer(i) => i.to_string(),
@@ -359,25 +441,41 @@ impl<'a> Checker<'a> {
                     Value::Text(t) => shorten(t),
                     _ => String::new(),
                 };
-                Some(if key.starts_with('[') { format!("write a list: `[{value}]`") } else { format!("write a list: `{key}: [{value}]`") })
+                Some(if key.starts_with('[') {
+                    format!("write a list: `[{value}]`")
+                } else {
+                    format!("write a list: `{key}: [{value}]`")
+                })
             }
-            (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => Some("remove the quotes".to_owned()),
+            (Value::Text(t), [only]) if only != "text" && t.parse::<f64>().is_ok() => {
+                Some("remove the quotes".to_owned())
+            }
             (Value::Text(t), [only]) if only == "a number" || only == "an integer" => {
-                let key = self.path.iter().rev().find(|p| !p.starts_with('[')).map_or("", String::as_str);
+                let key =
+                    self.path.iter().rev().find(|p| !p.starts_with('[')).map_or("", String::as_str);
                 let about = self.about.map(one_line);
                 let plain = plain_number(key, t);
-                if plain.is_some() { Some(about.into_iter().chain(plain).collect::<Vec<_>>().join(" ")) } else { about }
+                if plain.is_some() {
+                    Some(about.into_iter().chain(plain).collect::<Vec<_>>().join(" "))
+                } else {
+                    about
+                }
             }
             _ => self.about.map(one_line),
         };
         let expected = expected.join(" or ");
-        self.report(span, format!("{} needs {expected}, and this is {}", self.name(), node.describe()), help);
+        self.report(
+            span,
+            format!("{} needs {expected}, and this is {}", self.name(), node.describe()),
+            help,
+        );
     }
 }
 
 /// How a quantity with a unit is written under a key that has the unit in its name.
 fn plain_number(key: &str, text: &str) -> Option<String> {
-    const TIMES: [(&str, f64); 6] = [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("sec", 1e3), ("min", 60e3)];
+    const TIMES: [(&str, f64); 6] =
+        [("us", 1e-3), ("µs", 1e-3), ("ms", 1.0), ("s", 1e3), ("sec", 1e3), ("min", 60e3)];
     const RATES: [(&str, f64); 2] = [("hz", 1.0), ("khz", 1e3)];
     let (units, what, of_key): (&[_], _, _) = match key.rsplit_once('_')?.1 {
         "ms" => (&TIMES, "milliseconds", 1.0),
@@ -425,7 +523,11 @@ fn fits_type(node: &Node, schema: &Json) -> bool {
                 | ("array", Value::List(_))
                 | ("object", Value::Map(_))
         )
-    }) || schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Json::as_array).is_some_and(|b| b.iter().any(|b| fits_type(node, b)))
+    }) || schema
+        .get("anyOf")
+        .or_else(|| schema.get("oneOf"))
+        .and_then(Json::as_array)
+        .is_some_and(|b| b.iter().any(|b| fits_type(node, b)))
 }
 
 fn constants(schema: &Json) -> Vec<&str> {

@@ -49,9 +49,11 @@ mod tests {
 
     fn left(text: &str, mistakes: &[(usize, usize)]) -> Option<String> {
         let root = yaml::parse(text).0.unwrap();
-        let spans: Vec<Span> = mistakes.iter().map(|(line, column)| Span::at(*line, *column, 2)).collect();
+        let spans: Vec<Span> =
+            mistakes.iter().map(|(line, column)| Span::at(*line, *column, 2)).collect();
         let part = part(&root, &spans)?;
-        let keys = |node: &Node| node.entries().map(|(key, _)| key.clone()).collect::<Vec<_>>().join(" ");
+        let keys =
+            |node: &Node| node.entries().map(|(key, _)| key.clone()).collect::<Vec<_>>().join(" ");
         let lists = LISTS.iter().filter_map(|list| part.entry(list)).map(|e| keys(&e.value));
         Some([keys(&part)].into_iter().chain(lists).collect::<Vec<_>>().join("; "))
     }
@@ -62,7 +64,11 @@ mod tests {
         assert_eq!(left(text, &[]).unwrap(), "driveline network topics modules; a b; m n");
         assert_eq!(left(text, &[(6, 5)]).unwrap(), "driveline network topics modules; a; m n");
         assert_eq!(left(text, &[(2, 12), (7, 14)]).unwrap(), "driveline topics modules; a b; n");
-        assert_eq!(left(text, &[(3, 1)]).unwrap(), "driveline network modules; m n", "a list as a whole");
+        assert_eq!(
+            left(text, &[(3, 1)]).unwrap(),
+            "driveline network modules; m n",
+            "a list as a whole"
+        );
         assert_eq!(left(text, &[(1, 12)]), None, "another format");
         assert_eq!(left("topics: {a: {}}\n", &[(1, 10)]).unwrap(), "topics driveline; ");
         assert_eq!(left("\n\nmodules: {}\n", &[(1, 1)]), None);

@@ -33,7 +33,13 @@ pub struct RestartSpec {
 
 impl Default for RestartSpec {
     fn default() -> Self {
-        Self { policy: RestartPolicy::default(), backoff_ms: 100, max: 5, window_s: 60, on_exhausted: None }
+        Self {
+            policy: RestartPolicy::default(),
+            backoff_ms: 100,
+            max: 5,
+            window_s: 60,
+            on_exhausted: None,
+        }
     }
 }
 
@@ -76,12 +82,21 @@ pub(super) fn ready_within(spec: &ModuleSpec) -> Option<Duration> {
 }
 
 /// Reports references to modules that do not exist, modules that name themselves, and circles of `depends_on`.
-pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modules: &[ResolvedModule]) {
+pub(super) fn check(
+    files: &mut Files,
+    specs: &[(String, usize, ModuleSpec)],
+    modules: &[ResolvedModule],
+) {
     for (name, document, spec) in specs {
-        for (key, others) in [("depends_on", &spec.depends_on), ("restart_with", &spec.restart_with)] {
+        for (key, others) in
+            [("depends_on", &spec.depends_on), ("restart_with", &spec.restart_with)]
+        {
             for other in others {
                 let (message, help) = if other == name {
-                    (format!("the module `{name}` names itself"), "remove it from the list".to_owned())
+                    (
+                        format!("the module `{name}` names itself"),
+                        "remove it from the list".to_owned(),
+                    )
                 } else if specs.iter().any(|(n, ..)| n == other) {
                     continue;
                 } else {
@@ -93,12 +108,15 @@ pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], mo
             }
         }
     }
-    let depends: BTreeMap<&str, &[String]> = modules.iter().map(|m| (m.name.as_str(), m.depends_on.as_slice())).collect();
+    let depends: BTreeMap<&str, &[String]> =
+        modules.iter().map(|m| (m.name.as_str(), m.depends_on.as_slice())).collect();
     let Some(circle) = circle(&depends) else { return };
     let Some((name, document, _)) = specs.iter().find(|(n, ..)| *n == circle[0]) else { return };
     let place = files.place(*document, &["modules", name, "depends_on"], Part::Key);
-    let message = format!("modules wait for each other and would never start: {}", circle.join(" → "));
-    files.error(Diagnostic::error(message).at(place).help("remove one `depends_on` of this circle"));
+    let message =
+        format!("modules wait for each other and would never start: {}", circle.join(" → "));
+    files
+        .error(Diagnostic::error(message).at(place).help("remove one `depends_on` of this circle"));
 }
 
 /// A circle of dependencies with its first module at both ends, if there is one.
@@ -115,7 +133,13 @@ fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
                 Some(next) if next == *module => {}
                 Some(next) if path.iter().any(|(m, _)| m == next) => {
                     let at = path.iter().position(|(m, _)| m == next)?;
-                    return Some(path[at..].iter().map(|(m, _)| (*m).to_owned()).chain([next.clone()]).collect());
+                    return Some(
+                        path[at..]
+                            .iter()
+                            .map(|(m, _)| (*m).to_owned())
+                            .chain([next.clone()])
+                            .collect(),
+                    );
                 }
                 Some(next) if !done.contains(next.as_str()) => path.push((next, 0)),
                 Some(_) => {}

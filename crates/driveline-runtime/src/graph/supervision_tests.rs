@@ -17,7 +17,10 @@ fn keys_and_defaults_are_resolved() {
     let keys = "    restart: {policy: on_failure, max: 3, on_exhausted: stop}\n    ready_within_ms: 1500\n    depends_on: [sensing]\n    restart_with: [sensing]\n";
     let g = sound(supervised("", keys));
     let [sensing, perception] = ["sensing", "perception"].map(|m| g.module(m).unwrap());
-    assert_eq!((sensing.restart.policy, sensing.restart.on_exhausted, sensing.ready_within), (RestartPolicy::Never, None, None));
+    assert_eq!(
+        (sensing.restart.policy, sensing.restart.on_exhausted, sensing.ready_within),
+        (RestartPolicy::Never, None, None)
+    );
     let expected = ResolvedRestart {
         policy: RestartPolicy::OnFailure,
         backoff: Duration::from_millis(100),
@@ -25,7 +28,10 @@ fn keys_and_defaults_are_resolved() {
         window: Duration::from_secs(60),
         on_exhausted: Some(OnExhausted::Stop),
     };
-    assert_eq!((&perception.restart, perception.ready_within), (&expected, Some(Duration::from_millis(1500))));
+    assert_eq!(
+        (&perception.restart, perception.ready_within),
+        (&expected, Some(Duration::from_millis(1500)))
+    );
     assert_eq!(
         (perception.depends_on.as_slice(), perception.restart_with.as_slice()),
         (&["sensing".to_owned()][..], &["sensing".to_owned()][..])
@@ -36,7 +42,10 @@ fn keys_and_defaults_are_resolved() {
 fn references_must_be_to_other_modules_and_dependencies_without_a_circle() {
     finds(
         &supervised("    depends_on: [sensing]\n", "    restart_with: [sensin]\n"),
-        &[(9, "the module `sensing` names itself", "remove it"), (16, "there is no module `sensin`", "did you mean `sensing`?")],
+        &[
+            (9, "the module `sensing` names itself", "remove it"),
+            (16, "there is no module `sensin`", "did you mean `sensing`?"),
+        ],
     );
     finds(
         &supervised("    depends_on: [perception]\n", "    depends_on: [sensing]\n"),
@@ -47,10 +56,20 @@ fn references_must_be_to_other_modules_and_dependencies_without_a_circle() {
 
 #[test]
 fn values_out_of_range_are_named() {
-    let loaded =
-        supervised("    restart: {policy: sometimes, max: 0}\n", "    restart: {backoff_ms: -1, window_s: 0, on_exhausted: halt}\n");
+    let loaded = supervised(
+        "    restart: {policy: sometimes, max: 0}\n",
+        "    restart: {backoff_ms: -1, window_s: 0, on_exhausted: halt}\n",
+    );
     let shown = loaded.diagnostics.render(Colour::No);
-    for text in ["`sometimes`", "on_failure", "`max`", "`backoff_ms`", "`window_s`", "`halt`", "continue_without"] {
+    for text in [
+        "`sometimes`",
+        "on_failure",
+        "`max`",
+        "`backoff_ms`",
+        "`window_s`",
+        "`halt`",
+        "continue_without",
+    ] {
         assert!(shown.contains(text), "{text} is not in\n{shown}");
     }
 }

@@ -21,10 +21,20 @@ fn port(name: &str, kind: PayloadKind, ty: &'static str) -> Port {
 /// The classes of a library that exists only here.
 fn classes() -> Vec<ComponentClass> {
     use PayloadKind::{Bytes, Object, Protobuf};
-    let class =
-        |name: &str, inputs, outputs| ComponentClass { name: name.into(), doc: String::new(), inputs, outputs, parameters: Vec::new() };
-    let parameter = |name: &str, default| ParameterDecl { name: name.into(), default, doc: String::new() };
-    let mut lane = class("Lane", vec![port("image", Bytes, "demo/Image")], vec![port("lanes", Protobuf, "demo.Lanes")]);
+    let class = |name: &str, inputs, outputs| ComponentClass {
+        name: name.into(),
+        doc: String::new(),
+        inputs,
+        outputs,
+        parameters: Vec::new(),
+    };
+    let parameter =
+        |name: &str, default| ParameterDecl { name: name.into(), default, doc: String::new() };
+    let mut lane = class(
+        "Lane",
+        vec![port("image", Bytes, "demo/Image")],
+        vec![port("lanes", Protobuf, "demo.Lanes")],
+    );
     lane.parameters = vec![
         parameter("canny_low", ParameterValue::Integer(50)),
         parameter("gain", ParameterValue::Float(1.5)),
@@ -32,7 +42,11 @@ fn classes() -> Vec<ComponentClass> {
         parameter("draw", ParameterValue::Bool(false)),
     ];
     vec![
-        class("Camera", vec![], vec![port("image", Bytes, "demo/Image"), port("preview", Bytes, "demo/Image")]),
+        class(
+            "Camera",
+            vec![],
+            vec![port("image", Bytes, "demo/Image"), port("preview", Bytes, "demo/Image")],
+        ),
         lane,
         class(
             "Fusion",
@@ -47,7 +61,10 @@ fn classes() -> Vec<ComponentClass> {
 pub(super) fn describe(path: &Path) -> Result<Vec<ComponentClass>, DescribeError> {
     match path.file_name().and_then(|n| n.to_str()) {
         Some("libdemo.so") => Ok(classes()),
-        _ => Err(DescribeError { reason: "it is not a component library".into(), help: Some("link it with driveline".into()) }),
+        _ => Err(DescribeError {
+            reason: "it is not a component library".into(),
+            help: Some("link it with driveline".into()),
+        }),
     }
 }
 
@@ -91,7 +108,11 @@ fn libraries_are_looked_at_in_the_environment_of_their_module() {
     /// Loads only where its variable says so.
     struct Picky;
     impl Describe for Picky {
-        fn describe(&self, path: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+        fn describe(
+            &self,
+            path: &Path,
+            environment: &Environment,
+        ) -> Result<Vec<ComponentClass>, DescribeError> {
             match environment.get("LD_LIBRARY_PATH").map(String::as_str) {
                 Some("/opt/ml") => describe(path),
                 _ => Err(DescribeError { reason: "libml.so: cannot open".into(), help: None }),
@@ -99,11 +120,20 @@ fn libraries_are_looked_at_in_the_environment_of_their_module() {
         }
     }
     let module = |name: &str, environment: &str| {
-        format!("  {name}:\n    environment: {{{environment}}}\n    components:\n      of_{name}: {{library: libdemo.so, class: Camera}}\n")
+        format!(
+            "  {name}:\n    environment: {{{environment}}}\n    components:\n      of_{name}: {{library: libdemo.so, class: Camera}}\n"
+        )
     };
-    let text = format!("driveline: 1\nmodules:\n{}{}", module("with", "LD_LIBRARY_PATH: /opt/ml"), module("without", ""));
+    let text = format!(
+        "driveline: 1\nmodules:\n{}{}",
+        module("with", "LD_LIBRARY_PATH: /opt/ml"),
+        module("without", "")
+    );
     let f = Fixture::new(&[("g.yaml", &text)]);
-    let loaded = load(&f.dir.path().join("g.yaml"), &LoadOptions { library_dirs: vec![], ..LoadOptions::new(&Picky) });
+    let loaded = load(
+        &f.dir.path().join("g.yaml"),
+        &LoadOptions { library_dirs: vec![], ..LoadOptions::new(&Picky) },
+    );
     finds(&loaded, &[(10, "libml.so: cannot open", "")]);
 }
 
@@ -125,7 +155,10 @@ pub(super) fn finds(loaded: &Loaded, expected: &[(u32, &str, &str)]) {
     for (d, (line, message, help)) in all.iter().zip(expected) {
         assert_eq!(d.place.as_ref().map_or(0, |p| p.span.line), *line, "{shown}");
         assert!(d.message.contains(message), "{message:?} is not in\n{shown}");
-        assert!(d.help.as_deref().unwrap_or_default().contains(help), "{help:?} is not in\n{shown}");
+        assert!(
+            d.help.as_deref().unwrap_or_default().contains(help),
+            "{help:?} is not in\n{shown}"
+        );
     }
     assert_eq!(loaded.graph.is_none(), loaded.diagnostics.errors() > 0);
 }
@@ -161,19 +194,34 @@ modules:
 fn a_sound_graph_is_resolved_with_all_defaults() {
     let g = sound(graph(SOUND));
     assert_eq!((g.name.as_str(), g.domain.as_str()), ("comp", "comp"));
-    assert_eq!(g.modules.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(), ["sensing", "perception"]);
+    assert_eq!(
+        g.modules.iter().map(|m| m.name.as_str()).collect::<Vec<_>>(),
+        ["sensing", "perception"]
+    );
     let image = &g.topics[&"camera/image".parse().unwrap()];
-    assert_eq!((image.reach, image.max_payload, image.pins, image.loans), (Reach::Host, 2 << 20, 8, 2));
+    assert_eq!(
+        (image.reach, image.max_payload, image.pins, image.loans),
+        (Reach::Host, 2 << 20, 8, 2)
+    );
     assert_eq!(g.topics[&"lanes".parse().unwrap()].max_payload, 256 << 10);
     let camera = &g.module("sensing").unwrap().components[0];
-    assert_eq!(camera.outputs[1].topic.as_str(), "camera/preview", "an unconnected output has a topic of its own");
+    assert_eq!(
+        camera.outputs[1].topic.as_str(),
+        "camera/preview",
+        "an unconnected output has a topic of its own"
+    );
     assert_eq!(camera.trigger, ResolvedTrigger::Own);
     let lane = &g.module("perception").unwrap().components[0];
     assert_eq!(lane.parameters["gain"], ParameterValue::Float(2.0));
     assert_eq!(lane.parameters["canny_low"], ParameterValue::Integer(50));
-    assert_eq!((lane.inputs[0].qos.depth, lane.inputs[0].max_held), (4, 3), "two threads at once, and one on its way");
+    assert_eq!(
+        (lane.inputs[0].qos.depth, lane.inputs[0].max_held),
+        (4, 3),
+        "two threads at once, and one on its way"
+    );
     assert_eq!(lane.trigger, ResolvedTrigger::Any { on: vec![0], max_age: None });
-    let executors: Vec<_> = g.modules.iter().map(|m| (m.executors[0].name.as_str(), m.executors[0].threads)).collect();
+    let executors: Vec<_> =
+        g.modules.iter().map(|m| (m.executors[0].name.as_str(), m.executors[0].threads)).collect();
     assert_eq!(executors, [("main", 1), ("main", 2)]);
     serde_json::to_string(&g).unwrap();
 }
@@ -189,10 +237,22 @@ fn pins_suffice_for_every_subscription_of_the_graph() {
     assert_eq!(sound(graph(&text)).topics[&"camera/image".parse().unwrap()].pins, 3 + 4 * 5);
     let declared = text.replace("reach: host, max_payload", "reach: host, pins: 4, max_payload");
     finds(&graph(&declared), &[(5, "raised from 4 to 23", "pins: 23")]);
-    let bridged = text.replace("driveline: 1\n", "driveline: 1\nros2: {topics: [{topic: /camera/*, direction: to_ros}]}\n");
-    assert_eq!(sound(graph(&bridged)).topics[&"camera/image".parse().unwrap()].pins, 3 + 4 * 5 + 1, "the gateway reads it, too");
-    let from_ros = bridged.replace("to_ros", "from_ros").replace("reach: host, max_payload", "reach: host, external: true, max_payload");
-    assert_eq!(graph(&from_ros).graph.unwrap().topics[&"camera/image".parse().unwrap()].pins, 3 + 4 * 5);
+    let bridged = text.replace(
+        "driveline: 1\n",
+        "driveline: 1\nros2: {topics: [{topic: /camera/*, direction: to_ros}]}\n",
+    );
+    assert_eq!(
+        sound(graph(&bridged)).topics[&"camera/image".parse().unwrap()].pins,
+        3 + 4 * 5 + 1,
+        "the gateway reads it, too"
+    );
+    let from_ros = bridged
+        .replace("to_ros", "from_ros")
+        .replace("reach: host, max_payload", "reach: host, external: true, max_payload");
+    assert_eq!(
+        graph(&from_ros).graph.unwrap().topics[&"camera/image".parse().unwrap()].pins,
+        3 + 4 * 5
+    );
 }
 
 #[test]
@@ -220,7 +280,11 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (15, "`callback_group` needs `mutually_exclusive`", ""),
             (16, "`trigger` needs the key `kind`", "kind: timer"),
             (17, "unknown key `on`", "known keys"),
-            (17, "`p` needs true or false or an integer or a number or text, and this is a mapping", ""),
+            (
+                17,
+                "`p` needs true or false or an integer or a number or text, and this is a mapping",
+                "",
+            ),
             (18, "`n` needs a mapping, and this is nothing", "remove the key"),
         ],
     );
@@ -228,13 +292,19 @@ fn structural_mistakes_are_all_found_at_their_places() {
 
 #[test]
 fn a_graph_that_nothing_can_run_of_is_refused_as_it_is_by_a_run() {
-    finds(&graph("driveline: 1\n"), &[(1, "the graph has no modules, so there is nothing to run", "add `modules:`")]);
+    finds(
+        &graph("driveline: 1\n"),
+        &[(1, "the graph has no modules, so there is nothing to run", "add `modules:`")],
+    );
 }
 
 #[test]
 fn a_domain_that_no_run_could_join_is_refused() {
     for domain in ["a/b", "my car", "''"] {
-        finds(&replaced(&[("domain: comp", &format!("domain: {domain}"))]), &[(3, "at most 64 letters, digits, '_' and '-'", "")]);
+        finds(
+            &replaced(&[("domain: comp", &format!("domain: {domain}"))]),
+            &[(3, "at most 64 letters, digits, '_' and '-'", "")],
+        );
     }
 }
 
@@ -281,31 +351,51 @@ type Case = (&'static [(&'static str, &'static str)], &'static [(u32, &'static s
 #[test]
 fn of_two_spellings_the_declared_one_is_right() {
     let graph_of = |declared: &str, output: &str, input: &str| {
-        let camera = format!("camera: {{library: libdemo.so, class: Camera, outputs: {{image: {output}}}}}");
-        let lane = format!("lane: {{library: libdemo.so, class: Lane, inputs: {{image: {input}}}}}");
+        let camera =
+            format!("camera: {{library: libdemo.so, class: Camera, outputs: {{image: {output}}}}}");
+        let lane =
+            format!("lane: {{library: libdemo.so, class: Lane, inputs: {{image: {input}}}}}");
         graph(&format!(
             "driveline: 1\ntopics:\n  image: {{max_payload: 9}}\n  imag: {{max_payload: 9}}\nmodules:\n  m:\n    components:\n      {camera}\n      {lane}\n"
         )
         .replace(&format!("  {declared}: {{max_payload: 9}}\n"), ""))
     };
     let helps = |loaded: &Loaded| -> Vec<String> {
-        loaded.diagnostics.iter().filter(|d| d.message.contains("nobody")).filter_map(|d| d.help.clone()).collect()
+        loaded
+            .diagnostics
+            .iter()
+            .filter(|d| d.message.contains("nobody"))
+            .filter_map(|d| d.help.clone())
+            .collect()
     };
     assert_eq!(
         helps(&graph_of("imag", "imag", "image")),
-        ["did you mean `image`?", "`imag` is published, and nobody listens to it: did you mean `image` there?"]
+        [
+            "did you mean `image`?",
+            "`imag` is published, and nobody listens to it: did you mean `image` there?"
+        ]
     );
     assert_eq!(
         helps(&graph_of("imag", "image", "imag")),
-        ["`imag` is listened to, and nobody publishes it: did you mean `image` there?", "did you mean `image`?"]
+        [
+            "`imag` is listened to, and nobody publishes it: did you mean `image` there?",
+            "did you mean `image`?"
+        ]
     );
-    assert!(helps(&graph_of("none", "image", "imag"))[0].ends_with("one of the two is probably misspelt"));
+    assert!(
+        helps(&graph_of("none", "image", "imag"))[0]
+            .ends_with("one of the two is probably misspelt")
+    );
 }
 
 #[test]
 fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     let graph_of = |declared: &str, components: &[&str]| {
-        let modules = components.iter().enumerate().map(|(i, c)| format!("  m{i}:\n    components:\n      {c}\n")).collect::<String>();
+        let modules = components
+            .iter()
+            .enumerate()
+            .map(|(i, c)| format!("  m{i}:\n    components:\n      {c}\n"))
+            .collect::<String>();
         graph(&format!("driveline: 1\ntopics:\n  camera/img: {declared}\nmodules:\n{modules}"))
     };
     let camera = "camera: {library: libdemo.so, class: Camera, outputs: {image: camera/image}}";
@@ -315,20 +405,35 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     let only_lane = graph_of(network, &[lane]);
     finds(&only_lane, &[(7, "nobody publishes the topic `camera/image`", meant)]);
     let related = &only_lane.diagnostics.iter().find(|d| d.place.is_some()).unwrap().related[0];
-    assert_eq!((related.place.span.line, related.message.as_str()), (3, "`camera/img` is declared here, and no component uses it"));
-    finds(&graph_of(network, &[camera]), &[(7, "nobody listens to the topic `camera/image`", meant)]);
+    assert_eq!(
+        (related.place.span.line, related.message.as_str()),
+        (3, "`camera/img` is declared here, and no component uses it")
+    );
+    finds(
+        &graph_of(network, &[camera]),
+        &[(7, "nobody listens to the topic `camera/image`", meant)],
+    );
     // One finding is enough, whatever else the entry would have said.
-    finds(&graph_of("{reach: host}", &[camera, lane]), &[(10, "reaches only its own process", meant)]);
+    finds(
+        &graph_of("{reach: host}", &[camera, lane]),
+        &[(10, "reaches only its own process", meant)],
+    );
     // What comes from elsewhere counts as published.
     let other = "other: {library: libdemo.so, class: Lane, inputs: {image: camera/img}}";
     let external = "{external: true, max_payload: 1 MiB}";
-    finds(&graph_of(external, &[lane, other]), &[(7, "nobody publishes the topic `camera/image`", "did you mean `camera/img`?")]);
+    finds(
+        &graph_of(external, &[lane, other]),
+        &[(7, "nobody publishes the topic `camera/image`", "did you mean `camera/img`?")],
+    );
 }
 
 #[test]
 fn a_topic_that_is_declared_itself_is_not_what_another_declared_one_means() {
     let text = "driveline: 1\ntopics:\n  f: {max_payload: 9}\n  g: {max_payload: 9}\nmodules:\n  m:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: f}}\n      lane: {library: libdemo.so, class: Lane, inputs: {image: f}}\n";
-    finds(&graph(text), &[(4, "no component uses the topic `g`", "remove it, or connect a port to it")]);
+    finds(
+        &graph(text),
+        &[(4, "no component uses the topic `g`", "remove it, or connect a port to it")],
+    );
 }
 
 #[test]
@@ -336,8 +441,13 @@ fn a_declared_name_that_no_topic_can_have_is_refused_and_never_suggested() {
     let loaded = graph(&SOUND.replace("  camera/image: {", "  camera image: {"));
     let all: Vec<&Diagnostic> = loaded.diagnostics.iter().collect();
     let refused = all.iter().find(|d| d.place.as_ref().is_some_and(|p| p.span.line == 5)).unwrap();
-    assert!(refused.message.contains("\"camera image\"") && refused.help.as_deref() == Some("did you mean `camera/image`?"), "{all:?}");
-    let suggests = |d: &&Diagnostic| d.help.as_deref().unwrap_or_default().contains("`camera image`");
+    assert!(
+        refused.message.contains("\"camera image\"")
+            && refused.help.as_deref() == Some("did you mean `camera/image`?"),
+        "{all:?}"
+    );
+    let suggests =
+        |d: &&Diagnostic| d.help.as_deref().unwrap_or_default().contains("`camera image`");
     assert!(!all.iter().any(suggests), "{all:?}");
 }
 
@@ -347,36 +457,83 @@ fn a_name_that_no_topic_can_have_is_told_in_the_order_of_words() {
         "driveline: 1\ntopics:\n  /abs/name: {}\nmodules:\n  m:\n    components:\n      maker: {library: libdemo.so, class: Maker, outputs: {value: v}}\n      taker: {library: libdemo.so, class: Taker, inputs: {value: v}}\n",
     );
     let found = loaded.diagnostics.iter().next().unwrap();
-    assert!(found.message.starts_with("the name \"/abs/name\" is not valid: it starts with '/'"), "{}", found.message);
+    assert!(
+        found.message.starts_with("the name \"/abs/name\" is not valid: it starts with '/'"),
+        "{}",
+        found.message
+    );
 }
 
 #[test]
 fn a_scenario_of_the_lab_is_one_finding() {
-    let scenario = "# A scenario\nscenario: 1\nid: mine\ntitle: t\nsystems: [driveline]\ncases: {a: {}}\n";
-    finds(&graph(scenario), &[(2, "this is a scenario, not a graph", "g.yaml --dry-run` checks it")]);
+    let scenario =
+        "# A scenario\nscenario: 1\nid: mine\ntitle: t\nsystems: [driveline]\ncases: {a: {}}\n";
+    finds(
+        &graph(scenario),
+        &[(2, "this is a scenario, not a graph", "g.yaml --dry-run` checks it")],
+    );
     // One key of the other kind in a graph is a mistake in it.
-    assert!(graph("driveline: 1\nscenario: 1\nmodules: {}\n").diagnostics.iter().any(|d| d.message.contains("unknown key `scenario`")));
+    assert!(
+        graph("driveline: 1\nscenario: 1\nmodules: {}\n")
+            .diagnostics
+            .iter()
+            .any(|d| d.message.contains("unknown key `scenario`"))
+    );
 }
 
 #[test]
 fn references_that_lead_nowhere_come_with_a_suggestion() {
     let cases: &[Case] = &[
-        (&[("class: Lane", "class: Lanes")], &[(21, "has no component class `Lanes`", "did you mean `Lane`?")]),
-        (&[("library: libdemo.so", "library: ./libdemos.so")], &[(11, "`./libdemos.so` does not exist", "did you mean `./libdemo.so`?")]),
+        (
+            &[("class: Lane", "class: Lanes")],
+            &[(21, "has no component class `Lanes`", "did you mean `Lane`?")],
+        ),
+        (
+            &[("library: libdemo.so", "library: ./libdemos.so")],
+            &[(11, "`./libdemos.so` does not exist", "did you mean `./libdemo.so`?")],
+        ),
         (
             &[("callback_group: reentrant", "trigger: {kind: all_latest}")],
-            &[(22, "the key `on` is missing in `modules.perception.components.lane.trigger`", "`on: image`")],
+            &[(
+                22,
+                "the key `on` is missing in `modules.perception.components.lane.trigger`",
+                "`on: image`",
+            )],
         ),
-        (&[("library: libdemo.so", "library: libdemos.so")], &[(11, "`libdemos.so` does not exist", "did you mean `libdemo.so`?")]),
-        (&[("library: libdemo.so", "library: libbroken.so")], &[(11, "cannot be used: it is not a component library", "link it")]),
-        (&[("{ image: camera/image }", "{ imag: camera/image }")], &[(5, "", ""), (13, "has no output `imag`", "did you mean `image`?")]),
-        (&[("callback_group: reentrant", "executor: mian")], &[(22, "no executor `mian`", "did you mean `main`?")]),
+        (
+            &[("library: libdemo.so", "library: libdemos.so")],
+            &[(11, "`libdemos.so` does not exist", "did you mean `libdemo.so`?")],
+        ),
+        (
+            &[("library: libdemo.so", "library: libbroken.so")],
+            &[(11, "cannot be used: it is not a component library", "link it")],
+        ),
+        (
+            &[("{ image: camera/image }", "{ imag: camera/image }")],
+            &[(5, "", ""), (13, "has no output `imag`", "did you mean `image`?")],
+        ),
+        (
+            &[("callback_group: reentrant", "executor: mian")],
+            &[(22, "no executor `mian`", "did you mean `main`?")],
+        ),
         (&[("gain: 2", "gian: 2")], &[(23, "no parameter `gian`", "did you mean `gain`?")]),
-        (&[("gain: 2", "draw: 2")], &[(23, "`draw` of `Lane` is a boolean, and this is an integer", "draw: false")]),
-        (&[("callback_group: reentrant", "trigger: {kind: all_latest, on: imgae}")], &[(22, "the input `imgae`", "did you mean `image`?")]),
+        (
+            &[("gain: 2", "draw: 2")],
+            &[(23, "`draw` of `Lane` is a boolean, and this is an integer", "draw: false")],
+        ),
+        (
+            &[("callback_group: reentrant", "trigger: {kind: all_latest, on: imgae}")],
+            &[(22, "the input `imgae`", "did you mean `image`?")],
+        ),
         (&[("class: fifo, priority: 50", "class: fifo")], &[(17, "needs a priority", "1 (low)")]),
-        (&[("class: fifo, priority: 50", "priority: 50")], &[(17, "only real-time classes", "fifo")]),
-        (&[("class: fifo, priority: 50", "class: idle, nice: 3")], &[(17, "no nice value", "other")]),
+        (
+            &[("class: fifo, priority: 50", "priority: 50")],
+            &[(17, "only real-time classes", "fifo")],
+        ),
+        (
+            &[("class: fifo, priority: 50", "class: idle, nice: 3")],
+            &[(17, "no nice value", "other")],
+        ),
     ];
     for (changes, expected) in cases {
         let loaded = replaced(changes);
@@ -427,15 +584,32 @@ fn the_ends_of_a_topic_must_agree() {
         (&[(", max_payload: 2 MiB", "")], &[(5, "needs `max_payload`", "max_payload: 2 MiB")]),
         (
             &[("qos: {depth: 4}", "qos: {reliability: reliable}")],
-            &[(24, "QoS RELIABILITY: best_effort is offered, reliable requested", "make the publisher")],
+            &[(
+                24,
+                "QoS RELIABILITY: best_effort is offered, reliable requested",
+                "make the publisher",
+            )],
         ),
         (
             &[("qos: {depth: 4}", "qos: {checksum: true}")],
-            &[(24, "QoS CHECKSUM: none is offered, XXH3-64 requested", "set `qos.checksum: true` at the publisher")],
+            &[(
+                24,
+                "QoS CHECKSUM: none is offered, XXH3-64 requested",
+                "set `qos.checksum: true` at the publisher",
+            )],
         ),
-        (&[("qos: {depth: 4}", "qos: {depth: 2000}")], &[(24, "`depth` is out of range: 2000", "between 1 and 1024")]),
-        (&[("max_payload: 2 MiB", "max_payload: 100 GiB")], &[(5, "`max_payload` of the topic `camera/image` is out of range", "at most")]),
-        (&[("external: true", "external: false")], &[(25, "nobody listens to the topic `lanes`", "external: true")]),
+        (
+            &[("qos: {depth: 4}", "qos: {depth: 2000}")],
+            &[(24, "`depth` is out of range: 2000", "between 1 and 1024")],
+        ),
+        (
+            &[("max_payload: 2 MiB", "max_payload: 100 GiB")],
+            &[(5, "`max_payload` of the topic `camera/image` is out of range", "at most")],
+        ),
+        (
+            &[("external: true", "external: false")],
+            &[(25, "nobody listens to the topic `lanes`", "external: true")],
+        ),
     ];
     for (changes, expected) in &cases[1..] {
         finds(&replaced(changes), expected);
@@ -443,7 +617,11 @@ fn the_ends_of_a_topic_must_agree() {
     finds(
         &replaced(cases[0].0),
         &[
-            (13, "nobody listens to the topic `camera/image`", "nobody publishes it: did you mean `camera/image` there?"),
+            (
+                13,
+                "nobody listens to the topic `camera/image`",
+                "nobody publishes it: did you mean `camera/image` there?",
+            ),
             (24, "nobody publishes the topic `camera/imag`", "did you mean `camera/image`?"),
         ],
     );
@@ -468,8 +646,12 @@ fn type_mismatch_and_objects_beyond_a_process_are_errors() {
         )
     };
     sound(graph(&two("")));
-    finds(&graph(&two("reach: host")), &[(2, "carries objects (`a.value`)", "remove `reach: host`")]);
-    let wrong = two("max_payload: 1").replace("class: Taker, inputs: {value: t}", "class: Lane, inputs: {image: t}");
+    finds(
+        &graph(&two("reach: host")),
+        &[(2, "carries objects (`a.value`)", "remove `reach: host`")],
+    );
+    let wrong = two("max_payload: 1")
+        .replace("class: Taker, inputs: {value: t}", "class: Lane, inputs: {image: t}");
     finds(
         &graph(&wrong),
         &[(
@@ -487,8 +669,14 @@ fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
             "driveline: 1\nmodules:\n  m:\n    components:\n      c: {{library: libdemo.so, class: Camera, trigger: {{kind: timer, period_ms: {period}}}}}\n"
         ))
     };
-    for (period, write) in [("20s", "20000"), ("20 ms", "20"), ("0.5 s", "500"), ("250us", "0.25"), ("1 min", "60000"), ("33.3ms", "33.3")]
-    {
+    for (period, write) in [
+        ("20s", "20000"),
+        ("20 ms", "20"),
+        ("0.5 s", "500"),
+        ("250us", "0.25"),
+        ("1 min", "60000"),
+        ("33.3ms", "33.3"),
+    ] {
         let help = format!("Write a plain number, which is in milliseconds: `period_ms: {write}`");
         finds(&with(period), &[(5, "`period_ms` needs a number, and this is the text", &help)]);
     }
@@ -510,7 +698,10 @@ fn circles_need_a_timer_or_another_trigger() {
     finds(&graph(&circle(", trigger: {kind: all_latest, on: scene}")), &[(6, "f → f", "timer")]);
     sound(graph(&circle(", trigger: {kind: all_latest, on: lanes}")));
     sound(graph(&circle(", trigger: {kind: any, on: [lanes]}")));
-    finds(&graph(&circle(", trigger: {kind: any, on: [lane]}")), &[(6, "the trigger names the input `lane`", "`lanes`")]);
+    finds(
+        &graph(&circle(", trigger: {kind: any, on: [lane]}")),
+        &[(6, "the trigger names the input `lane`", "`lanes`")],
+    );
     sound(graph(&circle(", trigger: {kind: timer, period_ms: 50}")));
 }
 
@@ -523,17 +714,28 @@ fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
     };
     finds(
         &g("inputs: {lanes: a}"),
-        &[(2, "no component uses the topic `b`", ""), (6, "the input `scene` of `f` is not connected", "`scene: TOPIC`")],
+        &[
+            (2, "no component uses the topic `b`", ""),
+            (6, "the input `scene` of `f` is not connected", "`scene: TOPIC`"),
+        ],
     );
     finds(
         &g("inputs: {lanes: a, scene: {topic: b, max_held: 3}}, trigger: {kind: exact, queue: 5}"),
         &[(6, "needs to hold 7 samples of `scene`, not 3", "raise it to 7")],
     );
-    let graph = sound(g("inputs: {scene: b, lanes: a}, trigger: {kind: approximate, queue: 5, max_interval_ms: 0.5}"));
+    let graph = sound(g(
+        "inputs: {scene: b, lanes: a}, trigger: {kind: approximate, queue: 5, max_interval_ms: 0.5}",
+    ));
     let f = &graph.modules[0].components[0];
-    assert_eq!(f.inputs.iter().map(|i| i.port.as_str()).collect::<Vec<_>>(), ["lanes", "scene"], "the class's order counts");
+    assert_eq!(
+        f.inputs.iter().map(|i| i.port.as_str()).collect::<Vec<_>>(),
+        ["lanes", "scene"],
+        "the class's order counts"
+    );
     assert_eq!(f.inputs[0].max_held, 8);
-    assert!(matches!(f.trigger, ResolvedTrigger::Approximate { max_interval: Some(d), .. } if d.as_micros() == 500));
+    assert!(
+        matches!(f.trigger, ResolvedTrigger::Approximate { max_interval: Some(d), .. } if d.as_micros() == 500)
+    );
 }
 
 #[test]
@@ -560,7 +762,11 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
             (0, "is a boolean, and this is text", "draw: false"),
         ],
     );
-    let f = Fixture::new(&[("g.yaml", &main), ("a.yaml", "lane: 5\n"), ("b.yaml", "lame:\n  canny_low: 2\nlane: {gain: [1]}\n")]);
+    let f = Fixture::new(&[
+        ("g.yaml", &main),
+        ("a.yaml", "lane: 5\n"),
+        ("b.yaml", "lame:\n  canny_low: 2\nlane: {gain: [1]}\n"),
+    ]);
     finds(
         &f.load(),
         &[
@@ -569,13 +775,22 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
         ],
     );
     std::fs::write(f.dir.path().join("a.yaml"), "").unwrap();
-    finds(&f.load(), &[(1, "no component `lame`", "`lane`"), (3, "a parameter is a boolean, a number or text, and `gain` is a list", "")]);
+    finds(
+        &f.load(),
+        &[
+            (1, "no component `lame`", "`lane`"),
+            (3, "a parameter is a boolean, a number or text, and `gain` is a list", ""),
+        ],
+    );
 }
 
 #[test]
 fn included_files_are_joined_and_conflicts_name_both_places() {
     let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {external: true, max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: t}}\n";
-    let f = Fixture::new(&[("g.yaml", "driveline: 1\ndomain: mine\ninclude: [s.yaml, s.yaml]\n"), ("s.yaml", sensing)]);
+    let f = Fixture::new(&[
+        ("g.yaml", "driveline: 1\ndomain: mine\ninclude: [s.yaml, s.yaml]\n"),
+        ("s.yaml", sensing),
+    ]);
     let g = sound(f.load());
     assert_eq!((g.domain.as_str(), g.modules.len()), ("mine", 1));
 
@@ -586,22 +801,42 @@ fn included_files_are_joined_and_conflicts_name_both_places() {
     let d = loaded.diagnostics.iter().next().unwrap();
     assert_eq!(d.related[0].place.span.line, 6);
 
-    let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [s.yaml, none.yaml]\n"), ("s.yaml", "driveline: 1\ninclude: [g.yaml]\n")]);
-    finds(&f.load(), &[(2, "cannot read", "relative to the file"), (2, "include each other: g.yaml → s.yaml → g.yaml", "remove one")]);
-    finds(&load_path(Path::new("/nonexistent/g.yaml")), &[(0, "cannot read /nonexistent/g.yaml", "check the path")]);
+    let f = Fixture::new(&[
+        ("g.yaml", "driveline: 1\ninclude: [s.yaml, none.yaml]\n"),
+        ("s.yaml", "driveline: 1\ninclude: [g.yaml]\n"),
+    ]);
+    finds(
+        &f.load(),
+        &[
+            (2, "cannot read", "relative to the file"),
+            (2, "include each other: g.yaml → s.yaml → g.yaml", "remove one"),
+        ],
+    );
+    finds(
+        &load_path(Path::new("/nonexistent/g.yaml")),
+        &[(0, "cannot read /nonexistent/g.yaml", "check the path")],
+    );
 }
 
 #[test]
 fn what_is_no_text_file_is_not_read() {
     let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [pipe, /dev/full, picture.png]\n")]);
-    let made = std::process::Command::new("mkfifo").arg(f.dir.path().join("pipe")).status().unwrap();
+    let made =
+        std::process::Command::new("mkfifo").arg(f.dir.path().join("pipe")).status().unwrap();
     assert!(made.success());
     std::fs::write(f.dir.path().join("picture.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
     let help = "relative to the file";
-    let not_read = [(2, "it is not a regular file", help), (2, "it is not a regular file", help), (2, "it is not text; YAML", help)];
+    let not_read = [
+        (2, "it is not a regular file", help),
+        (2, "it is not a regular file", help),
+        (2, "it is not text; YAML", help),
+    ];
     finds(&f.load(), &not_read);
     // Its length says nothing about how much would be read.
-    finds(&load_path(Path::new("/dev/zero")), &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")]);
+    finds(
+        &load_path(Path::new("/dev/zero")),
+        &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")],
+    );
     finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
     std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
     finds(&f.load(), &[(0, "line 2 is not in UTF-8", "")]);
@@ -611,36 +846,72 @@ fn what_is_no_text_file_is_not_read() {
 
 #[test]
 fn graphs_beyond_all_measure_are_refused_before_they_are_compared() {
-    let list = |n: usize, item: &dyn Fn(usize) -> String| (0..n).map(item).collect::<Vec<_>>().join(", ");
+    let list =
+        |n: usize, item: &dyn Fn(usize) -> String| (0..n).map(item).collect::<Vec<_>>().join(", ");
     let refused = |text: String, message: &str, help: &str| {
         let loaded = graph(&text);
         assert!(loaded.graph.is_none());
         let first = loaded.diagnostics.iter().next().unwrap();
-        assert!(first.message.contains(message) && first.help.as_deref().unwrap_or_default().contains(help), "{first:?}");
+        assert!(
+            first.message.contains(message)
+                && first.help.as_deref().unwrap_or_default().contains(help),
+            "{first:?}"
+        );
         assert!(loaded.diagnostics.iter().count() <= Diagnostics::MOST);
         assert!(loaded.diagnostics.render(Colour::No).len() < 1 << 20);
     };
     let most = "at most";
-    refused(format!("driveline: 1\ntopics: {{{}}}\n", list(4001, &|i| format!("t{i}: {{}}"))), most, "several graphs");
-    refused(format!("driveline: 1\nmodules: {{{}}}\n", list(1001, &|i| format!("m{i}: {{}}"))), most, "several graphs");
+    refused(
+        format!("driveline: 1\ntopics: {{{}}}\n", list(4001, &|i| format!("t{i}: {{}}"))),
+        most,
+        "several graphs",
+    );
+    refused(
+        format!("driveline: 1\nmodules: {{{}}}\n", list(1001, &|i| format!("m{i}: {{}}"))),
+        most,
+        "several graphs",
+    );
     let component = |i: usize| format!("c{i}: {{library: l, class: C}}");
-    refused(format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(1001, &component)), most, "several graphs");
+    refused(
+        format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(1001, &component)),
+        most,
+        "several graphs",
+    );
     let ports = list(10_001, &|i| format!("p{i}: t"));
-    let text = format!("driveline: 1\nmodules: {{m: {{components: {{c: {{library: l, class: C, outputs: {{{ports}}}}}}}}}}}\n");
+    let text = format!(
+        "driveline: 1\nmodules: {{m: {{components: {{c: {{library: l, class: C, outputs: {{{ports}}}}}}}}}}}\n"
+    );
     refused(text, most, "several graphs");
-    refused(format!("driveline: 1\ninclude: [{}]\n", list(10_000, &|i| format!("x{i}.yaml"))), "cannot read", "relative");
+    refused(
+        format!("driveline: 1\ninclude: [{}]\n", list(10_000, &|i| format!("x{i}.yaml"))),
+        "cannot read",
+        "relative",
+    );
     // Each circle is one finding, and there can be very many.
-    let component = |i: usize| format!("c{i}: {{library: l, class: C, inputs: {{a: t}}, outputs: {{b: t}}}}");
-    let text = format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(100, &component));
+    let component =
+        |i: usize| format!("c{i}: {{library: l, class: C, inputs: {{a: t}}, outputs: {{b: t}}}}");
+    let text =
+        format!("driveline: 1\nmodules: {{m: {{components: {{{}}}}}}}\n", list(100, &component));
     let f = Fixture::new(&[("g.yaml", &text)]);
     assert_eq!(f.load_with(&[], Some(&[])).diagnostics.errors(), 10);
     // What is told of it stays small, however long a line or a name is.
-    refused(format!("{{driveline: 1, {}}}", list(5000, &|i| format!("key{i}: 1"))), "unknown key `key0`", "known keys");
-    refused(format!("driveline: 1\n? {}\n: 1\n", "k".repeat(100_000)), "unknown key `kkk", "known keys");
+    refused(
+        format!("{{driveline: 1, {}}}", list(5000, &|i| format!("key{i}: 1"))),
+        "unknown key `key0`",
+        "known keys",
+    );
+    refused(
+        format!("driveline: 1\n? {}\n: 1\n", "k".repeat(100_000)),
+        "unknown key `kkk",
+        "known keys",
+    );
 }
 
 fn load_path(path: &Path) -> Loaded {
-    load(path, &LoadOptions { describe: &describe, set: vec![], modules: None, library_dirs: vec![] })
+    load(
+        path,
+        &LoadOptions { describe: &describe, set: vec![], modules: None, library_dirs: vec![] },
+    )
 }
 
 #[test]
@@ -649,8 +920,14 @@ fn a_module_can_start_alone_where_the_others_libraries_are_missing() {
     let f = Fixture::new(&[("g.yaml", &text)]);
     finds(&f.load(), &[(11, "`libelsewhere.so` does not exist", "searched")]);
     let g = sound(f.load_with(&[], Some(&["perception"])));
-    assert_eq!(g.topics[&"camera/image".parse().unwrap()].schema.as_ref().unwrap().name, "demo/Image");
-    finds(&f.load_with(&[], Some(&["perceptio"])), &[(0, "no module `perceptio`", "did you mean `perception`?")]);
+    assert_eq!(
+        g.topics[&"camera/image".parse().unwrap()].schema.as_ref().unwrap().name,
+        "demo/Image"
+    );
+    finds(
+        &f.load_with(&[], Some(&["perceptio"])),
+        &[(0, "no module `perceptio`", "did you mean `perception`?")],
+    );
 }
 
 #[test]
@@ -663,7 +940,8 @@ fn component_names_are_unique_in_a_graph() {
 #[test]
 fn the_published_schema_is_that_of_the_types() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph.schema.json");
-    let committed: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let committed: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     let generated = json_schema().to_value();
     assert!(
         committed == generated,
@@ -672,8 +950,21 @@ fn the_published_schema_is_that_of_the_types() {
 }
 
 fn yaml_like() -> impl Strategy<Value = String> {
-    let keys =
-        ["driveline", "modules", "topics", "components", "a", "class", "library", "inputs", "trigger", "kind", "qos", "depth", "pins"];
+    let keys = [
+        "driveline",
+        "modules",
+        "topics",
+        "components",
+        "a",
+        "class",
+        "library",
+        "inputs",
+        "trigger",
+        "kind",
+        "qos",
+        "depth",
+        "pins",
+    ];
     let values = [
         "1",
         "",
@@ -692,7 +983,11 @@ fn yaml_like() -> impl Strategy<Value = String> {
         "libdemo.so",
         "Lane",
     ];
-    let line = (0usize..5, proptest::sample::select(keys.to_vec()), proptest::sample::select(values.to_vec()));
+    let line = (
+        0usize..5,
+        proptest::sample::select(keys.to_vec()),
+        proptest::sample::select(values.to_vec()),
+    );
     proptest::collection::vec(line, 0..25).prop_map(|lines| {
         let mut text = String::from("driveline: 1\n");
         for (depth, key, value) in lines {
@@ -727,7 +1022,10 @@ proptest! {
 
 #[test]
 fn the_graph_in_the_documentation_is_valid() {
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph-files.md")).unwrap();
+    let page = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/graph-files.md"),
+    )
+    .unwrap();
     let (_, rest) = page.split_once("```yaml\n").unwrap();
     let (text, _) = rest.split_once("```").unwrap();
     let g = sound(Fixture::new(&[("g.yaml", text)]).load_with(&[], Some(&[])));

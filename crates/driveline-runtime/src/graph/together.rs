@@ -36,7 +36,10 @@ impl Resolver<'_> {
             return;
         }
         let paths: Vec<PathBuf> = named.iter().map(|n| n.path.to_owned()).collect();
-        let Err((second, error)) = self.options.describe.together(&paths, &module.environment) else { return };
+        let Err((second, error)) = self.options.describe.together(&paths, &module.environment)
+        else {
+            return;
+        };
         let Some(last) = named.get(second) else { return };
         let first = self.culprit(&paths, second, &module.environment);
         let others = first.map_or(&named[..second], |first| std::slice::from_ref(&named[first]));
@@ -51,13 +54,21 @@ impl Resolver<'_> {
         ))
         .at(place);
         for other in others {
-            d = d.related("loaded before it", self.place(&at(other.component), &["library"], Part::Value));
+            d = d.related(
+                "loaded before it",
+                self.place(&at(other.component), &["library"], Part::Value),
+            );
         }
         self.files.error(d.help(help));
     }
 
     /// Which of the libraries before it keeps one from being loaded, if it is one alone.
-    fn culprit(&self, paths: &[PathBuf], second: usize, environment: &Environment) -> Option<usize> {
+    fn culprit(
+        &self,
+        paths: &[PathBuf],
+        second: usize,
+        environment: &Environment,
+    ) -> Option<usize> {
         if second == 1 {
             return Some(0);
         }
@@ -70,7 +81,8 @@ impl Resolver<'_> {
 
 /// The reason and the remedy, for people.
 fn explained(error: &DescribeError) -> (String, String) {
-    let proto = error.reason.lines().find_map(|line| line.split_once(TWICE)).map(|(_, name)| name.trim());
+    let proto =
+        error.reason.lines().find_map(|line| line.split_once(TWICE)).map(|(_, name)| name.trim());
     match proto {
         Some(proto) => (
             format!("both contain the code of `{proto}`, which protobuf accepts once in a process"),
@@ -79,7 +91,9 @@ fn explained(error: &DescribeError) -> (String, String) {
             ),
         ),
         None => {
-            let help = error.help.clone().unwrap_or_else(|| "put the components into two modules, which are two processes".to_owned());
+            let help = error.help.clone().unwrap_or_else(|| {
+                "put the components into two modules, which are two processes".to_owned()
+            });
             (error.reason.clone(), help)
         }
     }
@@ -96,33 +110,51 @@ mod tests {
     struct Quarrel(&'static str);
 
     impl Describe for Quarrel {
-        fn describe(&self, _: &Path, _: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+        fn describe(
+            &self,
+            _: &Path,
+            _: &Environment,
+        ) -> Result<Vec<ComponentClass>, DescribeError> {
             describe(Path::new("libdemo.so"))
         }
 
-        fn together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+        fn together(
+            &self,
+            paths: &[PathBuf],
+            environment: &Environment,
+        ) -> Result<(), (usize, DescribeError)> {
             assert_eq!(environment["A"], "1", "as the module has it");
             let at = |name: &str| paths.iter().position(|p| p.ends_with(name));
             match (at("libdemo.so"), at("libbroken.so")) {
-                (Some(first), Some(second)) => Err((first.max(second), DescribeError { reason: self.0.to_owned(), help: None })),
+                (Some(first), Some(second)) => Err((
+                    first.max(second),
+                    DescribeError { reason: self.0.to_owned(), help: None },
+                )),
                 _ => Ok(()),
             }
         }
     }
 
     fn graph_of(reason: &'static str, libraries: &[&str]) -> Loaded {
-        let component = |(i, library): (usize, &&str)| format!("      c{i}: {{library: {library}, class: Camera}}\n");
+        let component = |(i, library): (usize, &&str)| {
+            format!("      c{i}: {{library: {library}, class: Camera}}\n")
+        };
         let components: String = libraries.iter().enumerate().map(component).collect();
-        let text = format!("driveline: 1\nmodules:\n  m:\n    environment: {{A: \"1\"}}\n    components:\n{components}");
+        let text = format!(
+            "driveline: 1\nmodules:\n  m:\n    environment: {{A: \"1\"}}\n    components:\n{components}"
+        );
         let f = Fixture::new(&[("g.yaml", &text), ("libthird.so", "")]);
-        load(&f.path().join("g.yaml"), &LoadOptions { library_dirs: vec![], ..LoadOptions::new(&Quarrel(reason)) })
+        load(
+            &f.path().join("g.yaml"),
+            &LoadOptions { library_dirs: vec![], ..LoadOptions::new(&Quarrel(reason)) },
+        )
     }
 
     #[test]
     fn two_libraries_with_the_code_of_one_proto_file_are_named_with_the_remedy() {
-        let protobuf =
-            "[libprotobuf ERROR x.cc:642] File already exists in database: own.proto\n[libprotobuf FATAL y.cc:1984] CHECK failed";
-        let loaded = graph_of(protobuf, &["libdemo.so", "libthird.so", "libdemo.so", "libbroken.so"]);
+        let protobuf = "[libprotobuf ERROR x.cc:642] File already exists in database: own.proto\n[libprotobuf FATAL y.cc:1984] CHECK failed";
+        let loaded =
+            graph_of(protobuf, &["libdemo.so", "libthird.so", "libdemo.so", "libbroken.so"]);
         finds(
             &loaded,
             &[(
@@ -131,7 +163,8 @@ mod tests {
                 "driveline_add_messages(my_msgs own.proto)",
             )],
         );
-        let related: Vec<_> = loaded.diagnostics.iter().flat_map(|d| &d.related).map(|r| r.place.span.line).collect();
+        let related: Vec<_> =
+            loaded.diagnostics.iter().flat_map(|d| &d.related).map(|r| r.place.span.line).collect();
         assert_eq!(related, [6]);
     }
 

@@ -59,7 +59,8 @@ impl End {
 
     /// What it does with the type that follows.
     fn does(&self) -> String {
-        let (port, does) = if self.publishes() { ("output", "publishes") } else { ("input", "expects") };
+        let (port, does) =
+            if self.publishes() { ("output", "publishes") } else { ("input", "expects") };
         format!("the {port} `{}` {does}", self.name())
     }
 }
@@ -74,18 +75,28 @@ struct Idle {
 }
 
 /// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the other.
-pub(super) fn check(files: &mut Files, ends: &[End]) -> (BTreeMap<TopicName, ResolvedTopic>, BTreeSet<TopicName>) {
+pub(super) fn check(
+    files: &mut Files,
+    ends: &[End],
+) -> (BTreeMap<TopicName, ResolvedTopic>, BTreeSet<TopicName>) {
     let mut by_topic: BTreeMap<&TopicName, Vec<&End>> = BTreeMap::new();
     for end in ends {
         by_topic.entry(&end.topic).or_default().push(end);
     }
-    let declared: Vec<(String, usize, TopicSpec)> = files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
+    let declared: Vec<(String, usize, TopicSpec)> =
+        files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
     // What gateways carry for programs outside of the graph has no ends in it.
-    let carried: Vec<TopicName> =
-        declared.iter().filter(|(n, _, t)| is_carried(files, n, t)).filter_map(|(n, ..)| n.parse().ok()).collect();
+    let carried: Vec<TopicName> = declared
+        .iter()
+        .filter(|(n, _, t)| is_carried(files, n, t))
+        .filter_map(|(n, ..)| n.parse().ok())
+        .collect();
     let used = by_topic.clone();
-    by_topic.extend(carried.iter().filter(|name| !used.contains_key(name)).map(|name| (name, Vec::new())));
-    let possible = |n: &&str| n.parse::<TopicName>().is_ok() && !used.keys().any(|u| u.as_str() == *n);
+    by_topic.extend(
+        carried.iter().filter(|name| !used.contains_key(name)).map(|name| (name, Vec::new())),
+    );
+    let possible =
+        |n: &&str| n.parse::<TopicName>().is_ok() && !used.keys().any(|u| u.as_str() == *n);
     let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(possible).collect();
     let (mut told, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
     let none = TopicSpec::default();
@@ -93,11 +104,16 @@ pub(super) fn check(files: &mut Files, ends: &[End]) -> (BTreeMap<TopicName, Res
     for (name, ends) in &by_topic {
         let spec = declared.iter().find(|(n, ..)| n == name.as_str());
         let (document, spec) = spec.map_or((None, &none), |(_, d, s)| (Some(*d), s));
-        let idle = if document.is_some() { None } else { closest(name.as_str(), idle.iter().copied()) };
+        let idle =
+            if document.is_some() { None } else { closest(name.as_str(), idle.iter().copied()) };
         let idle = idle.and_then(|near| {
             let place = files.place(files.topics.get(near)?.document, &["topics", near], Part::Key);
             let in_rule = |n: &str| single_rules(files).any(|r| r.as_str() == n);
-            Some(Idle { name: near.to_owned(), place, wrong: in_rule(name.as_str()) && !in_rule(near) })
+            Some(Idle {
+                name: near.to_owned(),
+                place,
+                wrong: in_rule(name.as_str()) && !in_rule(near),
+            })
         });
         let mut t = Topic { files, name, document, spec, ends, idle, told: false };
         t.dangling(&used);
@@ -138,13 +154,23 @@ fn single_rules(files: &Files) -> impl Iterator<Item = TopicName> {
 /// The rule for ROS 2 that would cover the topic if its name had no slip, its place, and what it should say.
 fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
     let ros2 = files.ros2.as_ref()?;
-    let (i, rule, meant) =
-        ros2.spec.topics.iter().enumerate().find_map(|(i, rule)| Some((i, rule, super::ros2::corrected(&rule.topic, name)?)))?;
-    Some((rule.topic.clone(), files.place(ros2.document, &["ros2", "topics", &i.to_string(), "topic"], Part::Value), meant))
+    let (i, rule, meant) = ros2
+        .spec
+        .topics
+        .iter()
+        .enumerate()
+        .find_map(|(i, rule)| Some((i, rule, super::ros2::corrected(&rule.topic, name)?)))?;
+    Some((
+        rule.topic.clone(),
+        files.place(ros2.document, &["ros2", "topics", &i.to_string(), "topic"], Part::Value),
+        meant,
+    ))
 }
 
 fn has_rule(files: &Files, name: &TopicName) -> bool {
-    files.ros2.as_ref().is_some_and(|ros2| ros2.spec.topics.iter().any(|rule| rule.covers(name, true) || rule.covers(name, false)))
+    files.ros2.as_ref().is_some_and(|ros2| {
+        ros2.spec.topics.iter().any(|rule| rule.covers(name, true) || rule.covers(name, false))
+    })
 }
 
 /// Whether a gateway carries the topic, whether or not a component uses it.
@@ -154,25 +180,40 @@ fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
 }
 
 /// What is wrong with an entry under `topics:` by itself.
-fn declaration(files: &mut Files, name: &str, document: usize, spec: &TopicSpec, used: &BTreeMap<&TopicName, Vec<&End>>) {
+fn declaration(
+    files: &mut Files,
+    name: &str,
+    document: usize,
+    spec: &TopicSpec,
+    used: &BTreeMap<&TopicName, Vec<&End>>,
+) {
     let place = files.place(document, &["topics", name], Part::Key);
     let Ok(parsed) = name.parse::<TopicName>() else {
         if let Err(e) = name.parse::<TopicName>() {
-            let help = closest(name, undeclared(files, used)).map(|near| format!("did you mean `{near}`?"));
+            let help = closest(name, undeclared(files, used))
+                .map(|near| format!("did you mean `{near}`?"));
             files.error(Diagnostic::error(e.to_string()).at(place).maybe_help(help));
         }
         return;
     };
     if spec.reach < Reach::Network && spec.network != TopicNetworkSpec::default() {
         let place = files.place(document, &["topics", name, "network"], Part::Key);
-        let message = format!("`network` of the topic `{name}` has no effect: it does not leave this host");
-        files.error(Diagnostic::warning(message).at(place).help("give it `reach: network`, or remove `network`"));
+        let message =
+            format!("`network` of the topic `{name}` has no effect: it does not leave this host");
+        files.error(
+            Diagnostic::warning(message)
+                .at(place)
+                .help("give it `reach: network`, or remove `network`"),
+        );
     }
     // A file with topics only is there to be included.
-    let alone = files.modules.is_empty() && files.network.is_none() && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
+    let alone = files.modules.is_empty()
+        && files.network.is_none()
+        && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
     if !used.contains_key(&parsed) && !alone {
         let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
-        let rule = misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
+        let rule =
+            misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
         d = match (closest(name, undeclared(files, used)), rule) {
             (Some(near), _) => d.help(format!("did you mean `{near}`?")),
             (None, Some((rule, place, meant))) => {
@@ -207,14 +248,23 @@ struct Topic<'a> {
 impl<'a> Topic<'a> {
     /// Adds to a finding about a topic without an entry which entry is probably meant, or else another help.
     fn meant(&mut self, d: Diagnostic, otherwise: Option<String>) -> Diagnostic {
-        let (name, Some(idle)) = (self.name, self.idle.clone()) else { return d.maybe_help(otherwise) };
+        let (name, Some(idle)) = (self.name, self.idle.clone()) else {
+            return d.maybe_help(otherwise);
+        };
         self.told = true;
         let help = if idle.wrong {
-            format!("a rule under `ros2:` names `{name}`, too: did you mean it where `{}` is declared?", idle.name)
+            format!(
+                "a rule under `ros2:` names `{name}`, too: did you mean it where `{}` is declared?",
+                idle.name
+            )
         } else {
-            format!("did you mean `{}`? If `{name}` is right, correct it where `{}` is declared", idle.name, idle.name)
+            format!(
+                "did you mean `{}`? If `{name}` is right, correct it where `{}` is declared",
+                idle.name, idle.name
+            )
         };
-        d.related(format!("`{}` is declared here, and no component uses it", idle.name), idle.place).help(help)
+        d.related(format!("`{}` is declared here, and no component uses it", idle.name), idle.place)
+            .help(help)
     }
 
     fn publishers(&self) -> impl Iterator<Item = &'a End> + use<'a> {
@@ -230,8 +280,13 @@ impl<'a> Topic<'a> {
         match self.document {
             Some(document) => {
                 let name = self.name.as_str();
-                let path = if key.is_empty() { vec!["topics", name] } else { vec!["topics", name, key] };
-                Some(self.files.place(document, &path, if key.is_empty() { Part::Key } else { Part::Value }))
+                let path =
+                    if key.is_empty() { vec!["topics", name] } else { vec!["topics", name, key] };
+                Some(self.files.place(
+                    document,
+                    &path,
+                    if key.is_empty() { Part::Key } else { Part::Value },
+                ))
             }
             None => self.ends.iter().find_map(|e| e.place.clone()),
         }
@@ -265,16 +320,25 @@ impl<'a> Topic<'a> {
         let idle = || self.idle.iter().map(|idle| idle.name.as_str());
         let nobody_publishes = self.publishers().next().is_none();
         let (d, help) = if nobody_publishes {
-            let elsewhere =
-                |n: &TopicName| self.files.topics.get(n.as_str()).is_some_and(|t| t.spec.external || t.spec.reach == Reach::Network);
-            let there = all.iter().filter(|(n, ends)| publishes(ends) || elsewhere(n)).map(|(n, _)| n.as_str());
+            let elsewhere = |n: &TopicName| {
+                self.files
+                    .topics
+                    .get(n.as_str())
+                    .is_some_and(|t| t.spec.external || t.spec.reach == Reach::Network)
+            };
+            let there = all
+                .iter()
+                .filter(|(n, ends)| publishes(ends) || elsewhere(n))
+                .map(|(n, _)| n.as_str());
             let help = match closest(name.as_str(), there.chain(idle())) {
                 Some(near) if of_idle(near) => None,
-                Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => Some(format!("did you mean `{near}`?")),
-                Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
-                None => {
-                    Some(format!("connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"))
+                Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => {
+                    Some(format!("did you mean `{near}`?"))
                 }
+                Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
+                None => Some(format!(
+                    "connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"
+                )),
             };
             (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
         } else if self.subscriptions().next().is_none() && place.is_some() {
@@ -282,7 +346,9 @@ impl<'a> Topic<'a> {
             let help = match closest(name.as_str(), there.chain(idle())) {
                 Some(near) if of_idle(near) => None,
                 Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
-                None => Some(format!("remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens")),
+                None => Some(format!(
+                    "remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"
+                )),
             };
             (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
         } else {
@@ -307,8 +373,15 @@ impl<'a> Topic<'a> {
     fn types(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
         if let Some(wanted) = &self.spec.type_name {
             for end in self.ends {
-                let Some(schema) = end.schema.as_ref().filter(|s| s.name != wanted.as_str()) else { continue };
-                let message = format!("the topic `{}` is declared as `{wanted}`, and {} `{}`", self.name, end.does(), schema.name);
+                let Some(schema) = end.schema.as_ref().filter(|s| s.name != wanted.as_str()) else {
+                    continue;
+                };
+                let message = format!(
+                    "the topic `{}` is declared as `{wanted}`, and {} `{}`",
+                    self.name,
+                    end.does(),
+                    schema.name
+                );
                 let others = self.others(end, &schema.name, all);
                 let help = format!(
                     "connect `{}` to a topic of `{}`{others}; or write `type: {}` if this topic has it",
@@ -326,7 +399,10 @@ impl<'a> Topic<'a> {
             }
         }
         let first = self.publishers().find(|p| p.schema.is_some());
-        for other in self.publishers().filter(|p| p.schema.is_some() && p.schema != first.and_then(|f| f.schema.clone())) {
+        for other in self
+            .publishers()
+            .filter(|p| p.schema.is_some() && p.schema != first.and_then(|f| f.schema.clone()))
+        {
             self.mismatch("publisher", first, other);
         }
         let first_subscription = self.subscriptions().find(|s| s.schema.is_some());
@@ -357,7 +433,8 @@ impl<'a> Topic<'a> {
                         Diagnostic::error(message).help(help)
                     };
                     if let Some(place) = &publisher.place {
-                        d = d.related(format!("published by `{}`", publisher.name()), place.clone());
+                        d = d
+                            .related(format!("published by `{}`", publisher.name()), place.clone());
                     }
                     self.report(d, sub.place.clone());
                 }
@@ -369,9 +446,21 @@ impl<'a> Topic<'a> {
 
     /// Another topic of the type that an end has, as an example.
     fn others(&self, end: &End, type_name: &str, all: &BTreeMap<&TopicName, Vec<&End>>) -> String {
-        let sends = |e: &End| e.publishes() && e.place.is_some() && e.schema.as_ref().is_some_and(|s| s.name == type_name);
-        let published = all.iter().filter(|(_, ends)| !end.publishes() && ends.iter().any(|e| sends(e))).map(|(n, _)| n.as_str());
-        let declared = self.files.topics.iter().filter(|(_, t)| t.spec.type_name.as_deref() == Some(type_name)).map(|(n, _)| n.as_str());
+        let sends = |e: &End| {
+            e.publishes()
+                && e.place.is_some()
+                && e.schema.as_ref().is_some_and(|s| s.name == type_name)
+        };
+        let published = all
+            .iter()
+            .filter(|(_, ends)| !end.publishes() && ends.iter().any(|e| sends(e)))
+            .map(|(n, _)| n.as_str());
+        let declared = self
+            .files
+            .topics
+            .iter()
+            .filter(|(_, t)| t.spec.type_name.as_deref() == Some(type_name))
+            .map(|(n, _)| n.as_str());
         let other = declared.chain(published).find(|n| *n != self.name.as_str());
         other.map_or_else(String::new, |n| format!(", such as `{n}`"))
     }
@@ -379,11 +468,21 @@ impl<'a> Topic<'a> {
     /// Two ends of the same side with different types.
     fn mismatch(&mut self, what: &str, first: Option<&End>, other: &End) {
         let Some(first) = first else { return };
-        let type_of = |e: &End| e.schema.as_ref().map_or_else(String::new, |s| format!("{} `{}`", s.kind, s.name));
+        let type_of = |e: &End| {
+            e.schema.as_ref().map_or_else(String::new, |s| format!("{} `{}`", s.kind, s.name))
+        };
         let (a, b) = (type_of(first), type_of(other));
-        let detail = if a == b { format!("both {a}, from different definitions") } else { format!("{a} and {b}") };
-        let message =
-            format!("topic `{}`: the {what}s `{}` and `{}` have different types: {detail}", self.name, first.name(), other.name());
+        let detail = if a == b {
+            format!("both {a}, from different definitions")
+        } else {
+            format!("{a} and {b}")
+        };
+        let message = format!(
+            "topic `{}`: the {what}s `{}` and `{}` have different types: {detail}",
+            self.name,
+            first.name(),
+            other.name()
+        );
         let mut d = Diagnostic::error(message).help("use a topic of its own for each type");
         if let Some(place) = &first.place {
             d = d.related("the other one", place.clone());
@@ -416,7 +515,8 @@ impl<'a> Topic<'a> {
 
     /// The gateway's publishers of samples from ROS 2 offer no checksums.
     fn checksums_from_ros(&mut self) {
-        let from_ros = self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, true).is_some());
+        let from_ros =
+            self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, true).is_some());
         if !from_ros || self.spec.reach != Reach::Host || self.publishers().next().is_some() {
             return;
         }
@@ -434,10 +534,19 @@ impl<'a> Topic<'a> {
     fn reach(&mut self) {
         let name = self.name;
         if self.spec.reach >= Reach::Host {
-            if let Some(end) = self.ends.iter().find(|e| e.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Object)) {
-                let message = format!("the topic `{name}` carries objects (`{}`), which cannot leave their process", end.name());
+            if let Some(end) = self
+                .ends
+                .iter()
+                .find(|e| e.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Object))
+            {
+                let message = format!(
+                    "the topic `{name}` carries objects (`{}`), which cannot leave their process",
+                    end.name()
+                );
                 let reach = if self.spec.reach == Reach::Host { "host" } else { "network" };
-                let help = format!("remove `reach: {reach}` and put its components into one module, or use a plain or protobuf type");
+                let help = format!(
+                    "remove `reach: {reach}` and put its components into one module, or use a plain or protobuf type"
+                );
                 let d = Diagnostic::error(message).help(help);
                 let place = self.declared_at("reach");
                 self.report(d, place);
@@ -447,8 +556,12 @@ impl<'a> Topic<'a> {
         let modules: BTreeSet<&str> = self.ends.iter().map(|e| e.module.as_str()).collect();
         if modules.len() > 1 {
             let list = modules.into_iter().map(|m| format!("`{m}`")).collect::<Vec<_>>().join(", ");
-            let message = format!("the topic `{name}` has ends in the modules {list}, but reaches only its own process");
-            let help = format!("declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one module");
+            let message = format!(
+                "the topic `{name}` has ends in the modules {list}, but reaches only its own process"
+            );
+            let help = format!(
+                "declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one module"
+            );
             let place = self.subscriptions().chain(self.publishers()).find_map(|e| e.place.clone());
             self.lacks_entry(Diagnostic::error(message), help, place);
         }
@@ -457,17 +570,29 @@ impl<'a> Topic<'a> {
     fn max_payload(&mut self) -> u64 {
         if let Some(ByteSize(n)) = self.spec.max_payload {
             if n > MAX_PAYLOAD as u64 {
-                let message = format!("`max_payload` of the topic `{}` is out of range: {n} bytes", self.name);
+                let message = format!(
+                    "`max_payload` of the topic `{}` is out of range: {n} bytes",
+                    self.name
+                );
                 let place = self.declared_at("max_payload");
-                self.report(Diagnostic::error(message).help(format!("at most {MAX_PAYLOAD} bytes are possible")), place);
+                self.report(
+                    Diagnostic::error(message)
+                        .help(format!("at most {MAX_PAYLOAD} bytes are possible")),
+                    place,
+                );
             }
             self.holds_a_sample(n);
             return n;
         }
         if self.ends.is_empty() && self.spec.reach == Reach::Network {
-            let message =
-                format!("the topic `{}` needs `max_payload`: no component uses it, so nothing else says how long samples are", self.name);
-            let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
+            let message = format!(
+                "the topic `{}` needs `max_payload`: no component uses it, so nothing else says how long samples are",
+                self.name
+            );
+            let help = format!(
+                "declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`",
+                self.name
+            );
             let place = self.declared_at("");
             self.report(Diagnostic::error(message).help(help), place);
         }
@@ -485,13 +610,18 @@ impl<'a> Topic<'a> {
         if let Some(n) = fixed {
             return n;
         }
-        let Some(place) = self.ends.iter().find_map(|e| e.place.clone()) else { return UNCONNECTED_PAYLOAD };
+        let Some(place) = self.ends.iter().find_map(|e| e.place.clone()) else {
+            return UNCONNECTED_PAYLOAD;
+        };
         if self.publishers().next().is_some() || self.spec.reach == Reach::Network {
             let message = format!(
                 "the topic `{}` needs `max_payload`: its type `{}` has no fixed size, and memory is reserved at the start",
                 self.name, schema.name
             );
-            let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
+            let help = format!(
+                "declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`",
+                self.name
+            );
             let place = self.document.map_or(Some(place), |_| self.declared_at(""));
             self.lacks_entry(Diagnostic::error(message), help, place);
         }
@@ -501,7 +631,11 @@ impl<'a> Topic<'a> {
     /// No sample would fit: each publish would fail, long after the start.
     fn holds_a_sample(&mut self, max_payload: u64) {
         let Some(schema) = self.ends.iter().find_map(|e| e.schema.clone()) else { return };
-        let layout = schema.definition.parse::<PlainLayout>().ok().filter(|_| schema.kind == PayloadKind::Plain);
+        let layout = schema
+            .definition
+            .parse::<PlainLayout>()
+            .ok()
+            .filter(|_| schema.kind == PayloadKind::Plain);
         let Some(layout) = layout else { return };
         let (least, what) = match layout.tail {
             None => (layout.size, "a sample"),
@@ -512,7 +646,10 @@ impl<'a> Topic<'a> {
                 "`max_payload` of the topic `{}` is {max_payload} bytes; {what} of its type `{}` alone takes {least}",
                 self.name, schema.name
             );
-            let help = format!("declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`", self.name);
+            let help = format!(
+                "declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`",
+                self.name
+            );
             let place = self.declared_at("max_payload");
             self.report(Diagnostic::error(message).help(help), place);
         }
@@ -525,8 +662,10 @@ impl<'a> Topic<'a> {
             EndKind::Publisher => sum,
         });
         let to_hosts = self.spec.reach == Reach::Network;
-        let to_ros = self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, false).is_some());
-        let of_gateways = if to_hosts { WATCH_PINS } else { 0 } + if to_ros { ROS2_PINS } else { 0 };
+        let to_ros =
+            self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, false).is_some());
+        let of_gateways =
+            if to_hosts { WATCH_PINS } else { 0 } + if to_ros { ROS2_PINS } else { 0 };
         let beside_hosts = held.saturating_add(of_gateways);
         let needed = beside_hosts.saturating_add(if to_hosts { LEAST_HOSTS } else { 0 });
         if needed > MAX_PINS {
@@ -554,8 +693,13 @@ impl<'a> Topic<'a> {
             .filter(|(n, _)| *n > 0)
             .map(|(_, words)| words)
             .collect();
-            let message = format!("`pins` of the topic `{}` is raised from {declared} to {needed}: {}", self.name, holders.join(", "));
-            let d = Diagnostic::warning(message).help(format!("write `pins: {needed}`, or leave it out"));
+            let message = format!(
+                "`pins` of the topic `{}` is raised from {declared} to {needed}: {}",
+                self.name,
+                holders.join(", ")
+            );
+            let d = Diagnostic::warning(message)
+                .help(format!("write `pins: {needed}`, or leave it out"));
             let place = self.declared_at("pins");
             self.report(d, place);
         }
@@ -566,11 +710,18 @@ impl<'a> Topic<'a> {
 }
 
 /// Checks how the graph takes part in the network, and resolves it.
-pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTopic>) -> Option<NetworkSpec> {
-    let reaching = topics.iter().find(|(_, t)| t.reach == Reach::Network).map(|(name, _)| name.to_string());
-    let Some((document, spec)) = files.network.as_ref().map(|n| (n.document, n.spec.clone())) else {
+pub(super) fn network(
+    files: &mut Files,
+    topics: &BTreeMap<TopicName, ResolvedTopic>,
+) -> Option<NetworkSpec> {
+    let reaching =
+        topics.iter().find(|(_, t)| t.reach == Reach::Network).map(|(name, _)| name.to_string());
+    let Some((document, spec)) = files.network.as_ref().map(|n| (n.document, n.spec.clone()))
+    else {
         if let Some(name) = reaching {
-            let message = format!("the topic `{name}` has `reach: network`, and nothing says how this host is reached");
+            let message = format!(
+                "the topic `{name}` has `reach: network`, and nothing says how this host is reached"
+            );
             let help = "add `network: {interface: eth0}`, or `network: {listen: [tcp/ADDRESS:7450], connect: [tcp/ADDRESS:7450]}`";
             files.error(Diagnostic::warning(message).help(help));
         }
@@ -578,13 +729,22 @@ pub(super) fn network(files: &mut Files, topics: &BTreeMap<TopicName, ResolvedTo
     };
     let place = files.place(document, &["network"], Part::Key);
     // Of one that is declared and has no end, its declaration is told.
-    if reaching.is_none() && !spec.may_be_router() && !files.topics.values().any(|t| t.spec.reach == Reach::Network) {
-        let d = Diagnostic::warning("`network:` says how this host is reached, and no topic has `reach: network`").at(place.clone());
+    if reaching.is_none()
+        && !spec.may_be_router()
+        && !files.topics.values().any(|t| t.spec.reach == Reach::Network)
+    {
+        let d = Diagnostic::warning(
+            "`network:` says how this host is reached, and no topic has `reach: network`",
+        )
+        .at(place.clone());
         files.error(
             d.help("give the topics that other hosts need `reach: network`; a router needs none, and `zenoh:` with its configuration"),
         );
     } else if !spec.reaches_anybody() {
-        let d = Diagnostic::warning("`network:` names no interface and no endpoint, so no other host is reached").at(place.clone());
+        let d = Diagnostic::warning(
+            "`network:` names no interface and no endpoint, so no other host is reached",
+        )
+        .at(place.clone());
         files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
     }
     network_by_itself(files)
@@ -603,34 +763,44 @@ pub(super) fn network_by_itself(files: &mut Files) -> Option<NetworkSpec> {
     }
     let place = files.place(document, &["network"], Part::Key);
     let in_listen = |i: usize| vec!["network".to_owned(), "listen".to_owned(), i.to_string()];
-    let whole = spec.missing_interface().map(|name| (vec!["network".to_owned(), "interface".to_owned()], name));
+    let whole = spec
+        .missing_interface()
+        .map(|name| (vec!["network".to_owned(), "interface".to_owned()], name));
     // Of an endpoint that is refused, that is enough.
-    let of_listen =
-        spec.missing_listen_interfaces().into_iter().filter(|(i, _)| !refused.contains(i)).map(|(i, name)| (in_listen(i), name));
+    let of_listen = spec
+        .missing_listen_interfaces()
+        .into_iter()
+        .filter(|(i, _)| !refused.contains(i))
+        .map(|(i, name)| (in_listen(i), name));
     for (path, name) in whole.into_iter().chain(of_listen) {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let d =
-            Diagnostic::warning(format!("this computer has no network interface `{name}`")).at(files.place(document, &path, Part::Value));
+        let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"))
+            .at(files.place(document, &path, Part::Value));
         files.error(d.help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"));
     }
     for (i, address) in spec.missing_addresses().into_iter().filter(|(i, _)| !refused.contains(i)) {
-        let d = Diagnostic::warning(format!("`{address}` is no address of this computer now")).at(files.place(
-            document,
-            &["network", "listen", &i.to_string()],
-            Part::Value,
-        ));
+        let d = Diagnostic::warning(format!("`{address}` is no address of this computer now"))
+            .at(files.place(document, &["network", "listen", &i.to_string()], Part::Value));
         files.error(d.help("`ip address` lists them; until it is one, the gateway waits for it, and no other host is reached"));
     }
     let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
     for (keys, message, help) in spec.unreadable_files() {
         let place = files.place(document, &[&["network"], keys].concat(), Part::Value);
-        files.error(Diagnostic::error(message).at(place).help(help.unwrap_or("paths are relative to the graph file")));
+        files.error(
+            Diagnostic::error(message)
+                .at(place)
+                .help(help.unwrap_or("paths are relative to the graph file")),
+        );
     }
     Some(spec)
 }
 
 /// Reports components that trigger each other in a circle: once started, nothing paces them, and nothing starts them.
-pub(super) fn cycles(files: &mut Files, graph: &ResolvedGraph, places: &IndexMap<String, (String, usize)>) {
+pub(super) fn cycles(
+    files: &mut Files,
+    graph: &ResolvedGraph,
+    places: &IndexMap<String, (String, usize)>,
+) {
     let components: Vec<_> = graph.components().map(|(_, c)| c).collect();
     let mut publishers: BTreeMap<&TopicName, Vec<usize>> = BTreeMap::new();
     for (i, c) in components.iter().enumerate() {
@@ -643,7 +813,15 @@ pub(super) fn cycles(files: &mut Files, graph: &ResolvedGraph, places: &IndexMap
         .iter()
         .map(|c| {
             let inputs = c.inputs.iter().enumerate().filter(|(i, _)| c.trigger.fires_on(*i));
-            inputs.flat_map(|(_, input)| publishers.get(&input.topic).into_iter().flatten().map(move |p| (*p, &input.topic))).collect()
+            inputs
+                .flat_map(|(_, input)| {
+                    publishers
+                        .get(&input.topic)
+                        .into_iter()
+                        .flatten()
+                        .map(move |p| (*p, &input.topic))
+                })
+                .collect()
         })
         .collect();
     for _ in 0..MAX_CIRCLES {
@@ -660,15 +838,21 @@ pub(super) fn cycles(files: &mut Files, graph: &ResolvedGraph, places: &IndexMap
         // Every component left is started by one that is left, so walking against the arrows ends in a circle.
         let mut walk = vec![start];
         let circle = loop {
-            let Some((&from, _)) = walk.last().and_then(|at| edges[*at].first_key_value()) else { return };
+            let Some((&from, _)) = walk.last().and_then(|at| edges[*at].first_key_value()) else {
+                return;
+            };
             match walk.iter().position(|w| *w == from) {
                 Some(at) => break walk[at..].to_vec(),
                 None => walk.push(from),
             }
         };
-        let mut names: Vec<String> = circle.iter().rev().map(|i| components[*i].name.to_string()).collect();
+        let mut names: Vec<String> =
+            circle.iter().rev().map(|i| components[*i].name.to_string()).collect();
         names.extend(names.first().cloned());
-        let message = format!("these components start each other in a circle without a timer: {}", names.join(" → "));
+        let message = format!(
+            "these components start each other in a circle without a timer: {}",
+            names.join(" → ")
+        );
         let help = "give one of them `trigger: {kind: timer, …}`, or `all_latest` `on` an input from outside the circle";
         let mut d = Diagnostic::error(message).help(help);
         let first = components[circle[circle.len() - 1]].name.as_str();

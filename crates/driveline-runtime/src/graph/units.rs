@@ -13,14 +13,23 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-const UNITS: [(&str, u64); 7] =
-    [("B", 1), ("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+const UNITS: [(&str, u64); 7] = [
+    ("B", 1),
+    ("kB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
 
 /// Why a text is not a size.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ByteSizeError {
     /// It does not read as one.
-    #[error("{0:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2 MiB`")]
+    #[error(
+        "{0:?} is not a size; write a number of bytes, or a number with kB, MB, GB, KiB, MiB or GiB, such as `2 MiB`"
+    )]
     Text(String),
     /// It is more than [`ByteSize::MAX`].
     #[error("{0} is too large; at most 1024 GiB are possible")]
@@ -59,8 +68,14 @@ impl FromStr for ByteSize {
 
 /// What a text that is no size because of its unit is taken to mean: `1 mib` is `1 MiB`.
 pub(super) fn meant(text: &str) -> Option<String> {
-    const LONG: [(&str, &str); 6] =
-        [("kilobyte", "kB"), ("megabyte", "MB"), ("gigabyte", "GB"), ("kibibyte", "KiB"), ("mebibyte", "MiB"), ("gibibyte", "GiB")];
+    const LONG: [(&str, &str); 6] = [
+        ("kilobyte", "kB"),
+        ("megabyte", "MB"),
+        ("gigabyte", "GB"),
+        ("kibibyte", "KiB"),
+        ("mebibyte", "MiB"),
+        ("gibibyte", "GiB"),
+    ];
     let t = text.trim();
     let (number, unit) = t.split_at(t.find(|c: char| !(c.is_ascii_digit() || c == '.'))?);
     let unit = unit.trim().to_lowercase();
@@ -98,7 +113,9 @@ impl<'de> Deserialize<'de> for ByteSize {
         }
         match Either::deserialize(d)? {
             Either::Number(n) if (1..=Self::MAX).contains(&n) => Ok(Self(n)),
-            Either::Number(n) if n > Self::MAX => Err(de::Error::custom(ByteSizeError::TooLarge(n.to_string()))),
+            Either::Number(n) if n > Self::MAX => {
+                Err(de::Error::custom(ByteSizeError::TooLarge(n.to_string())))
+            }
             Either::Number(n) => Err(de::Error::custom(ByteSizeError::Text(n.to_string()))),
             Either::Text(t) => t.parse().map_err(de::Error::custom),
         }
@@ -155,24 +172,37 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_written() {
-        for (text, bytes) in
-            [("1", 1), ("64 KiB", 65536), ("2 MiB", 2 << 20), ("2MiB", 2 << 20), ("1.5 KiB", 1536), ("500 kB", 500_000), (" 3 B ", 3)]
-        {
+        for (text, bytes) in [
+            ("1", 1),
+            ("64 KiB", 65536),
+            ("2 MiB", 2 << 20),
+            ("2MiB", 2 << 20),
+            ("1.5 KiB", 1536),
+            ("500 kB", 500_000),
+            (" 3 B ", 3),
+        ] {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
         for bad in ["", "0", "-1", "1.5", "2 mib", "MiB", "1e3", "9999 GiB", "1..2 kB", "1 MiB x"] {
             assert!(bad.parse::<ByteSize>().is_err(), "{bad}");
         }
         let refused = |text: &str| text.parse::<ByteSize>().unwrap_err().to_string();
-        assert_eq!(refused("99999999999 GiB"), "99999999999 GiB is too large; at most 1024 GiB are possible");
+        assert_eq!(
+            refused("99999999999 GiB"),
+            "99999999999 GiB is too large; at most 1024 GiB are possible"
+        );
         assert!(refused("many").contains("\"many\" is not a size; write a number"));
     }
 
     #[test]
     fn of_a_size_with_another_spelling_is_known_what_it_means() {
-        for (text, size) in
-            [("1 mib", "1 MiB"), ("1 MegaByte", "1 MB"), ("2 MiBs", "2 MiB"), ("1.5kib", "1.5 KiB"), ("3 gibibytes", "3 GiB")]
-        {
+        for (text, size) in [
+            ("1 mib", "1 MiB"),
+            ("1 MegaByte", "1 MB"),
+            ("2 MiBs", "2 MiB"),
+            ("1.5kib", "1.5 KiB"),
+            ("3 gibibytes", "3 GiB"),
+        ] {
             assert_eq!(meant(text).as_deref(), Some(size), "{text}");
         }
         for text in ["many", "1 parsec", "1.2.3 mib", "9999 gib", ""] {

@@ -102,7 +102,9 @@ impl Node {
             Value::Text(text) => Size { nodes: 0, bytes: text.len() },
             Value::List(items) => items.iter().map(Node::size).fold(Size::default(), Size::and),
             Value::Map(entries) => {
-                let of = |(key, e): (&String, &Entry)| e.value.size().and(Size { nodes: 0, bytes: key.len() });
+                let of = |(key, e): (&String, &Entry)| {
+                    e.value.size().and(Size { nodes: 0, bytes: key.len() })
+                };
                 entries.iter().map(of).fold(Size::default(), Size::and)
             }
             _ => Size::default(),
@@ -120,7 +122,10 @@ struct Size {
 
 impl Size {
     fn and(self, other: Self) -> Self {
-        Self { nodes: self.nodes.saturating_add(other.nodes), bytes: self.bytes.saturating_add(other.bytes) }
+        Self {
+            nodes: self.nodes.saturating_add(other.nodes),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
     }
 }
 
@@ -160,10 +165,19 @@ struct Builder {
 pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
     let nothing = Span::default();
     if text.len() > MAX_FILE_BYTES {
-        let fault = Fault::new(nothing, format!("the file has {} bytes; at most {MAX_FILE_BYTES} are read", text.len()));
+        let fault = Fault::new(
+            nothing,
+            format!("the file has {} bytes; at most {MAX_FILE_BYTES} are read", text.len()),
+        );
         return (None, vec![fault.help("split it and use `include:`")]);
     }
-    let mut b = Builder { open: Vec::new(), anchors: HashMap::new(), size: Size::default(), root: None, faults: Vec::new() };
+    let mut b = Builder {
+        open: Vec::new(),
+        anchors: HashMap::new(),
+        size: Size::default(),
+        root: None,
+        faults: Vec::new(),
+    };
     for event in Parser::new_from_str(text) {
         let (event, at) = match event {
             Ok(e) => e,
@@ -178,7 +192,11 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
                 return (None, b.faults);
             }
         };
-        let len = if at.start.line() == at.end.line() { at.end.col().saturating_sub(at.start.col()) } else { 1 };
+        let len = if at.start.line() == at.end.line() {
+            at.end.col().saturating_sub(at.start.col())
+        } else {
+            1
+        };
         let span = Span::at(at.start.line(), at.start.col() + 1, len);
         if let Err(fault) = b.event(event, span) {
             b.faults.push(fault);
@@ -187,21 +205,34 @@ pub(super) fn parse(text: &str) -> (Option<Node>, Vec<Fault>) {
     }
     let root = b.root.unwrap_or(Node { span: nothing, value: Value::Map(Entries::new()) });
     // A file of comments only is an empty graph, not a null.
-    let root = if root.value == Value::Null { Node { value: Value::Map(Entries::new()), ..root } } else { root };
+    let root = if root.value == Value::Null {
+        Node { value: Value::Map(Entries::new()), ..root }
+    } else {
+        root
+    };
     (Some(root), b.faults)
 }
 
 impl Builder {
     /// Where text stops to make sense within brackets of an earlier line: that one of them may not have been closed there.
     fn unclosed(&self, text: &str, at: Span) -> Option<String> {
-        let bracket =
-            |span: Span| text.lines().nth((span.line as usize).checked_sub(1)?)?.chars().nth((span.column as usize).checked_sub(1)?);
-        let (line, open, close) = self.open.iter().rev().filter(|o| o.span.line < at.line).find_map(|o| match bracket(o.span)? {
-            '{' => Some((o.span.line, '{', '}')),
-            '[' => Some((o.span.line, '[', ']')),
-            _ => None,
-        })?;
-        Some(format!("the `{open}` in line {line} is not closed before this: is a `{close}` missing there?"))
+        let bracket = |span: Span| {
+            text.lines()
+                .nth((span.line as usize).checked_sub(1)?)?
+                .chars()
+                .nth((span.column as usize).checked_sub(1)?)
+        };
+        let (line, open, close) =
+            self.open.iter().rev().filter(|o| o.span.line < at.line).find_map(
+                |o| match bracket(o.span)? {
+                    '{' => Some((o.span.line, '{', '}')),
+                    '[' => Some((o.span.line, '[', ']')),
+                    _ => None,
+                },
+            )?;
+        Some(format!(
+            "the `{open}` in line {line} is not closed before this: is a `{close}` missing there?"
+        ))
     }
 
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Fault> {
@@ -211,12 +242,23 @@ impl Builder {
                     return Err(no_tags(span, &tag.to_string()));
                 }
                 // A key is the text as it stands, so `1:` and `on:` are ordinary names.
-                let wants_key = matches!(self.open.last(), Some(Open { key: None, content: Content::Map(_), .. }));
-                let value = if style == ScalarStyle::Plain && !wants_key { plain(&text, span)? } else { Value::Text(text.into_owned()) };
+                let wants_key = matches!(
+                    self.open.last(),
+                    Some(Open { key: None, content: Content::Map(_), .. })
+                );
+                let value = if style == ScalarStyle::Plain && !wants_key {
+                    plain(&text, span)?
+                } else {
+                    Value::Text(text.into_owned())
+                };
                 self.finish(Node { span, value }, anchor)
             }
-            Event::SequenceStart(anchor, tag) => self.begin(Content::List(Vec::new()), anchor, span, tag.map(|t| t.to_string())),
-            Event::MappingStart(anchor, tag) => self.begin(Content::Map(Entries::new()), anchor, span, tag.map(|t| t.to_string())),
+            Event::SequenceStart(anchor, tag) => {
+                self.begin(Content::List(Vec::new()), anchor, span, tag.map(|t| t.to_string()))
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.begin(Content::Map(Entries::new()), anchor, span, tag.map(|t| t.to_string()))
+            }
             Event::SequenceEnd | Event::MappingEnd => {
                 let Some(open) = self.open.pop() else { return Ok(()) };
                 let value = match open.content {
@@ -227,8 +269,11 @@ impl Builder {
             }
             Event::Alias(anchor) => {
                 let Some(size) = self.anchors.get(&anchor).map(Node::size) else {
-                    return Err(Fault::new(span, "this alias stands inside the value that it names")
-                        .help("an alias can only repeat a finished value"));
+                    return Err(Fault::new(
+                        span,
+                        "this alias stands inside the value that it names",
+                    )
+                    .help("an alias can only repeat a finished value"));
                 };
                 // Before the copy is made.
                 self.grow(size, span)?;
@@ -245,7 +290,13 @@ impl Builder {
         }
     }
 
-    fn begin(&mut self, content: Content, anchor: usize, span: Span, tag: Option<String>) -> Result<(), Fault> {
+    fn begin(
+        &mut self,
+        content: Content,
+        anchor: usize,
+        span: Span,
+        tag: Option<String>,
+    ) -> Result<(), Fault> {
         if let Some(tag) = tag {
             return Err(no_tags(span, &tag));
         }
@@ -253,7 +304,10 @@ impl Builder {
             return Err(Fault::new(span, format!("nested deeper than {MAX_DEPTH} levels")));
         }
         if matches!(self.open.last(), Some(Open { key: None, content: Content::Map(_), .. })) {
-            return Err(Fault::new(span, "a key must be a single word or quoted text, not a list or mapping"));
+            return Err(Fault::new(
+                span,
+                "a key must be a single word or quoted text, not a list or mapping",
+            ));
         }
         self.open.push(Open { span: Span { len: 1, ..span }, anchor, key: None, content });
         Ok(())
@@ -263,9 +317,15 @@ impl Builder {
     fn grow(&mut self, by: Size, span: Span) -> Result<(), Fault> {
         self.size = self.size.and(by);
         if self.size.nodes > MAX_NODES {
-            Err(Fault::new(span, format!("the file has more than {MAX_NODES} values, aliases expanded")))
+            Err(Fault::new(
+                span,
+                format!("the file has more than {MAX_NODES} values, aliases expanded"),
+            ))
         } else if self.size.bytes > MAX_TEXT_BYTES {
-            Err(Fault::new(span, format!("the file has more than {MAX_TEXT_BYTES} bytes of text, aliases expanded")))
+            Err(Fault::new(
+                span,
+                format!("the file has more than {MAX_TEXT_BYTES} bytes of text, aliases expanded"),
+            ))
         } else {
             Ok(())
         }
@@ -295,7 +355,12 @@ impl Builder {
                         .help("write out what is to be merged; an alias (`*name`) may stand for a whole value"));
                 }
                 Value::Text(key) => parent.key = Some((key, node.span)),
-                _ => return Err(Fault::new(node.span, "a key must be a single word or quoted text")),
+                _ => {
+                    return Err(Fault::new(
+                        node.span,
+                        "a key must be a single word or quoted text",
+                    ));
+                }
             },
             (Content::Map(entries), Some((key, key_span))) => match entries.entry(key) {
                 Slot::Occupied(first) => self.faults.push(Fault {
@@ -318,14 +383,16 @@ fn broken(text: &str, span: Span, info: &str) -> Fault {
         let indent = &line[..line.len() - line.trim_start().len()];
         if let Some(tab) = indent.find('\t') {
             let span = Span::at(number + 1, tab + 1, 1);
-            return Fault::new(span, "this line is indented with a tab, which YAML does not allow").help("use spaces");
+            return Fault::new(span, "this line is indented with a tab, which YAML does not allow")
+                .help("use spaces");
         }
     }
     Fault::new(span, format!("this is not YAML: {info}"))
 }
 
 fn no_tags(span: Span, tag: &str) -> Fault {
-    Fault::new(span, format!("the tag `{}` is not supported", shorten(tag))).help("remove it; write text in quotes")
+    Fault::new(span, format!("the tag `{}` is not supported", shorten(tag)))
+        .help("remove it; write text in quotes")
 }
 
 /// What an unquoted scalar means (YAML 1.2 core schema).
@@ -348,12 +415,16 @@ fn plain(text: &str, span: Span) -> Result<Value, Fault> {
             } else if looks_like_float(unsigned) {
                 match text.parse::<f64>() {
                     Ok(f) if f.is_finite() => Value::Float(f),
-                    _ => return Err(Fault::new(span, "this number is too large for a 64-bit float")),
+                    _ => {
+                        return Err(Fault::new(
+                            span,
+                            "this number is too large for a 64-bit float",
+                        ));
+                    }
                 }
             } else if matches!(unsigned.to_ascii_lowercase().as_str(), ".inf" | ".nan") {
-                return Err(
-                    Fault::new(span, "infinity and not-a-number are not accepted here").help("leave the key out where there is no limit")
-                );
+                return Err(Fault::new(span, "infinity and not-a-number are not accepted here")
+                    .help("leave the key out where there is no limit"));
             } else {
                 Value::Text(text.to_owned())
             }
@@ -428,7 +499,10 @@ mod tests {
     #[test]
     fn aliases_repeat_values_and_bombs_are_refused() {
         let node = root("a: &x {k: 1}\nb: *x\n");
-        assert_eq!(node.entry("b").unwrap().value.entry("k").unwrap().value.value, Value::Integer(1));
+        assert_eq!(
+            node.entry("b").unwrap().value.entry("k").unwrap().value.value,
+            Value::Integer(1)
+        );
 
         let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
         for i in 1..12 {
@@ -456,8 +530,13 @@ mod tests {
         let text: String = (0..1000).rev().map(|i| format!("k{i}: {i}\n")).collect();
         let node = root(&text);
         assert_eq!(node.entry("k7").unwrap().value.value, Value::Integer(7));
-        assert!(node.entries().map(|(k, _)| k.clone()).eq((0..1000).rev().map(|i| format!("k{i}"))));
-        assert_eq!(parse(&(text + "k5: x\n")).1[0].other.as_ref().map(|(at, _)| at.line), Some(995));
+        assert!(
+            node.entries().map(|(k, _)| k.clone()).eq((0..1000).rev().map(|i| format!("k{i}")))
+        );
+        assert_eq!(
+            parse(&(text + "k5: x\n")).1[0].other.as_ref().map(|(at, _)| at.line),
+            Some(995)
+        );
     }
 
     #[test]
@@ -472,8 +551,14 @@ mod tests {
     #[test]
     fn a_bracket_that_is_not_closed_is_told_with_its_line() {
         for (text, help) in [
-            ("a:\n  b: {c: 1\n  d: {e: 2}\n", "the `{` in line 2 is not closed before this: is a `}` missing there?"),
-            ("a: [x,\n  y\nb: 1\n", "the `[` in line 1 is not closed before this: is a `]` missing there?"),
+            (
+                "a:\n  b: {c: 1\n  d: {e: 2}\n",
+                "the `{` in line 2 is not closed before this: is a `}` missing there?",
+            ),
+            (
+                "a: [x,\n  y\nb: 1\n",
+                "the `[` in line 1 is not closed before this: is a `]` missing there?",
+            ),
         ] {
             let faults = parse(text).1;
             assert_eq!(faults[0].help.as_deref(), Some(help), "{text:?} {faults:?}");

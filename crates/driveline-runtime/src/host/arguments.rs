@@ -43,7 +43,8 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         Some("--help" | "-h" | "help") => return Ok(Command::Help),
         _ => return Err(format!("error: unknown command {command:?}")),
     }
-    let (mut graph, mut module, mut set, mut account_stdin, mut control) = (None, None, Vec::new(), false, None);
+    let (mut graph, mut module, mut set, mut account_stdin, mut control) =
+        (None, None, Vec::new(), false, None);
     let mut stop_within = super::STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
@@ -57,7 +58,9 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             "--control" => control = Some(PathBuf::from(value()?)),
             "--stop-within-ms" => {
                 let given = text(value()?)?;
-                let ms = given.parse().map_err(|_| format!("error: `--stop-within-ms` needs milliseconds, not {given:?}"))?;
+                let ms = given.parse().map_err(|_| {
+                    format!("error: `--stop-within-ms` needs milliseconds, not {given:?}")
+                })?;
                 stop_within = Duration::from_millis(ms);
             }
             _ => return Err(format!("error: unexpected argument {argument:?}")),
@@ -78,16 +81,23 @@ mod tests {
 
     #[test]
     fn commands_are_understood() {
-        let Ok(Command::Run(o)) =
-            parsed("run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 --account-stdin --control d/c")
-        else {
+        let Ok(Command::Run(o)) = parsed(
+            "run --graph g.yaml --set a.b=1 --module m --set c.d=x --stop-within-ms 70 --account-stdin --control d/c",
+        ) else {
             panic!()
         };
-        assert_eq!((o.graph, o.module, o.set, o.account_stdin), ("g.yaml".into(), "m".into(), vec!["a.b=1".into(), "c.d=x".into()], true));
+        assert_eq!(
+            (o.graph, o.module, o.set, o.account_stdin),
+            ("g.yaml".into(), "m".into(), vec!["a.b=1".into(), "c.d=x".into()], true)
+        );
         assert_eq!(o.control, Some("d/c".into()));
         assert_eq!(o.stop_within, Duration::from_millis(70));
-        assert!(matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so"));
-        assert!(matches!(parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2));
+        assert!(
+            matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so")
+        );
+        assert!(
+            matches!(parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2)
+        );
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
     }
 

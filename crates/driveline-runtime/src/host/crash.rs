@@ -31,7 +31,11 @@ pub(super) fn report_failure(text: &str) {
     let record = Record::Failed { call: None, text: text.to_owned() }.shortened();
     if let (Some(account), Ok(json)) = (ACCOUNT.get(), serde_json::to_string(&record)) {
         // On a line of its own, whatever was being written.
-        let _ = send(account, format!("\n{json}\n").as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        let _ = send(
+            account,
+            format!("\n{json}\n").as_bytes(),
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        );
     }
     write(format!("error: {text}\n").as_bytes());
 }
@@ -62,7 +66,8 @@ fn report(crash: &Crash) {
     text.push(")");
     if place.bytes().is_empty() {
         text.push(" in a thread that runs no callback (id ");
-        text.number(u64::from(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs())).push(")");
+        text.number(u64::from(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()))
+            .push(")");
     } else {
         text.push(" in").append(&place);
     }

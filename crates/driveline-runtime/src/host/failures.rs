@@ -29,18 +29,40 @@ pub(crate) struct Failures {
 }
 
 impl Failures {
-    pub(crate) fn new(component: &str, topics: Vec<String>, seen: Seen, account: Option<Arc<Writer>>) -> Self {
-        Self { component: component.to_owned(), topics, seen, account, count: AtomicU64::new(0), reported: AtomicU64::new(0) }
+    pub(crate) fn new(
+        component: &str,
+        topics: Vec<String>,
+        seen: Seen,
+        account: Option<Arc<Writer>>,
+    ) -> Self {
+        Self {
+            component: component.to_owned(),
+            topics,
+            seen,
+            account,
+            count: AtomicU64::new(0),
+            reported: AtomicU64::new(0),
+        }
     }
 
     /// Makes a call, which can be seen from outside while it runs. A failure or panic fails the invocation, and is reported.
-    pub(crate) fn watch(&self, invocation: &Invocation<'_>, what: Call, call: impl FnOnce() -> Result<(), ComponentFailure>) {
+    pub(crate) fn watch(
+        &self,
+        invocation: &Invocation<'_>,
+        what: Call,
+        call: impl FnOnce() -> Result<(), ComponentFailure>,
+    ) {
         let trigger = invocation.trigger();
         let sample = trigger.and_then(|t| Some((t, invocation.sample(t)?.header().sequence)));
         let _inside = self.seen.enter(what, invocation.start(), sample);
         let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-            Err(ComponentFailure { text: format!("panicked: {}", text.unwrap_or("without a message")) })
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(ComponentFailure {
+                text: format!("panicked: {}", text.unwrap_or("without a message")),
+            })
         });
         if let Err(failure) = outcome {
             invocation.fail();
@@ -55,7 +77,12 @@ impl Failures {
         let last = self.reported.load(Ordering::Relaxed);
         let due = count <= ONE_BY_ONE || now.saturating_sub(last) >= PAUSE.as_nanos() as u64;
         // Of several threads with a failure at once, one reports.
-        if !due || self.reported.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        if !due
+            || self
+                .reported
+                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_err()
+        {
             return;
         }
         let trigger = invocation.trigger();
@@ -63,17 +90,30 @@ impl Failures {
         let sequence = trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence);
         output::tell(message(&self.component, topic.as_deref(), sequence, &failure.text, count));
         if let Some(account) = &self.account {
-            account.send(Record::Failure { component: self.component.clone(), topic, sequence, text: failure.text.clone(), count });
+            account.send(Record::Failure {
+                component: self.component.clone(),
+                topic,
+                sequence,
+                text: failure.text.clone(),
+                count,
+            });
         }
     }
 }
 
-fn message(component: &str, topic: Option<&str>, sequence: Option<u64>, text: &str, count: u64) -> String {
+fn message(
+    component: &str,
+    topic: Option<&str>,
+    sequence: Option<u64>,
+    text: &str,
+    count: u64,
+) -> String {
     let on = match (topic, sequence) {
         (Some(topic), Some(sequence)) => format!(" on sample {sequence} of '{topic}'"),
         _ => String::new(),
     };
-    let nth = if count > ONE_BY_ONE { format!(" ({count} failures so far)") } else { String::new() };
+    let nth =
+        if count > ONE_BY_ONE { format!(" ({count} failures so far)") } else { String::new() };
     format!("error: component '{component}' failed{on}: {text}{nth}")
 }
 
@@ -87,6 +127,9 @@ mod tests {
             message("lane", Some("camera/image"), Some(7), "bad step", 1),
             "error: component 'lane' failed on sample 7 of 'camera/image': bad step"
         );
-        assert_eq!(message("lane", None, None, "x", 900), "error: component 'lane' failed: x (900 failures so far)");
+        assert_eq!(
+            message("lane", None, None, "x", 900),
+            "error: component 'lane' failed: x (900 failures so far)"
+        );
     }
 }

@@ -10,8 +10,9 @@ use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor, GroupKind, Invocation, Node, Observer,
-    PortEvent, PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor,
+    GroupKind, Invocation, Node, Observer, PortEvent, PublishedCounter, PublisherEvents,
+    PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
@@ -63,7 +64,11 @@ impl Instance {
         }
         let (mut outputs, mut counted) = (Vec::new(), Vec::new());
         for output in &spec.outputs {
-            let Some((topic, schema)) = with.graph.topics.get(&output.topic).zip(output.schema.clone()) else { continue };
+            let Some((topic, schema)) =
+                with.graph.topics.get(&output.topic).zip(output.schema.clone())
+            else {
+                continue;
+            };
             let options = PublisherOptions {
                 reach: topic.reach,
                 qos: output.qos.clone(),
@@ -72,7 +77,9 @@ impl Instance {
                 pins: topic.pins,
                 access: access(&topic.access),
             };
-            let publisher = node.raw_publisher(output.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
+            let publisher = node
+                .raw_publisher(output.topic.as_str(), schema, options)
+                .map_err(|e| fail(e.to_string()))?;
             let published = publisher.published_counter();
             let events = publisher.events();
             let promises = output.qos.deadline_ms.is_some() || output.qos.lease_ms.is_some();
@@ -89,10 +96,20 @@ impl Instance {
         }
         let mut inputs: Vec<(String, RawSubscription)> = Vec::new();
         for input in &spec.inputs {
-            let Some((topic, schema)) = with.graph.topics.get(&input.topic).zip(input.schema.clone()) else { continue };
-            let options =
-                SubscriptionOptions { reach: topic.reach, qos: input.qos.clone(), max_held: input.max_held, access: access(&topic.access) };
-            let subscription = node.raw_subscription(input.topic.as_str(), schema, options).map_err(|e| fail(e.to_string()))?;
+            let Some((topic, schema)) =
+                with.graph.topics.get(&input.topic).zip(input.schema.clone())
+            else {
+                continue;
+            };
+            let options = SubscriptionOptions {
+                reach: topic.reach,
+                qos: input.qos.clone(),
+                max_held: input.max_held,
+                access: access(&topic.access),
+            };
+            let subscription = node
+                .raw_subscription(input.topic.as_str(), schema, options)
+                .map_err(|e| fail(e.to_string()))?;
             inputs.push((input.port.clone(), subscription));
         }
         let group = with.executor.group(match spec.callback_group {
@@ -106,7 +123,8 @@ impl Instance {
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
         };
         let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone()));
-        let timers = Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
+        let timers =
+            Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
         let io = ComponentIo {
             node: node.clone(),
             outputs,
@@ -124,9 +142,13 @@ impl Instance {
             let call = move |invocation: &Invocation<'_>, event: &PortEvent| {
                 failures.watch(invocation, Call::OnEvent, || component.on_event(event));
             };
-            with.executor.add_event_callback(name, group.clone(), call).map_err(|e| fail(e.to_string()))?
+            with.executor
+                .add_event_callback(name, group.clone(), call)
+                .map_err(|e| fail(e.to_string()))?
         };
-        let callback = add_callback(spec, &with.executor, group, inputs, component.clone(), failures).map_err(|e| fail(e.to_string()))?;
+        let callback =
+            add_callback(spec, &with.executor, group, inputs, component.clone(), failures)
+                .map_err(|e| fail(e.to_string()))?;
         if let Some(callback) = &callback {
             callback.send_events_to(events.1.clone());
             timers.added().iter().for_each(|timer| timer.fed_by(callback));
@@ -166,22 +188,41 @@ impl Instance {
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in &mut self.outputs {
-            let (published, deadlines_missed) = (output.published.get(), output.published.deadlines_missed());
-            if std::mem::replace(&mut output.reported, (published, deadlines_missed)) != (published, deadlines_missed) {
-                let (component, output, topic) = (self.name.clone(), output.port.clone(), output.topic);
-                changed.push(Record::Output { component, output, topic, published, deadlines_missed });
+            let (published, deadlines_missed) =
+                (output.published.get(), output.published.deadlines_missed());
+            if std::mem::replace(&mut output.reported, (published, deadlines_missed))
+                != (published, deadlines_missed)
+            {
+                let (component, output, topic) =
+                    (self.name.clone(), output.port.clone(), output.topic);
+                changed.push(Record::Output {
+                    component,
+                    output,
+                    topic,
+                    published,
+                    deadlines_missed,
+                });
             }
         }
         let services = self.node.calls();
         for calls in services.iter().filter(|calls| !self.reported_calls.contains(calls)) {
             let (component, service) = (self.name.clone(), calls.service.to_string());
-            changed.push(Record::Service { component, service, end: calls.end.into(), calls: calls.into() });
+            changed.push(Record::Service {
+                component,
+                service,
+                end: calls.end.into(),
+                calls: calls.into(),
+            });
         }
         self.reported_calls = services;
         let calls = self.timers.added();
         // Failures alone: a call with an event is no run, since it works on no data.
-        let failed = CallbackCounters { failed: self.events.0.stats().failed, ..CallbackCounters::default() };
-        let stats = calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
+        let failed = CallbackCounters {
+            failed: self.events.0.stats().failed,
+            ..CallbackCounters::default()
+        };
+        let stats =
+            calls.iter().chain(&self.callback).fold(failed, |sum, c| sum.and(c.stats().into()));
         if stats != self.reported {
             self.reported = stats;
             changed.push(Record::Counters { component: self.name.clone(), stats });
@@ -193,7 +234,12 @@ impl Instance {
             let stats = InputCounters::from(i.stats);
             if stats != *reported {
                 *reported = stats;
-                changed.push(Record::Input { component: self.name.clone(), input: i.input, topic: i.topic.id(), stats });
+                changed.push(Record::Input {
+                    component: self.name.clone(),
+                    input: i.input,
+                    topic: i.topic.id(),
+                    stats,
+                });
             }
         }
         changed
@@ -208,7 +254,8 @@ impl Instance {
     pub(super) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
-                let (component, output, lines) = (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
+                let (component, output, lines) =
+                    (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
@@ -241,12 +288,20 @@ fn add_callback(
     let trigger = match &spec.trigger {
         ResolvedTrigger::Own => return Ok(None),
         ResolvedTrigger::Any { on, max_age } => Trigger::Any { on: on.clone(), max_age: *max_age },
-        ResolvedTrigger::Timer { period, max_age } => Trigger::Timer { period: *period, max_age: *max_age },
-        ResolvedTrigger::AllLatest { on, max_age } => Trigger::AllLatest { on: *on, max_age: *max_age },
-        ResolvedTrigger::Exact { queue: q, max_age } => Trigger::Exact { queue: queue(*q), max_age: *max_age },
-        ResolvedTrigger::Approximate { queue: q, max_interval, max_age } => {
-            Trigger::Approximate { queue: queue(*q), max_interval: *max_interval, max_age: *max_age }
+        ResolvedTrigger::Timer { period, max_age } => {
+            Trigger::Timer { period: *period, max_age: *max_age }
         }
+        ResolvedTrigger::AllLatest { on, max_age } => {
+            Trigger::AllLatest { on: *on, max_age: *max_age }
+        }
+        ResolvedTrigger::Exact { queue: q, max_age } => {
+            Trigger::Exact { queue: queue(*q), max_age: *max_age }
+        }
+        ResolvedTrigger::Approximate { queue: q, max_interval, max_age } => Trigger::Approximate {
+            queue: queue(*q),
+            max_interval: *max_interval,
+            max_age: *max_age,
+        },
     };
     let options = CallbackOptions { name: spec.name.to_string(), group, trigger, inputs };
     let handle = executor.add_callback(options, move |invocation| {

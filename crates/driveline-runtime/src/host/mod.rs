@@ -105,7 +105,10 @@ pub fn end_at_once(text: &str) -> ! {
 }
 
 fn describe(library: &std::path::Path, loader: &dyn ComponentLoader) -> u8 {
-    let text = loader.load(library).map_err(|e| e.text).and_then(|l| serde_json::to_string(&l.classes()).map_err(|e| e.to_string()));
+    let text = loader
+        .load(library)
+        .map_err(|e| e.text)
+        .and_then(|l| serde_json::to_string(&l.classes()).map_err(|e| e.to_string()));
     match text {
         Ok(text) => {
             output::print(text);

@@ -9,7 +9,9 @@ use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
-use crate::graph::{DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load};
+use crate::graph::{
+    DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load,
+};
 use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_types::MonotonicNs;
@@ -94,21 +96,33 @@ type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 /// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
-    let socket = if options.account_stdin { Some(take_stdin().map_err(os("standard input is not a socket"))?) } else { None };
+    let socket = if options.account_stdin {
+        Some(take_stdin().map_err(os("standard input is not a socket"))?)
+    } else {
+        None
+    };
     let account = match &socket {
         Some(socket) => {
             let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
             // A launcher that is stopped must not keep this process from ending.
-            out.set_write_timeout(Some(WRITE_WITHIN)).map_err(os("cannot set the time-out of the account's socket"))?;
-            let writer =
-                Writer::new(out).map_err(|e| HostError::Os { what: "cannot start the account", source: std::io::Error::other(e) })?;
-            writer.send(Record::Hello { format: FORMAT, module: options.module.clone(), pid: std::process::id() });
+            out.set_write_timeout(Some(WRITE_WITHIN))
+                .map_err(os("cannot set the time-out of the account's socket"))?;
+            let writer = Writer::new(out).map_err(|e| HostError::Os {
+                what: "cannot start the account",
+                source: std::io::Error::other(e),
+            })?;
+            writer.send(Record::Hello {
+                format: FORMAT,
+                module: options.module.clone(),
+                pid: std::process::id(),
+            });
             Some(Arc::new(writer))
         }
         None => None,
     };
     let again = |s: &UnixStream| s.try_clone().map_err(os("cannot use the account's socket"));
-    crash::report_crashes(socket.as_ref().map(again).transpose()?).map_err(os("cannot listen for fatal signals"))?;
+    crash::report_crashes(socket.as_ref().map(again).transpose()?)
+        .map_err(os("cannot listen for fatal signals"))?;
     let stop = StopControl::new().map_err(os("cannot make a socket pair"))?;
     let subject = Subject {
         module: options.module.clone(),
@@ -120,7 +134,14 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         control: options.control.clone(),
     };
     let watch = Watch::start(subject).map_err(os("cannot start the thread that watches"))?;
-    let module = Module { options, loader, account: &account, socket: socket.as_ref(), stop: &stop, watch: &watch };
+    let module = Module {
+        options,
+        loader,
+        account: &account,
+        socket: socket.as_ref(),
+        stop: &stop,
+        watch: &watch,
+    };
     let ran = module.run();
     if let (Some(account), Err(e)) = (&account, &ran) {
         account.send_vital(Record::Failed { call: None, text: e.to_string() });
@@ -151,9 +172,13 @@ impl Module<'_> {
         let graph = resolve(self.options, self.loader, &libraries)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
         // The kernel keeps 15 bytes.
-        let _ = rustix::thread::set_name(&std::ffi::CString::new(module.name.as_str()).unwrap_or_default());
-        let context =
-            Context::new(ContextOptions { name: process_name(&graph, module), domain_dir: Some(domain::prepare(&graph.domain)?) })?;
+        let _ = rustix::thread::set_name(
+            &std::ffi::CString::new(module.name.as_str()).unwrap_or_default(),
+        );
+        let context = Context::new(ContextOptions {
+            name: process_name(&graph, module),
+            domain_dir: Some(domain::prepare(&graph.domain)?),
+        })?;
         context.set_description(description(&graph, module));
         let mut executors = Vec::new();
         for spec in &module.executors {
@@ -169,12 +194,23 @@ impl Module<'_> {
                 return Ok(());
             }
             let library = library_of(&libraries, &spec.library);
-            let executor = executors.iter().find(|(name, _)| *name == spec.executor).map(|(_, e)| e.clone());
+            let executor =
+                executors.iter().find(|(name, _)| *name == spec.executor).map(|(_, e)| e.clone());
             let (Some(library), Some(executor)) = (library, executor) else {
-                return Err(HostError::Component { component: spec.name.to_string(), text: "its library or executor is gone".into() });
+                return Err(HostError::Component {
+                    component: spec.name.to_string(),
+                    text: "its library or executor is gone".into(),
+                });
             };
             let stop = self.stop.handle(spec.name.as_str());
-            let with = Bringup { graph: &graph, context: &context, library: &*library, executor, stop, account: self.account.clone() };
+            let with = Bringup {
+                graph: &graph,
+                context: &context,
+                library: &*library,
+                executor,
+                stop,
+                account: self.account.clone(),
+            };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
         });
@@ -221,16 +257,30 @@ fn library_of(libraries: &Libraries, path: &Path) -> Option<Arc<dyn ComponentLib
     libraries.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
 }
 
-fn resolve(options: &HostOptions, loader: &dyn ComponentLoader, libraries: &Libraries) -> Result<ResolvedGraph, HostError> {
+fn resolve(
+    options: &HostOptions,
+    loader: &dyn ComponentLoader,
+    libraries: &Libraries,
+) -> Result<ResolvedGraph, HostError> {
     let describe = |path: &Path| {
-        let seen = Seen::new(&path.display().to_string(), &[]).enter(Call::Load, MonotonicNs::now(), None);
-        let library = loader.load(path).map_err(|LoadError { text }| DescribeError { reason: text, help: None })?;
+        let seen =
+            Seen::new(&path.display().to_string(), &[]).enter(Call::Load, MonotonicNs::now(), None);
+        let library = loader
+            .load(path)
+            .map_err(|LoadError { text }| DescribeError { reason: text, help: None })?;
         let classes = library.classes();
         drop(seen);
-        libraries.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), Arc::from(library));
+        libraries
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(path.to_owned(), Arc::from(library));
         Ok(classes)
     };
-    let load_options = LoadOptions { set: options.set.clone(), modules: Some(vec![options.module.clone()]), ..LoadOptions::new(&describe) };
+    let load_options = LoadOptions {
+        set: options.set.clone(),
+        modules: Some(vec![options.module.clone()]),
+        ..LoadOptions::new(&describe)
+    };
     let loaded = load(&options.graph, &load_options);
     loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
 }
@@ -251,7 +301,8 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
         .iter()
         .map(|c| serde_json::json!({ "name": c.name, "class": c.class, "library": c.library, "executor": c.executor }))
         .collect();
-    serde_json::json!({ "graph": graph.name, "module": module.name, "components": components }).to_string()
+    serde_json::json!({ "graph": graph.name, "module": module.name, "components": components })
+        .to_string()
 }
 
 fn signals() -> std::io::Result<UnixStream> {
@@ -266,7 +317,8 @@ fn signals() -> std::io::Result<UnixStream> {
 /// The socket at standard input, which becomes `/dev/null`, so that no component reads what is not meant for it.
 fn take_stdin() -> std::io::Result<UnixStream> {
     let owned = rustix::stdio::stdin().try_clone_to_owned()?;
-    let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&owned)?.st_mode) == rustix::fs::FileType::Socket;
+    let is_socket = rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&owned)?.st_mode)
+        == rustix::fs::FileType::Socket;
     if !is_socket {
         return Err(std::io::Error::other("`--account-stdin` is only for launchers"));
     }
@@ -347,7 +399,10 @@ impl Running<'_> {
             if end.is_some_and(|end| end <= now) {
                 return Ok(());
             }
-            let next = [end, watched.then_some(events_at)].into_iter().flatten().fold(counters_at, Instant::min);
+            let next = [end, watched.then_some(events_at)]
+                .into_iter()
+                .flatten()
+                .fold(counters_at, Instant::min);
             match self.wait(Some(next.saturating_duration_since(now)))? {
                 Woken::Stop => {
                     // The launcher's word came before its signal, and may be noticed after it.
@@ -365,7 +420,9 @@ impl Running<'_> {
                 }
                 Woken::Word { drain } if drain => self.drain(),
                 Woken::Word { .. } => {}
-                Woken::Time if watched && Instant::now() >= events_at && Instant::now() < counters_at => {
+                Woken::Time
+                    if watched && Instant::now() >= events_at && Instant::now() < counters_at =>
+                {
                     self.instances.iter_mut().for_each(|i| i.log_events(self.account));
                     events_at = Instant::now() + EVENTS;
                 }
@@ -406,11 +463,15 @@ impl Running<'_> {
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
-        let mut fds = vec![PollFd::new(self.word, PollFlags::IN), PollFd::new(&self.stop.finished, PollFlags::IN)];
+        let mut fds = vec![
+            PollFd::new(self.word, PollFlags::IN),
+            PollFd::new(&self.stop.finished, PollFlags::IN),
+        ];
         if let Some(socket) = self.socket {
             fds.push(PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN));
         }
-        let timeout = timeout.map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+        let timeout = timeout
+            .map(|t| Timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(os("cannot wait")(e)),

@@ -116,7 +116,9 @@ impl Thread {
             let next = deadline.map_or(self.look_at, |d| d.min(self.look_at));
             self.wait(next.saturating_duration_since(Instant::now()));
             let now = Instant::now();
-            if self.impatient || self.ending.is_some_and(|since| now >= since + self.subject.stop_within) {
+            if self.impatient
+                || self.ending.is_some_and(|since| now >= since + self.subject.stop_within)
+            {
                 self.give_up();
             }
             if now >= self.look_at {
@@ -128,11 +130,17 @@ impl Thread {
 
     fn wait(&mut self, timeout: Duration) {
         // The launcher's words are for the main thread; here only the end of them matters, which is always told.
-        let launcher = self.subject.socket.as_ref().filter(|_| !self.launcher_gone.load(Ordering::Relaxed));
+        let launcher =
+            self.subject.socket.as_ref().filter(|_| !self.launcher_gone.load(Ordering::Relaxed));
         let mut fds = vec![PollFd::new(&self.subject.signals, PollFlags::IN)];
         fds.extend(launcher.map(|s| PollFd::from_borrowed_fd(s.as_fd(), PollFlags::empty())));
-        fds.extend(self.main_listens.then(|| PollFd::from_borrowed_fd(self.word.as_fd(), PollFlags::IN)));
-        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
+        fds.extend(
+            self.main_listens.then(|| PollFd::from_borrowed_fd(self.word.as_fd(), PollFlags::IN)),
+        );
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
         if poll(&mut fds, Some(&timeout)).is_err() {
             // Interrupted, or out of memory for a moment: never a busy loop.
             return std::thread::sleep(Duration::from_millis(10));
@@ -152,7 +160,9 @@ impl Thread {
         match read {
             // The main thread is on its way out of the process; what runs there at last is still bounded.
             Some(Ok(0)) => self.main_listens = false,
-            Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => self.main_listens = false,
+            Some(Err(ref e)) if e.kind() != std::io::ErrorKind::WouldBlock => {
+                self.main_listens = false
+            }
             _ => {}
         }
         if gone || self.asked.is_some() || matches!(read, Some(Ok(_))) {
@@ -171,7 +181,9 @@ impl Thread {
                     account.send_vital(Record::Asked);
                 }
             }
-            Some(at) if signals > 0 && alone && at.elapsed() >= ONE_INTERRUPT => self.impatient = true,
+            Some(at) if signals > 0 && alone && at.elapsed() >= ONE_INTERRUPT => {
+                self.impatient = true
+            }
             _ => {}
         }
     }
@@ -188,13 +200,16 @@ impl Thread {
     }
 
     fn look(&mut self) {
-        let (now, long) = (MonotonicNs::now(), if self.ending.is_some() { LONG_AT_THE_END } else { LONG });
+        let (now, long) =
+            (MonotonicNs::now(), if self.ending.is_some() { LONG_AT_THE_END } else { LONG });
         let calls = running_since(MonotonicNs(now.0.saturating_sub(long.as_nanos() as u64)));
         self.told.retain(|id, _| calls.iter().any(|c| c.id == *id));
         for Running { id, place, since } in calls {
             let age = now.since(since);
             match &self.subject.account {
-                Some(account) => account.send(Record::Busy { call: place, for_ms: age.as_millis() as u64 }),
+                Some(account) => {
+                    account.send(Record::Busy { call: place, for_ms: age.as_millis() as u64 })
+                }
                 // Again when it has taken twice as long.
                 None if self.told.get(&id).is_none_or(|told| age >= *told * 2) => {
                     self.told.insert(id, age);
@@ -209,11 +224,20 @@ impl Thread {
     /// The time is up, or somebody has no more patience.
     fn give_up(&self) -> ! {
         let within = self.subject.stop_within;
-        let why = if self.impatient { "was asked twice to stop".into() } else { format!("did not stop within {within:?}") };
+        let why = if self.impatient {
+            "was asked twice to stop".into()
+        } else {
+            format!("did not stop within {within:?}")
+        };
         let now = MonotonicNs::now();
         let busy = running_since(now).into_iter().min_by_key(|r| r.since);
-        let place = busy.as_ref().map_or_else(String::new, |r| format!(": {} for {} s", r.place, now.since(r.since).as_secs()));
-        crash::write(format!("error: module '{}' {why}{place}; it ends without\n", self.subject.module).as_bytes());
+        let place = busy.as_ref().map_or_else(String::new, |r| {
+            format!(": {} for {} s", r.place, now.since(r.since).as_secs())
+        });
+        crash::write(
+            format!("error: module '{}' {why}{place}; it ends without\n", self.subject.module)
+                .as_bytes(),
+        );
         if let Some(account) = &self.subject.account {
             account.send_vital(Record::Failed { call: busy.map(|r| r.place), text: why });
             account.close();

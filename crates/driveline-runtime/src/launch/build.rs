@@ -32,10 +32,16 @@ impl Build {
     /// # Errors
     /// Why it did not say it, as half a sentence.
     pub fn of_program(program: &Path) -> Result<Self, String> {
-        let child = Command::new(program).arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let child = Command::new(program)
+            .arg("--version")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
         let seen = watch(child.map_err(|e| format!("it cannot be started: {e}"))?, TIME_OUT)?;
         let said = String::from_utf8_lossy(&seen.out);
-        let understood = said.strip_suffix('\n').filter(|_| seen.status.success()).and_then(Self::read);
+        let understood =
+            said.strip_suffix('\n').filter(|_| seen.status.success()).and_then(Self::read);
         // Releases before there was that option take it for the name of a file.
         understood.ok_or_else(|| "it does not know `--version`".to_owned())
     }
@@ -47,8 +53,12 @@ impl Build {
             _ => return None,
         };
         let commit = commit.strip_prefix('(')?.strip_suffix(')')?;
-        let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+".contains(&b));
-        (plain(version) && plain(commit)).then(|| Self { version: version.into(), commit: commit.into() })
+        let plain = |text: &str| {
+            !text.is_empty()
+                && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+".contains(&b))
+        };
+        (plain(version) && plain(commit))
+            .then(|| Self { version: version.into(), commit: commit.into() })
     }
 }
 
@@ -61,9 +71,18 @@ mod tests {
         let build = Build { version: "0.1.0".into(), commit: "v1-3-gabc-dirty".into() };
         assert_eq!(Build::read(&format!("driveline-gateway-zenoh {build}")), Some(build));
         let long = format!("a 0.1.0 ({})", "a".repeat(MAX_LEN));
-        for other in
-            ["", "a", "a 0.1.0", "a 0.1.0 abc", "a 0.1.0 ()", "a  (abc)", "a 0.1.0 (a b)", "a 0.1.0 (\x1b[2J)", "a 0.1.0 (abc)\n", &long]
-        {
+        for other in [
+            "",
+            "a",
+            "a 0.1.0",
+            "a 0.1.0 abc",
+            "a 0.1.0 ()",
+            "a  (abc)",
+            "a 0.1.0 (a b)",
+            "a 0.1.0 (\x1b[2J)",
+            "a 0.1.0 (abc)\n",
+            &long,
+        ] {
             assert_eq!(Build::read(other), None, "{other:?}");
         }
     }
@@ -76,7 +95,9 @@ mod tests {
             // Another process writes it: a child that a test beside this one starts could inherit the file while it is open, and what is open for
             // writing cannot be started.
             let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
-            assert!(Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success());
+            assert!(
+                Command::new("sh").args(write).arg(&path).arg(text).status().unwrap().success()
+            );
             path
         };
         let new = program("new", "echo gateway 0.1.0 '(abc)'");

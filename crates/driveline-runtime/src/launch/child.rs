@@ -7,7 +7,10 @@ use super::lines::Lines;
 use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
 use rustix::event::PollFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid,
+};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -96,7 +99,10 @@ impl Child {
     }
 
     /// A gateway, which is no module of the graph and gives the same account. Its configuration is the first line it reads.
-    pub(super) fn start_gateway(gateway: &GatewayOptions, control: Option<&Path>) -> io::Result<Self> {
+    pub(super) fn start_gateway(
+        gateway: &GatewayOptions,
+        control: Option<&Path>,
+    ) -> io::Result<Self> {
         let line = format!("{}\n", gateway.config);
         let mut command = Command::new(&gateway.program);
         command.arg0(format!("driveline:{}", gateway.name)).arg("--account-stdin");
@@ -108,7 +114,11 @@ impl Child {
 
     fn spawn(mut command: Command, module: &str, first_line: Option<&str>) -> io::Result<Self> {
         let (mut ours, theirs) = UnixStream::pair()?;
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
         for variable in service_manager::VARIABLES {
             command.env_remove(variable);
         }
@@ -121,8 +131,9 @@ impl Child {
             let _ = ours.write_all(line.as_bytes());
         }
         ours.set_nonblocking(true)?;
-        let watched =
-            Pid::from_raw(process.id().cast_signed()).ok_or(rustix::io::Errno::SRCH).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+        let watched = Pid::from_raw(process.id().cast_signed())
+            .ok_or(rustix::io::Errno::SRCH)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
         let pidfd = match watched {
             Ok(fd) => fd,
             Err(e) => {
@@ -171,7 +182,8 @@ impl Child {
 
     /// Everything to wait for.
     pub(super) fn sources(&self) -> impl Iterator<Item = (Source, BorrowedFd<'_>, PollFlags)> {
-        let death = self.ended.is_none().then(|| (Source::Death, self.pidfd.as_fd(), PollFlags::IN));
+        let death =
+            self.ended.is_none().then(|| (Source::Death, self.pidfd.as_fd(), PollFlags::IN));
         let account = self.socket.as_ref().map(|s| (Source::Account, s.as_fd(), PollFlags::IN));
         let out = self.out.as_ref().map(|f| (Source::Out, f.as_fd(), PollFlags::IN));
         let err = self.err.as_ref().map(|f| (Source::Err, f.as_fd(), PollFlags::IN));
@@ -209,7 +221,13 @@ impl Child {
         }
     }
 
-    fn read_once(&mut self, source: Source, buffer: &mut [u8], sink: &mut dyn Sink, records: &mut Vec<Record>) -> More {
+    fn read_once(
+        &mut self,
+        source: Source,
+        buffer: &mut [u8],
+        sink: &mut dyn Sink,
+        records: &mut Vec<Record>,
+    ) -> More {
         let result = match source {
             Source::Death => return More::Later,
             Source::Account => self.socket.as_mut().map(|s| s.read(buffer)),
@@ -221,8 +239,12 @@ impl Child {
             Some(Ok(n)) if n > 0 => {
                 let module = &self.module;
                 match source {
-                    Source::Out => self.out_lines.feed(&buffer[..n], |l| sink.output(module, Stream::Out, l)),
-                    Source::Err => self.err_lines.feed(&buffer[..n], |l| sink.output(module, Stream::Err, l)),
+                    Source::Out => {
+                        self.out_lines.feed(&buffer[..n], |l| sink.output(module, Stream::Out, l))
+                    }
+                    Source::Err => {
+                        self.err_lines.feed(&buffer[..n], |l| sink.output(module, Stream::Err, l))
+                    }
                     _ => self.records.feed(&buffer[..n], |r| records.push(r)),
                 }
                 More::Perhaps
@@ -255,8 +277,12 @@ impl Child {
     /// A call takes long. `true`: long enough to tell of it, for the first time or since the last.
     pub(super) fn busy(&mut self, call: &CallPlace, for_ms: u64) -> bool {
         let (age, now) = (Duration::from_millis(for_ms), Instant::now());
-        let same = self.busy.as_ref().is_some_and(|(known, before, _)| known == call && *before <= age);
-        let fresh = self.busy.as_ref().is_some_and(|(_, before, at)| now < *at + BUSY_HOLDS && *before > age);
+        let same =
+            self.busy.as_ref().is_some_and(|(known, before, _)| known == call && *before <= age);
+        let fresh = self
+            .busy
+            .as_ref()
+            .is_some_and(|(_, before, at)| now < *at + BUSY_HOLDS && *before > age);
         if fresh {
             // Another call takes even longer, and stands for both.
             return false;
@@ -286,7 +312,9 @@ impl Child {
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         let mut changed = None;
-        while let (None, Ok(Some(status))) = (self.ended, waitid(WaitId::PidFd(self.pidfd.as_fd()), what)) {
+        while let (None, Ok(Some(status))) =
+            (self.ended, waitid(WaitId::PidFd(self.pidfd.as_fd()), what))
+        {
             if !status.stopped() && !status.continued() {
                 break;
             }
@@ -306,7 +334,11 @@ impl Child {
 
     /// After a death: takes the status and what is left in the pipes. Processes that the module has started may hold the
     /// pipes open; what they write later is lost.
-    pub(super) fn reap(&mut self, sink: &mut dyn Sink, records: &mut Vec<Record>) -> io::Result<Option<ExitStatus>> {
+    pub(super) fn reap(
+        &mut self,
+        sink: &mut dyn Sink,
+        records: &mut Vec<Record>,
+    ) -> io::Result<Option<ExitStatus>> {
         self.kill_group();
         let Some(status) = self.process.try_wait()? else { return Ok(None) };
         let mut buffer = [0u8; 16 * 1024];

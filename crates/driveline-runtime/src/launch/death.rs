@@ -99,11 +99,15 @@ pub(super) fn how_it_ended(status: ExitStatus) -> String {
                 s::SIGBUS => ("SIGBUS", "invalid memory access, or a file or /dev/shm is full"),
                 s::SIGFPE => ("SIGFPE", "arithmetic error"),
                 s::SIGILL => ("SIGILL", "invalid instruction"),
-                s::SIGKILL => ("SIGKILL", "killed from outside, perhaps for lack of memory: see dmesg"),
+                s::SIGKILL => {
+                    ("SIGKILL", "killed from outside, perhaps for lack of memory: see dmesg")
+                }
                 s::SIGTERM => ("SIGTERM", "terminated from outside"),
                 s::SIGINT => ("SIGINT", "interrupted"),
                 s::SIGTRAP => ("SIGTRAP", "trap"),
-                s::SIGXCPU => ("SIGXCPU", "CPU limit, for example of real-time threads that never sleep"),
+                s::SIGXCPU => {
+                    ("SIGXCPU", "CPU limit, for example of real-time threads that never sleep")
+                }
                 _ => return format!("was killed by signal {signal}{dump}"),
             };
             format!("was killed by {name} ({meaning}{dump})")
@@ -115,7 +119,9 @@ pub(super) fn how_it_ended(status: ExitStatus) -> String {
 /// How to get from a crash to the line of code. `gdb` is a command that runs the module in a debugger.
 pub(super) fn help(status: ExitStatus, pid: u32, gdb: &str) -> Option<String> {
     let signal = status.signal()?;
-    if ![s::SIGSEGV, s::SIGABRT, s::SIGBUS, s::SIGFPE, s::SIGILL, s::SIGSYS, s::SIGTRAP].contains(&signal) {
+    if ![s::SIGSEGV, s::SIGABRT, s::SIGBUS, s::SIGFPE, s::SIGILL, s::SIGSYS, s::SIGTRAP]
+        .contains(&signal)
+    {
         return None;
     }
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
@@ -124,10 +130,18 @@ pub(super) fn help(status: ExitStatus, pid: u32, gdb: &str) -> Option<String> {
 
 fn core_help(pattern: &str, dumped: bool, pid: u32, gdb: &str) -> String {
     let core = match (dumped, pattern.strip_prefix('|')) {
-        (true, Some(program)) if program.contains("systemd-coredump") => format!("`coredumpctl debug {pid}` shows where it was"),
-        (true, Some(program)) => format!("the core went to {}", program.split(' ').next().unwrap_or_default()),
-        (true, None) => format!("the core file has the name {pattern:?} (see `man 5 core`) in the directory of this run"),
-        (false, _) => "no core file was written; `ulimit -c unlimited` in this shell allows it".to_owned(),
+        (true, Some(program)) if program.contains("systemd-coredump") => {
+            format!("`coredumpctl debug {pid}` shows where it was")
+        }
+        (true, Some(program)) => {
+            format!("the core went to {}", program.split(' ').next().unwrap_or_default())
+        }
+        (true, None) => format!(
+            "the core file has the name {pattern:?} (see `man 5 core`) in the directory of this run"
+        ),
+        (false, _) => {
+            "no core file was written; `ulimit -c unlimited` in this shell allows it".to_owned()
+        }
     };
     format!("{core}; in a debugger the module runs with: {gdb}")
 }
@@ -140,7 +154,10 @@ mod tests {
     #[test]
     fn ends_are_told_in_words() {
         assert_eq!(how_it_ended(ExitStatus::from_raw(3 << 8)), "exited with code 3");
-        assert_eq!(how_it_ended(ExitStatus::from_raw(11)), "was killed by SIGSEGV (invalid memory access)");
+        assert_eq!(
+            how_it_ended(ExitStatus::from_raw(11)),
+            "was killed by SIGSEGV (invalid memory access)"
+        );
         assert_eq!(
             how_it_ended(ExitStatus::from_raw(6 | 0x80)),
             "was killed by SIGABRT (abort, for example an uncaught exception, core dumped)"
@@ -150,19 +167,41 @@ mod tests {
 
     #[test]
     fn the_cause_is_what_the_process_said() {
-        let place = CallPlace { component: "bad".into(), call: Call::OnTrigger, topic: Some("image".into()), sequence: Some(30) };
+        let place = CallPlace {
+            component: "bad".into(),
+            call: Call::OnTrigger,
+            topic: Some("image".into()),
+            sequence: Some(30),
+        };
         let code = ExitStatus::from_raw(1 << 8);
-        let said = LastWords { failed: Some((None, "component 'bad' cannot start: no".into())), ..LastWords::default() };
+        let said = LastWords {
+            failed: Some((None, "component 'bad' cannot start: no".into())),
+            ..LastWords::default()
+        };
         assert_eq!(said.cause(code, false, false).unwrap(), "component 'bad' cannot start: no");
         let said = LastWords { crash: Some((11, Some(place))), ..LastWords::default() };
-        assert_eq!(said.cause(ExitStatus::from_raw(11), false, false).unwrap(), "in component 'bad' in on_trigger on sample 30 of 'image'");
-        assert_eq!(said.cause(ExitStatus::from_raw(9), false, false), None, "what was handled is not what ended it");
+        assert_eq!(
+            said.cause(ExitStatus::from_raw(11), false, false).unwrap(),
+            "in component 'bad' in on_trigger on sample 30 of 'image'"
+        );
+        assert_eq!(
+            said.cause(ExitStatus::from_raw(9), false, false),
+            None,
+            "what was handled is not what ended it"
+        );
         assert!(LastWords::default().cause(code, false, false).unwrap().contains("exit()"));
         let asked = LastWords { asked: true, ..LastWords::default() };
         assert!(asked.cause(ExitStatus::from_raw(0), false, false).unwrap().contains("SIGTERM"));
-        assert_eq!(asked.cause(ExitStatus::from_raw(0), true, false), None, "the launcher asks all of them");
+        assert_eq!(
+            asked.cause(ExitStatus::from_raw(0), true, false),
+            None,
+            "the launcher asks all of them"
+        );
         let gateway = LastWords::default().cause(code, false, true).unwrap();
-        assert!(gateway.starts_with("it did not say why") && !gateway.contains("component"), "{gateway}");
+        assert!(
+            gateway.starts_with("it did not say why") && !gateway.contains("component"),
+            "{gateway}"
+        );
         assert_eq!(LastWords::default().cause(ExitStatus::from_raw(0), true, false), None);
     }
 

@@ -21,7 +21,8 @@ const GATEWAY_NAME: &str = "driveline-gateway-zenoh";
 /// Environment variable with the path of the program that exchanges topics with ROS 2 nodes.
 pub const ROS2_GATEWAY: &str = "DRIVELINE_ROS2_GATEWAY";
 const ROS2_GATEWAY_NAME: &str = "driveline-gateway-ros2";
-const BUILD_GATEWAYS: &str = "build it with `make gateways` (into build/bin) and put it beside this program";
+const BUILD_GATEWAYS: &str =
+    "build it with `make gateways` (into build/bin) and put it beside this program";
 
 /// Longest description of a library that is read.
 const MAX_BYTES: usize = 8 << 20;
@@ -46,12 +47,23 @@ pub struct ProgramNotFound {
 impl fmt::Display for ProgramNotFound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, remedy, variable, searched, named } = self;
-        let places = searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+        let places =
+            searched.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
         if *named {
-            let what = if searched.iter().any(|p| p.exists()) { "that is no file" } else { "nothing is there" };
-            write!(f, "{variable} names {places} as the program {name}, and {what}; correct {variable}, or unset it and {remedy}")
+            let what = if searched.iter().any(|p| p.exists()) {
+                "that is no file"
+            } else {
+                "nothing is there"
+            };
+            write!(
+                f,
+                "{variable} names {places} as the program {name}, and {what}; correct {variable}, or unset it and {remedy}"
+            )
         } else {
-            write!(f, "the program {name} was not found (searched: {places}); {remedy}, or name it in {variable}")
+            write!(
+                f,
+                "the program {name} was not found (searched: {places}); {remedy}, or name it in {variable}"
+            )
         }
     }
 }
@@ -82,11 +94,25 @@ pub fn find_ros2_gateway() -> Result<PathBuf, ProgramNotFound> {
     find(ROS2_GATEWAY_NAME, BUILD_GATEWAYS, ROS2_GATEWAY)
 }
 
-fn find(name: &'static str, remedy: &'static str, variable: &'static str) -> Result<PathBuf, ProgramNotFound> {
-    found(name, remedy, variable, std::env::var_os(variable).filter(|p| !p.is_empty()).map(PathBuf::from))
+fn find(
+    name: &'static str,
+    remedy: &'static str,
+    variable: &'static str,
+) -> Result<PathBuf, ProgramNotFound> {
+    found(
+        name,
+        remedy,
+        variable,
+        std::env::var_os(variable).filter(|p| !p.is_empty()).map(PathBuf::from),
+    )
 }
 
-fn found(name: &'static str, remedy: &'static str, variable: &'static str, given: Option<PathBuf>) -> Result<PathBuf, ProgramNotFound> {
+fn found(
+    name: &'static str,
+    remedy: &'static str,
+    variable: &'static str,
+    given: Option<PathBuf>,
+) -> Result<PathBuf, ProgramNotFound> {
     let named = given.is_some();
     let searched: Vec<PathBuf> = match given {
         Some(path) => vec![path],
@@ -94,10 +120,22 @@ fn found(name: &'static str, remedy: &'static str, variable: &'static str, given
             .ok()
             .and_then(|exe| exe.canonicalize().ok())
             .and_then(|exe| exe.parent().map(Path::to_owned))
-            .map(|bin| vec![bin.join(name), bin.join("../libexec").join(name), bin.join("../libexec/driveline").join(name)])
+            .map(|bin| {
+                vec![
+                    bin.join(name),
+                    bin.join("../libexec").join(name),
+                    bin.join("../libexec/driveline").join(name),
+                ]
+            })
             .unwrap_or_default(),
     };
-    searched.iter().find(|p| p.is_file()).cloned().ok_or(ProgramNotFound { name, remedy, variable, searched, named })
+    searched.iter().find(|p| p.is_file()).cloned().ok_or(ProgramNotFound {
+        name,
+        remedy,
+        variable,
+        searched,
+        named,
+    })
 }
 
 /// Asks the host program, in a process of its own, so that a broken library harms nobody else. Blocks, at most 20 s.
@@ -116,25 +154,40 @@ impl HostDescriber {
 }
 
 impl Describe for HostDescriber {
-    fn describe(&self, library: &Path, environment: &Environment) -> Result<Vec<ComponentClass>, DescribeError> {
+    fn describe(
+        &self,
+        library: &Path,
+        environment: &Environment,
+    ) -> Result<Vec<ComponentClass>, DescribeError> {
         let plain = |reason: String| DescribeError { reason, help: None };
         let mut command = Command::new(&self.host);
-        command.arg("describe").arg(library).envs(environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg("describe")
+            .arg(library)
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let child = command.spawn().map_err(|e| DescribeError {
             reason: format!("cannot start {}: {e}", self.host.display()),
-            help: Some(format!("it loads libraries on behalf of this program; {HOST} can name another one")),
+            help: Some(format!(
+                "it loads libraries on behalf of this program; {HOST} can name another one"
+            )),
         })?;
         let seen = watch(child, self.time_out).map_err(plain)?;
         let said = String::from_utf8_lossy(&seen.err);
         let said = said.trim();
         if !seen.status.success() {
             let how = super::death::how_it_ended(seen.status);
-            let reason = if said.is_empty() { format!("asked for its classes, the host {how}") } else { said.to_owned() };
-            let help = seen
-                .status
-                .code()
-                .is_none()
-                .then(|| "code that runs when the library is loaded crashes; look for global objects".to_owned());
+            let reason = if said.is_empty() {
+                format!("asked for its classes, the host {how}")
+            } else {
+                said.to_owned()
+            };
+            let help = seen.status.code().is_none().then(|| {
+                "code that runs when the library is loaded crashes; look for global objects"
+                    .to_owned()
+            });
             return Err(DescribeError { reason, help });
         }
         serde_json::from_slice(&seen.out).map_err(|e| DescribeError {
@@ -143,24 +196,43 @@ impl Describe for HostDescriber {
         })
     }
 
-    fn together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+    fn together(
+        &self,
+        paths: &[PathBuf],
+        environment: &Environment,
+    ) -> Result<(), (usize, DescribeError)> {
         self.tried_together(paths, environment)
     }
 }
 
 impl HostDescriber {
-    fn tried_together(&self, paths: &[PathBuf], environment: &Environment) -> Result<(), (usize, DescribeError)> {
+    fn tried_together(
+        &self,
+        paths: &[PathBuf],
+        environment: &Environment,
+    ) -> Result<(), (usize, DescribeError)> {
         let first = |reason: String| (0, DescribeError { reason, help: None });
         let mut command = Command::new(&self.host);
-        command.arg("load").args(paths).envs(environment).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(|e| first(format!("cannot start {}: {e}", self.host.display())))?;
+        command
+            .arg("load")
+            .args(paths)
+            .envs(environment)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let child = command
+            .spawn()
+            .map_err(|e| first(format!("cannot start {}: {e}", self.host.display())))?;
         let seen = watch(child, self.time_out).map_err(first)?;
         if seen.status.success() {
             return Ok(());
         }
         // A line for each library that it comes to; libraries may print as well.
         let out = String::from_utf8_lossy(&seen.out);
-        let begun = out.lines().filter(|line| paths.iter().any(|p| line.strip_prefix("loading ") == p.to_str())).count();
+        let begun = out
+            .lines()
+            .filter(|line| paths.iter().any(|p| line.strip_prefix("loading ") == p.to_str()))
+            .count();
         let said = String::from_utf8_lossy(&seen.err);
         let how = super::death::how_it_ended(seen.status);
         let reason = match (said.trim(), seen.status.code()) {
@@ -189,7 +261,9 @@ pub(super) fn watch(mut child: Child, time_out: Duration) -> Result<Seen, String
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if Instant::now() < deadline + Duration::from_secs(1) => std::thread::sleep(Duration::from_millis(2)),
+            Ok(None) if Instant::now() < deadline + Duration::from_secs(1) => {
+                std::thread::sleep(Duration::from_millis(2))
+            }
             Ok(None) => {
                 let _ = child.kill();
                 break child.wait().map_err(|e| e.to_string())?;
@@ -212,8 +286,10 @@ fn collect(child: &mut Child, deadline: Instant) -> Result<(Vec<u8>, Vec<u8>), S
         if left.is_zero() {
             return Err("loading it takes too long".into());
         }
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-        let mut fds: Vec<PollFd<'_>> = open.iter().map(|(_, f)| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)).collect();
+        let left =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let mut fds: Vec<PollFd<'_>> =
+            open.iter().map(|(_, f)| PollFd::from_borrowed_fd(f.as_fd(), PollFlags::IN)).collect();
         match poll(&mut fds, Some(&left)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.to_string()),
@@ -250,10 +326,24 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_where_its_variable_says_is_told_with_the_variable() {
-        let told = |path: &str| found("driveline-x", "build it", "DRIVELINE_X", Some(path.into())).unwrap_err().to_string();
+        let told = |path: &str| {
+            found("driveline-x", "build it", "DRIVELINE_X", Some(path.into()))
+                .unwrap_err()
+                .to_string()
+        };
         let remedy = "correct DRIVELINE_X, or unset it and build it";
-        assert_eq!(told("/nope"), format!("DRIVELINE_X names /nope as the program driveline-x, and nothing is there; {remedy}"));
-        assert_eq!(told("/proc"), format!("DRIVELINE_X names /proc as the program driveline-x, and that is no file; {remedy}"));
+        assert_eq!(
+            told("/nope"),
+            format!(
+                "DRIVELINE_X names /nope as the program driveline-x, and nothing is there; {remedy}"
+            )
+        );
+        assert_eq!(
+            told("/proc"),
+            format!(
+                "DRIVELINE_X names /proc as the program driveline-x, and that is no file; {remedy}"
+            )
+        );
         let text = found("driveline-x", "build it", "DRIVELINE_X", None).unwrap_err().to_string();
         assert!(
             text.starts_with("the program driveline-x was not found (searched: /")
@@ -263,15 +353,22 @@ mod tests {
     use std::io::Write;
 
     fn describe(script: &str, time_out: Duration) -> Result<Vec<ComponentClass>, DescribeError> {
-        with_host(script, time_out, |host, environment| host.describe(Path::new("libx.so"), environment))
+        with_host(script, time_out, |host, environment| {
+            host.describe(Path::new("libx.so"), environment)
+        })
     }
 
-    fn with_host<T>(script: &str, time_out: Duration, ask: impl FnOnce(&HostDescriber, &Environment) -> T) -> T {
+    fn with_host<T>(
+        script: &str,
+        time_out: Duration,
+        ask: impl FnOnce(&HostDescriber, &Environment) -> T,
+    ) -> T {
         let dir = tempfile::tempdir().unwrap();
         let host = dir.path().join("host");
         // Written by another process: a program that this one holds open cannot be started by a process forked meanwhile.
         let write = ["-c", r#"cat > "$0" && chmod 755 "$0""#];
-        let mut child = Command::new("sh").args(write).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            Command::new("sh").args(write).arg(&host).stdin(Stdio::piped()).spawn().unwrap();
         write!(child.stdin.take().unwrap(), "#!/bin/sh\n{script}\n").unwrap();
         assert!(child.wait().unwrap().success());
         let environment = [("WHERE".to_owned(), "in the module".to_owned())].into();
@@ -282,13 +379,19 @@ mod tests {
     fn of_libraries_that_cannot_be_loaded_together_the_last_one_begun_is_named() {
         let load = |script: &str| {
             let paths: Vec<PathBuf> = ["a.so", "b.so", "c.so"].map(PathBuf::from).into();
-            with_host(script, Duration::from_secs(20), |host, environment| host.together(&paths, environment))
+            with_host(script, Duration::from_secs(20), |host, environment| {
+                host.together(&paths, environment)
+            })
         };
         assert_eq!(load("test \"$1 $2 $4 $WHERE\" = 'load a.so c.so in the module'"), Ok(()));
         let failed = |script: &str| load(script).map_err(|(at, e)| (at, e.reason)).unwrap_err();
-        let (at, reason) = failed("echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; exit 1");
+        let (at, reason) = failed(
+            "echo 'loading a.so'; echo words of a library; echo 'loading b.so'; echo 'twice' >&2; exit 1",
+        );
         assert_eq!((at, reason.as_str()), (1, "twice"));
-        let (at, reason) = failed("echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill -SEGV $$");
+        let (at, reason) = failed(
+            "echo 'loading a.so'; echo 'loading b.so'; echo 'loading c.so'; echo no >&2; kill -SEGV $$",
+        );
         assert!(at == 2 && reason.starts_with("no; ") && reason.contains("SIGSEGV"), "{reason}");
         assert!(failed("exit 7").1.contains("code 7"));
     }
@@ -296,7 +399,9 @@ mod tests {
     #[test]
     fn descriptions_are_read_and_failures_say_why() {
         let long = Duration::from_secs(20);
-        let classes = describe("test \"$1 $2\" = 'describe libx.so' && echo '[{\"name\":\"Lane\"}]'", long).unwrap();
+        let classes =
+            describe("test \"$1 $2\" = 'describe libx.so' && echo '[{\"name\":\"Lane\"}]'", long)
+                .unwrap();
         assert_eq!(classes[0].name, "Lane");
         for (script, word) in [
             ("echo 'undefined symbol: foo' >&2; exit 1", "undefined symbol: foo"),
@@ -313,6 +418,11 @@ mod tests {
 
     #[test]
     fn a_library_that_hangs_is_given_up() {
-        assert!(describe("exec sleep 60", Duration::from_millis(100)).unwrap_err().reason.contains("too long"));
+        assert!(
+            describe("exec sleep 60", Duration::from_millis(100))
+                .unwrap_err()
+                .reason
+                .contains("too long")
+        );
     }
 }

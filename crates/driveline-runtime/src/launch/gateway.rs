@@ -40,7 +40,12 @@ impl GatewayOptions {
     /// # Errors
     /// If the configuration cannot be written as JSON.
     pub fn to_hosts(program: PathBuf, config: &GatewayConfig) -> serde_json::Result<Self> {
-        Ok(Self { name: network::PROCESS, program, config: serde_json::to_string(config)?, environment: config.environment() })
+        Ok(Self {
+            name: network::PROCESS,
+            program,
+            config: serde_json::to_string(config)?,
+            environment: config.environment(),
+        })
     }
 
     /// A gateway to ROS 2 nodes; for the program see [`super::find_ros2_gateway`].
@@ -48,6 +53,11 @@ impl GatewayOptions {
     /// # Errors
     /// If the configuration cannot be written as JSON.
     pub fn to_ros2(program: PathBuf, config: &Ros2GatewayConfig) -> serde_json::Result<Self> {
-        Ok(Self { name: ros2::PROCESS, program, config: serde_json::to_string(config)?, environment: config.environment() })
+        Ok(Self {
+            name: ros2::PROCESS,
+            program,
+            config: serde_json::to_string(config)?,
+            environment: config.environment(),
+        })
     }
 }

@@ -33,7 +33,10 @@ impl Interrupt {
             signal_hook::low_level::pipe::register(signal, interrupter.socket.try_clone()?)?;
         }
         if !is_ignored(signal_hook::consts::SIGHUP) {
-            signal_hook::low_level::pipe::register(signal_hook::consts::SIGHUP, interrupter.hang_up.try_clone()?)?;
+            signal_hook::low_level::pipe::register(
+                signal_hook::consts::SIGHUP,
+                interrupter.hang_up.try_clone()?,
+            )?;
         }
         let (suspend, pressed) = pair()?;
         signal_hook::low_level::pipe::register(signal_hook::consts::SIGTSTP, pressed)?;
@@ -48,12 +51,18 @@ impl Interrupt {
     pub fn by_hand() -> io::Result<(Self, Interrupter)> {
         let (receiver, sender) = pair()?;
         let (gone, hang_up) = pair()?;
-        Ok((Self { socket: receiver, hang_up: gone, suspend: None }, Interrupter { socket: sender, hang_up }))
+        Ok((
+            Self { socket: receiver, hang_up: gone, suspend: None },
+            Interrupter { socket: sender, hang_up },
+        ))
     }
 
     /// What to wait for.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [Some(&self.socket), Some(&self.hang_up), self.suspend.as_ref()].into_iter().flatten().map(AsFd::as_fd)
+        [Some(&self.socket), Some(&self.hang_up), self.suspend.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(AsFd::as_fd)
     }
 
     /// Whether somebody wanted to suspend it since the last look.
@@ -101,6 +110,9 @@ fn take(mut socket: &UnixStream) -> usize {
 /// Whether whoever started this process wants it to ignore a signal.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|l| l.strip_prefix("SigIgn:")).and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
+    let mask = status
+        .lines()
+        .find_map(|l| l.strip_prefix("SigIgn:"))
+        .and_then(|m| u64::from_str_radix(m.trim(), 16).ok());
     mask.is_some_and(|m| m >> (signal - 1) & 1 == 1)
 }

@@ -64,7 +64,10 @@ mod tests {
     fn lines_come_whole_and_long_ones_in_pieces() {
         assert_eq!(cut(&[b"a\r\nb", b"c\n\nd"]), ["a", "bc", "", "d"]);
         let long = "x".repeat(MAX_LINE + 5);
-        assert_eq!(cut(&[long.as_bytes()]).iter().map(String::len).collect::<Vec<_>>(), [MAX_LINE, 5]);
+        assert_eq!(
+            cut(&[long.as_bytes()]).iter().map(String::len).collect::<Vec<_>>(),
+            [MAX_LINE, 5]
+        );
         assert_eq!(cut(&[b"\xff\n"]), ["\u{fffd}"]);
     }
 

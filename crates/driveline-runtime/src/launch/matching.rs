@@ -27,7 +27,8 @@ pub struct Unconnected {
 
 impl Unconnected {
     fn is_same(&self, other: &Self) -> bool {
-        (&self.topic, &self.publisher, &self.subscription) == (&other.topic, &other.publisher, &other.subscription)
+        (&self.topic, &self.publisher, &self.subscription)
+            == (&other.topic, &other.publisher, &other.subscription)
     }
 }
 
@@ -39,7 +40,11 @@ impl fmt::Display for Unconnected {
 }
 
 /// The connections between modules that run `here` and do not exist yet.
-pub(super) fn unmatched(graph: &ResolvedGraph, here: impl Fn(&str) -> bool, domain_dir: &Path) -> Vec<Unconnected> {
+pub(super) fn unmatched(
+    graph: &ResolvedGraph,
+    here: impl Fn(&str) -> bool,
+    domain_dir: &Path,
+) -> Vec<Unconnected> {
     missing(wanted(graph, here), domain_dir)
 }
 
@@ -61,9 +66,13 @@ pub(super) fn reported(
     if unconnected.is_empty() {
         return Vec::new();
     }
-    let Some((_, c)) = graph.components().find(|(_, c)| c.name.as_str() == component) else { return Vec::new() };
-    let input = c.inputs.iter().find(|i| i.port == port).map(|i| (i.topic.as_str(), peer, component));
-    let output = c.outputs.iter().find(|o| o.port == port).map(|o| (o.topic.as_str(), component, peer));
+    let Some((_, c)) = graph.components().find(|(_, c)| c.name.as_str() == component) else {
+        return Vec::new();
+    };
+    let input =
+        c.inputs.iter().find(|i| i.port == port).map(|i| (i.topic.as_str(), peer, component));
+    let output =
+        c.outputs.iter().find(|o| o.port == port).map(|o| (o.topic.as_str(), component, peer));
     let is = |e: &Unconnected| {
         let edge = (e.topic.as_str(), e.publisher.as_str(), e.subscription.as_str());
         input == Some(edge) || output == Some(edge)
@@ -77,12 +86,21 @@ fn wanted(graph: &ResolvedGraph, here: impl Fn(&str) -> bool) -> Vec<Unconnected
     let mut edges = Vec::new();
     for (topic, resolved) in graph.topics.iter().filter(|(_, t)| t.reach >= Reach::Host) {
         let components = || graph.components().filter(|(m, _)| here(m.name.as_str()));
-        for (from, publisher) in components().filter(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic)) {
-            for (to, subscription) in components().filter(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic)) {
+        for (from, publisher) in
+            components().filter(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic))
+        {
+            for (to, subscription) in
+                components().filter(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic))
+            {
                 // Within a process, protobuf messages are handed over as pointers and nothing has to be found.
-                let by_pointer = resolved.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Protobuf);
+                let by_pointer =
+                    resolved.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Protobuf);
                 if !by_pointer || from.name != to.name {
-                    let (topic, publisher, subscription) = (topic.to_string(), publisher.name.to_string(), subscription.name.to_string());
+                    let (topic, publisher, subscription) = (
+                        topic.to_string(),
+                        publisher.name.to_string(),
+                        subscription.name.to_string(),
+                    );
                     edges.push(Unconnected { topic, publisher, subscription, why: String::new() });
                 }
             }
@@ -97,15 +115,25 @@ fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
     }
     let participants = driveline_shm::list(domain_dir, ASK).unwrap_or_default();
     let matched = |e: &Unconnected| {
-        let mut publishers = participants.iter().flat_map(|p| &p.publishers).filter(|p| p.topic == e.topic && p.node == e.publisher);
+        let mut publishers = participants
+            .iter()
+            .flat_map(|p| &p.publishers)
+            .filter(|p| p.topic == e.topic && p.node == e.publisher);
         publishers.any(|p| p.matches.iter().any(|m| m.node == e.subscription))
     };
     let mut missing: Vec<Unconnected> = wanted.into_iter().filter(|e| !matched(e)).collect();
     for e in &mut missing {
-        let of_topic = |p: &&driveline_shm::SubscriptionInfo| p.topic == e.topic && p.node == e.subscription;
-        let refusal = participants.iter().flat_map(|p| &p.subscriptions).filter(of_topic).find_map(|s| s.refusals.first());
+        let of_topic =
+            |p: &&driveline_shm::SubscriptionInfo| p.topic == e.topic && p.node == e.subscription;
+        let refusal = participants
+            .iter()
+            .flat_map(|p| &p.subscriptions)
+            .filter(of_topic)
+            .find_map(|s| s.refusals.first());
         if let Some(text) = refusal {
-            text.strip_prefix(&format!("topic '{}': ", e.topic)).unwrap_or(text).clone_into(&mut e.why);
+            text.strip_prefix(&format!("topic '{}': ", e.topic))
+                .unwrap_or(text)
+                .clone_into(&mut e.why);
         } else if e.why.is_empty() {
             // Later an end may have gone, which is not the reason.
             e.why = likely(e, &participants, domain_dir);
@@ -117,8 +145,14 @@ fn missing(wanted: Vec<Unconnected>, domain_dir: &Path) -> Vec<Unconnected> {
 /// The likely reason why a connection does not exist, if no end says one.
 fn likely(e: &Unconnected, participants: &[ParticipantInfo], domain_dir: &Path) -> String {
     let Unconnected { topic, publisher, subscription, .. } = e;
-    let publishes = participants.iter().flat_map(|p| &p.publishers).any(|p| p.topic == *topic && p.node == *publisher);
-    let subscribes = participants.iter().flat_map(|p| &p.subscriptions).any(|s| s.topic == *topic && s.node == *subscription);
+    let publishes = participants
+        .iter()
+        .flat_map(|p| &p.publishers)
+        .any(|p| p.topic == *topic && p.node == *publisher);
+    let subscribes = participants
+        .iter()
+        .flat_map(|p| &p.subscriptions)
+        .any(|s| s.topic == *topic && s.node == *subscription);
     let missing = match (publishes, subscribes) {
         (true, true) => {
             return format!(
@@ -159,18 +193,28 @@ mod tests {
     fn a_missing_connection_has_a_likely_reason_and_is_found_when_it_comes_late() {
         let dir = tempfile::tempdir().unwrap();
         let domain_dir = dir.path().join("domain");
-        let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain_dir.clone()) }).unwrap();
-        let edge = Unconnected { topic: "a".into(), publisher: "counter".into(), subscription: "relay".into(), why: String::new() };
+        let context = |name: &str| {
+            Context::new(ContextOptions { name: name.into(), domain_dir: Some(domain_dir.clone()) })
+                .unwrap()
+        };
+        let edge = Unconnected {
+            topic: "a".into(),
+            publisher: "counter".into(),
+            subscription: "relay".into(),
+            why: String::new(),
+        };
         let mut edges = vec![edge];
 
         let (one, two) = (context("one"), context("two"));
         reason(&edges, &domain_dir, "'counter' is not seen in");
         let options = || PublisherOptions { reach: Reach::Host, ..PublisherOptions::default() };
-        let publisher = one.node("counter").unwrap().bytes_publisher("a", "raw", options()).unwrap();
+        let publisher =
+            one.node("counter").unwrap().bytes_publisher("a", "raw", options()).unwrap();
         reason(&edges, &domain_dir, "'relay' is not seen in");
         let node = two.node("relay").unwrap();
         let wants = |encoding| {
-            let options = SubscriptionOptions { reach: Reach::Host, ..SubscriptionOptions::default() };
+            let options =
+                SubscriptionOptions { reach: Reach::Host, ..SubscriptionOptions::default() };
             node.bytes_subscription("a", encoding, options).unwrap()
         };
         let of_another_type = wants("another");

@@ -29,7 +29,10 @@ mod supervisor;
 
 pub use build::Build;
 pub use death::{Death, When};
-pub use describe::{GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host, find_ros2_gateway};
+pub use describe::{
+    GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host,
+    find_ros2_gateway,
+};
 pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
 pub use matching::Unconnected;

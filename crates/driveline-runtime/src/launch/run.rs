@@ -13,7 +13,10 @@ use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
 use crate::account::{InputAccount, Record};
-use crate::graph::{OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart, ResolvedTrigger, RestartPolicy};
+use crate::graph::{
+    OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
+    ResolvedTrigger, RestartPolicy,
+};
 use crate::host;
 use driveline_types::TopicId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -43,7 +46,9 @@ pub enum LaunchError {
     #[error("cannot watch the modules: {0}")]
     Watch(#[from] io::Error),
     /// There is nothing to start.
-    #[error("the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more")]
+    #[error(
+        "the graph has no modules to run, and nothing that a gateway carries: `driveline validate` says more"
+    )]
     Nothing,
 }
 
@@ -64,15 +69,23 @@ pub fn run<'a>(
         return Err(LaunchError::Nothing);
     }
     let began = Instant::now();
-    let process =
-        |program: &Program<'a>| Process { program: *program, child: None, death: None, late: None, ended_at: None, past: Past::new(began) };
+    let process = |program: &Program<'a>| Process {
+        program: *program,
+        child: None,
+        death: None,
+        late: None,
+        ended_at: None,
+        past: Past::new(began),
+    };
     let processes = programs.iter().map(process).collect();
     let launcher = Launcher {
         graph,
         options,
         interrupt,
         sink,
-        supervisor: Supervisor::new(programs.iter().map(|p| rules(p, &programs, options)).collect()),
+        supervisor: Supervisor::new(
+            programs.iter().map(|p| rules(p, &programs, options)).collect(),
+        ),
         processes,
         phase: Phase::Starting,
         end: None,
@@ -113,7 +126,9 @@ impl Program<'_> {
 
 fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) -> Rules {
     // Modules that are not started here are somebody else's to wait for.
-    let places = |names: &[String]| names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect();
+    let places = |names: &[String]| {
+        names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
+    };
     match program {
         Program::Module(module) => Rules {
             restart: module.restart.clone(),
@@ -142,9 +157,22 @@ fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) ->
 
 /// Other modules that publish what a module reads, in the order of the graph.
 fn feeders<'a>(graph: &'a ResolvedGraph, module: &str) -> Vec<&'a str> {
-    let read: Vec<_> = graph.module(module).into_iter().flat_map(|m| &m.components).flat_map(|c| &c.inputs).map(|i| &i.topic).collect();
-    let feeds = |m: &ResolvedModule| m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic));
-    graph.modules.iter().filter(|m| m.name.as_str() != module && feeds(m)).map(|m| m.name.as_str()).collect()
+    let read: Vec<_> = graph
+        .module(module)
+        .into_iter()
+        .flat_map(|m| &m.components)
+        .flat_map(|c| &c.inputs)
+        .map(|i| &i.topic)
+        .collect();
+    let feeds = |m: &ResolvedModule| {
+        m.components.iter().flat_map(|c| &c.outputs).any(|o| read.contains(&&o.topic))
+    };
+    graph
+        .modules
+        .iter()
+        .filter(|m| m.name.as_str() != module && feeds(m))
+        .map(|m| m.name.as_str())
+        .collect()
 }
 
 /// The longest period with which a component of these modules reads its inputs.
@@ -153,7 +181,12 @@ fn slowest_timer(graph: &ResolvedGraph, wanted: impl Fn(&str) -> bool) -> Durati
         ResolvedTrigger::Timer { period, .. } if !c.inputs.is_empty() => Some(period),
         _ => None,
     };
-    graph.components().filter(|(m, _)| wanted(m.name.as_str())).filter_map(|(_, c)| period(c)).max().unwrap_or_default()
+    graph
+        .components()
+        .filter(|(m, _)| wanted(m.name.as_str()))
+        .filter_map(|(_, c)| period(c))
+        .max()
+        .unwrap_or_default()
 }
 
 /// Where a run stands.
@@ -269,7 +302,13 @@ impl Launcher<'_> {
                 self.serve();
             }
         }
-        let unreadable = self.unreadable + self.processes.iter().filter_map(|p| p.child.as_ref()).map(Child::unreadable).sum::<u64>();
+        let unreadable = self.unreadable
+            + self
+                .processes
+                .iter()
+                .filter_map(|p| p.child.as_ref())
+                .map(Child::unreadable)
+                .sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
         let Self { killed, down, unconnected, stopped, .. } = self;
         Ok(Outcome { end, killed, down, unreadable, unconnected, stopped })
@@ -277,7 +316,9 @@ impl Launcher<'_> {
 
     /// Responds to the tools that ask.
     fn serve(&mut self) {
-        if let (Some(mut server), Some(socket)) = (self.server.take(), self.options.control.as_deref()) {
+        if let (Some(mut server), Some(socket)) =
+            (self.server.take(), self.options.control.as_deref())
+        {
             server.serve(Instant::now(), &mut |verb| self.asked(verb, socket));
             self.server = Some(server);
         }
@@ -296,7 +337,9 @@ impl Launcher<'_> {
                         }
                     }
                     Action::Terminate(i) => self.terminate(i),
-                    Action::Kill(i) => self.kill(i, &format!("did not stop within {:?}", self.options.grace)),
+                    Action::Kill(i) => {
+                        self.kill(i, &format!("did not stop within {:?}", self.options.grace))
+                    }
                     Action::NotReady(i) => self.not_ready(i),
                     Action::Restart { process, after } => {
                         let module = self.name(process);
@@ -377,11 +420,13 @@ impl Launcher<'_> {
             Program::Module(module) => module.ready_within,
             Program::Gateway(_) => None,
         };
-        let within_ms = u64::try_from(within.unwrap_or(self.options.ready_within).as_millis()).unwrap_or(u64::MAX);
+        let within_ms = u64::try_from(within.unwrap_or(self.options.ready_within).as_millis())
+            .unwrap_or(u64::MAX);
         let module = self.name(process);
         self.sink.event(&Event::NotReady { module: module.clone(), within_ms });
         let p = &mut self.processes[process];
-        let doing = p.child.as_ref().and_then(Child::busy_call).map(|call| format!("it was in {call}"));
+        let doing =
+            p.child.as_ref().and_then(Child::busy_call).map(|call| format!("it was in {call}"));
         p.late = Some(Death {
             module,
             pid: p.child.as_ref().map_or(0, Child::pid),
@@ -403,15 +448,24 @@ impl Launcher<'_> {
         }
         let why = match (why, p.program) {
             (DownReason::Exhausted, Program::Module(m)) => {
-                format!("it was restarted {} times within {} s (`restart: max`)", m.restart.max.unwrap_or(0), m.restart.window.as_secs())
+                format!(
+                    "it was restarted {} times within {} s (`restart: max`)",
+                    m.restart.max.unwrap_or(0),
+                    m.restart.window.as_secs()
+                )
             }
-            (DownReason::Dependency(other), _) => format!("it depends on '{}', which is down", self.processes[other].program.name()),
+            (DownReason::Dependency(other), _) => {
+                format!("it depends on '{}', which is down", self.processes[other].program.name())
+            }
             (DownReason::RunStops, _) => "the run ended before its restart".to_owned(),
-            (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => "it ended by itself (`restart: policy`)".to_owned(),
+            (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => {
+                "it ended by itself (`restart: policy`)".to_owned()
+            }
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. }) || self.continues_without(process);
+        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. })
+            || self.continues_without(process);
         if goes_on {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
             self.service_manager.status(&format!("running without module '{module}': {why}"));
@@ -430,7 +484,10 @@ impl Launcher<'_> {
             return;
         }
         // A module that was never started has no end of its own: that of the one it depends on is the cause.
-        let death = self.processes[process].death.clone().or_else(|| self.down.iter().find_map(|d| d.death.clone()));
+        let death = self.processes[process]
+            .death
+            .clone()
+            .or_else(|| self.down.iter().find_map(|d| d.death.clone()));
         if let Some(death) = death.filter(|_| !self.processes[process].is_alive()) {
             self.end = Some(End::Died(death));
             return;
@@ -439,8 +496,11 @@ impl Launcher<'_> {
             Some(call) => format!("{} ({call})", p.program.name()),
             None => p.program.name().to_owned(),
         };
-        let late = |p: &&Process<'_>| p.child.as_ref().is_some_and(|c| c.ended.is_none() && !c.ready);
-        self.end = Some(End::NotReady { modules: self.processes.iter().filter(late).map(doing).collect() });
+        let late =
+            |p: &&Process<'_>| p.child.as_ref().is_some_and(|c| c.ended.is_none() && !c.ready);
+        self.end = Some(End::NotReady {
+            modules: self.processes.iter().filter(late).map(doing).collect(),
+        });
     }
 
     /// How long nothing must happen until a run is over whose source has finished: a timer may still have to read it.
@@ -460,11 +520,15 @@ impl Launcher<'_> {
         let asked_at = self.server.as_ref().and_then(Server::next);
         let next = asked_at.map_or(next, |due| next.min(due));
         let left = next.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let left =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         let mut what = Vec::new();
-        let mut fds: Vec<PollFd<'_>> = self.interrupt.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let mut fds: Vec<PollFd<'_>> =
+            self.interrupt.fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let of_children = fds.len()..;
-        for (i, child) in self.processes.iter().enumerate().filter_map(|(i, p)| Some((i, p.child.as_ref()?))) {
+        for (i, child) in
+            self.processes.iter().enumerate().filter_map(|(i, p)| Some((i, p.child.as_ref()?)))
+        {
             for (source, fd, flags) in child.sources() {
                 what.push((i, source));
                 fds.push(PollFd::from_borrowed_fd(fd, flags));
@@ -478,15 +542,22 @@ impl Launcher<'_> {
             Err(e) => return Err(e.into()),
         }
         let happened = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let asked = fds[of_tools].iter().any(happened) || asked_at.is_some_and(|due| Instant::now() >= due);
-        let ready = what.into_iter().zip(&fds[of_children]).filter(|(_, fd)| happened(fd)).map(|(w, _)| w).collect();
+        let asked =
+            fds[of_tools].iter().any(happened) || asked_at.is_some_and(|due| Instant::now() >= due);
+        let ready = what
+            .into_iter()
+            .zip(&fds[of_children])
+            .filter(|(_, fd)| happened(fd))
+            .map(|(w, _)| w)
+            .collect();
         Ok((ready, asked))
     }
 
     fn record(&mut self, process: usize, mut record: Record) {
         if let Record::Busy { for_ms, .. } = &mut record {
             // A module can say anything, and nothing has lasted longer than the run.
-            *for_ms = (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+            *for_ms =
+                (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
@@ -496,31 +567,56 @@ impl Launcher<'_> {
                 self.ready(process);
             }
             Record::Asked => child.words.asked = true,
-            Record::Failed { call, text } => child.words.failed = Some((call.clone(), text.clone())),
+            Record::Failed { call, text } => {
+                child.words.failed = Some((call.clone(), text.clone()))
+            }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
-                self.sink.event(&Event::Busy { module: module.clone(), call, for_s: for_ms / 1000, when });
+                self.sink.event(&Event::Busy {
+                    module: module.clone(),
+                    call,
+                    for_s: for_ms / 1000,
+                    when,
+                });
             }
             Record::Finished { component } => {
-                self.sink.event(&Event::Finished { module: module.clone(), component: component.clone() });
-                let outputs = self.graph.components().filter(|(_, c)| c.name.as_str() == component).flat_map(|(_, c)| &c.outputs);
+                self.sink.event(&Event::Finished {
+                    module: module.clone(),
+                    component: component.clone(),
+                });
+                let outputs = self
+                    .graph
+                    .components()
+                    .filter(|(_, c)| c.name.as_str() == component)
+                    .flat_map(|(_, c)| &c.outputs);
                 self.finished.extend(outputs.map(|o| o.topic.id()));
                 if matches!(self.phase, Phase::Starting | Phase::Matching { .. } | Phase::Running) {
                     self.end = Some(End::Finished { component: component.clone() });
                     if matches!(self.phase, Phase::Running) {
-                        self.processes.iter_mut().filter_map(Process::alive).filter(|c| !is_gateway(&c.module)).for_each(Child::drain);
+                        self.processes
+                            .iter_mut()
+                            .filter_map(Process::alive)
+                            .filter(|c| !is_gateway(&c.module))
+                            .for_each(Child::drain);
                     }
                     let now = Instant::now();
-                    self.phase = Phase::Settling { active: now, until: now + self.options.settle + self.slowest };
+                    self.phase = Phase::Settling {
+                        active: now,
+                        until: now + self.options.settle + self.slowest,
+                    };
                 }
             }
             Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
-                self.slowest = self.slowest.max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
+                self.slowest = self
+                    .slowest
+                    .max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
                 // What a timer reads again is nothing new.
-                let from_finished =
-                    |i: &InputAccount| (i.triggered || i.fresh) && i.origins.iter().any(|o| self.finished.contains(&o.topic));
+                let from_finished = |i: &InputAccount| {
+                    (i.triggered || i.fresh)
+                        && i.origins.iter().any(|o| self.finished.contains(&o.topic))
+                };
                 if let Phase::Settling { active, .. } = &mut self.phase
                     && call.inputs.iter().any(from_finished)
                 {
@@ -542,7 +638,11 @@ impl Launcher<'_> {
         let Some(child) = p.child.as_mut() else { return };
         child.go();
         let after = p.ended_at.take().map_or(Duration::ZERO, |at| at.elapsed());
-        let event = Event::Recovered { module: child.module.clone(), pid: child.pid(), after_ms: after.as_millis() as u64 };
+        let event = Event::Recovered {
+            module: child.module.clone(),
+            pid: child.pid(),
+            after_ms: after.as_millis() as u64,
+        };
         self.sink.event(&event);
     }
 
@@ -555,7 +655,8 @@ impl Launcher<'_> {
             self.record(process, record);
         }
         let stopping = matches!(self.phase, Phase::Stopping { .. });
-        let with_the_run = matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
+        let with_the_run =
+            matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));
         let Some(c) = &mut self.processes[process].child else { return Ok(()) };
         // Its own patience with a component has ended just before the launcher's.
         let gave_up = c.told && status.code() == Some(i32::from(host::exit::STUCK));
@@ -566,13 +667,25 @@ impl Launcher<'_> {
         let killed = c.killed && (gave_up || status.signal() == Some(Signal::KILL.as_raw()));
         // Told to end, a module still fails if it ends in any other way than it should. The signal itself ends it only
         // before it has come so far as to listen for it. Who ends all processes of a run at once, as systemd does, has told it as well.
-        let expected = killed || (c.told || with_the_run) && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
-        let set: String = self.options.set.iter().map(|s| format!(" --set '{}'", s.replace('\'', "'\\''"))).collect();
+        let expected = killed
+            || (c.told || with_the_run)
+                && (status.success() || status.signal() == Some(Signal::TERM.as_raw()));
+        let set: String = self
+            .options
+            .set
+            .iter()
+            .map(|s| format!(" --set '{}'", s.replace('\'', "'\\''")))
+            .collect();
         let (host, file) = (self.options.host.display(), self.graph.file.display());
-        let feeders: String = feeders(self.graph, &c.module).into_iter().map(|module| format!(" --module {module}")).collect();
+        let feeders: String = feeders(self.graph, &c.module)
+            .into_iter()
+            .map(|module| format!(" --module {module}"))
+            .collect();
         let mut gdb = format!("gdb --args {host} run --graph {file} --module {}{set}", c.module);
         if !feeders.is_empty() {
-            gdb += &format!("; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell");
+            gdb += &format!(
+                "; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell"
+            );
         }
         let how = if killed {
             "was killed because it did not stop".to_owned()
@@ -631,7 +744,11 @@ impl Launcher<'_> {
 
     /// Looks whether connections exist by now.
     fn look_for_late_matches(&mut self, now: Instant) {
-        let found = if self.unconnected.is_empty() { Vec::new() } else { matching::found(&mut self.unconnected, &self.options.domain_dir) };
+        let found = if self.unconnected.is_empty() {
+            Vec::new()
+        } else {
+            matching::found(&mut self.unconnected, &self.options.domain_dir)
+        };
         self.report_matches(found);
         self.match_at = now + MATCH_LATER;
     }
@@ -651,7 +768,13 @@ impl Launcher<'_> {
     fn stop(&mut self) {
         self.look_for_late_matches(Instant::now());
         self.look_at_children();
-        self.stopped = self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.stopped).map(|c| c.module.clone()).collect();
+        self.stopped = self
+            .processes
+            .iter_mut()
+            .filter_map(Process::alive)
+            .filter(|c| c.stopped)
+            .map(|c| c.module.clone())
+            .collect();
         self.sink.event(&Event::Stopping);
         self.service_manager.stopping();
         self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
@@ -690,7 +813,13 @@ impl Launcher<'_> {
                 None => {}
             }
             let age = c.since.elapsed();
-            if !stopping && !c.ready && !c.stopped && age >= WAITING && c.busy_call().is_none() && c.is_due(age) {
+            if !stopping
+                && !c.ready
+                && !c.stopped
+                && age >= WAITING
+                && c.busy_call().is_none()
+                && c.is_due(age)
+            {
                 self.sink.event(&Event::Waiting { module, pid, for_s: age.as_secs() });
             }
         }
@@ -711,7 +840,8 @@ impl Launcher<'_> {
         self.step(Input::Time);
         match self.phase {
             Phase::Starting if self.supervisor.settled() => {
-                self.phase = Phase::Matching { next: now, until: now + self.options.matched_within };
+                self.phase =
+                    Phase::Matching { next: now, until: now + self.options.matched_within };
                 self.look_for_matches(now);
             }
             Phase::Matching { next, .. } if now >= next => self.look_for_matches(now),
@@ -727,7 +857,9 @@ impl Launcher<'_> {
     fn look_for_matches(&mut self, now: Instant) {
         let Phase::Matching { until, .. } = self.phase else { return };
         let ready = |i: usize| matches!(self.supervisor.state(i), State::Ready { .. });
-        let here = |module: &str| self.processes.iter().enumerate().any(|(i, p)| p.program.name() == module && ready(i));
+        let here = |module: &str| {
+            self.processes.iter().enumerate().any(|(i, p)| p.program.name() == module && ready(i))
+        };
         let missing = matching::unmatched(self.graph, here, &self.options.domain_dir);
         if !missing.is_empty() && now < until {
             self.phase = Phase::Matching { next: now + MATCH_AGAIN, until };
@@ -737,7 +869,11 @@ impl Launcher<'_> {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
         (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
-        self.processes.iter_mut().filter_map(Process::alive).filter(|c| c.ready).for_each(Child::go);
+        self.processes
+            .iter_mut()
+            .filter_map(Process::alive)
+            .filter(|c| c.ready)
+            .for_each(Child::go);
         self.sink.event(&Event::Running);
         self.service_manager.running();
         self.phase = Phase::Running;

@@ -16,7 +16,10 @@ pub(super) struct ServiceManager {
 
 impl ServiceManager {
     pub(super) fn new() -> Self {
-        Self { period: sd_notify::watchdog_enabled().map(|timeout| timeout / 2), next: Instant::now() }
+        Self {
+            period: sd_notify::watchdog_enabled().map(|timeout| timeout / 2),
+            next: Instant::now(),
+        }
     }
 
     /// The graph runs.

@@ -115,8 +115,18 @@ pub(super) struct Supervisor {
 
 impl Supervisor {
     pub(super) fn new(rules: Vec<Rules>) -> Self {
-        let process = |rules| Process { rules, state: State::Waiting, row: 0, restarts: VecDeque::new(), announced: false };
-        Self { processes: rules.into_iter().map(process).collect(), running: false, stopping: false }
+        let process = |rules| Process {
+            rules,
+            state: State::Waiting,
+            row: 0,
+            restarts: VecDeque::new(),
+            announced: false,
+        };
+        Self {
+            processes: rules.into_iter().map(process).collect(),
+            running: false,
+            stopping: false,
+        }
     }
 
     /// Takes an event at time `now` since the start of the run and returns the actions, in order.
@@ -161,7 +171,11 @@ impl Supervisor {
 
     /// Whether any process exists or will be started.
     pub(super) fn pending(&self) -> bool {
-        !self.stopping && self.processes.iter().any(|p| matches!(p.state, State::Waiting | State::Paused { .. }))
+        !self.stopping
+            && self
+                .processes
+                .iter()
+                .any(|p| matches!(p.state, State::Waiting | State::Paused { .. }))
     }
 
     fn stop(&mut self, actions: &mut Vec<Action>) {
@@ -204,7 +218,8 @@ impl Supervisor {
             return self.down(i, DownReason::Exhausted, actions);
         }
         let p = &mut self.processes[i];
-        let steady = matches!(p.state, State::Ready { since } if now.saturating_sub(since) >= STEADY);
+        let steady =
+            matches!(p.state, State::Ready { since } if now.saturating_sub(since) >= STEADY);
         p.row = if steady { 0 } else { p.row };
         let after = p.rules.restart.backoff.saturating_mul(1 << p.row.min(16)).min(MAX_PAUSE);
         p.row = p.row.saturating_add(1);
@@ -229,7 +244,8 @@ impl Supervisor {
     fn count_restart(&mut self, i: usize, now: Duration) -> bool {
         let p = &mut self.processes[i];
         let Some(max) = p.rules.restart.max else { return true };
-        while p.restarts.front().is_some_and(|at| now.saturating_sub(*at) >= p.rules.restart.window) {
+        while p.restarts.front().is_some_and(|at| now.saturating_sub(*at) >= p.rules.restart.window)
+        {
             p.restarts.pop_front();
         }
         if p.restarts.len() >= max as usize {
@@ -261,7 +277,9 @@ impl Supervisor {
         self.processes[i].announced = false;
         actions.push(Action::Down { process: i, why });
         let left = |p: &Process| !p.rules.gateway && p.state != State::Down;
-        if self.ends_run(i) || !self.processes.iter().any(left) && self.processes.iter().any(|p| !p.rules.gateway) {
+        if self.ends_run(i)
+            || !self.processes.iter().any(left) && self.processes.iter().any(|p| !p.rules.gateway)
+        {
             return self.stop_run(i, actions);
         }
         let waits = |p: &Process| p.state == State::Waiting && p.rules.depends_on.contains(&i);
@@ -322,12 +340,16 @@ impl Supervisor {
                 continue;
             }
             let rules = &self.processes[i].rules;
-            if let Some(down) = rules.depends_on.iter().copied().find(|d| self.processes[*d].state == State::Down) {
+            if let Some(down) =
+                rules.depends_on.iter().copied().find(|d| self.processes[*d].state == State::Down)
+            {
                 self.down(i, DownReason::Dependency(down), actions);
                 continue;
             }
             let ready = |d: &usize| matches!(self.processes[*d].state, State::Ready { .. });
-            let away = |d: &usize| matches!(self.processes[*d].state, State::Paused { .. } | State::Ending { .. });
+            let away = |d: &usize| {
+                matches!(self.processes[*d].state, State::Paused { .. } | State::Ending { .. })
+            };
             if rules.depends_on.iter().all(ready) && !rules.restart_with.iter().any(away) {
                 let until = now + rules.ready_within;
                 self.processes[i].state = State::Starting { until };

@@ -56,12 +56,17 @@ fn a_module_without_a_policy_stays_down_and_the_others_go_on() {
     assert_eq!(s.step(MS, died(0)), [Action::Down { process: 0, why: DownReason::Policy }]);
     assert!(matches!(s.state(1), State::Ready { .. }));
     // Nothing is left.
-    assert_eq!(s.step(2 * MS, died(1)), [Action::Down { process: 1, why: DownReason::Policy }, Action::StopRun(1)]);
+    assert_eq!(
+        s.step(2 * MS, died(1)),
+        [Action::Down { process: 1, why: DownReason::Policy }, Action::StopRun(1)]
+    );
 }
 
 #[test]
 fn a_failed_start_ends_the_run_unless_the_graph_goes_on_without_the_module() {
-    for (on_exhausted, ends) in [(None, true), (Some(OnExhausted::Stop), true), (Some(OnExhausted::ContinueWithout), false)] {
+    for (on_exhausted, ends) in
+        [(None, true), (Some(OnExhausted::Stop), true), (Some(OnExhausted::ContinueWithout), false)]
+    {
         let mut first = with(RestartPolicy::Never);
         first.restart.on_exhausted = on_exhausted;
         let mut s = Supervisor::new(vec![first, rules()]);
@@ -72,10 +77,18 @@ fn a_failed_start_ends_the_run_unless_the_graph_goes_on_without_the_module() {
 
 #[test]
 fn a_process_that_ends_well_is_restarted_only_by_always() {
-    for (policy, restarts) in [(RestartPolicy::Never, false), (RestartPolicy::OnFailure, false), (RestartPolicy::Always, true)] {
+    for (policy, restarts) in [
+        (RestartPolicy::Never, false),
+        (RestartPolicy::OnFailure, false),
+        (RestartPolicy::Always, true),
+    ] {
         let mut s = running(vec![with(policy), rules()]);
         let actions = s.step(MS, Input::Ended { process: 0, ok: true });
-        assert_eq!(actions.contains(&Action::Restart { process: 0, after: 100 * MS }), restarts, "{policy:?}: {actions:?}");
+        assert_eq!(
+            actions.contains(&Action::Restart { process: 0, after: 100 * MS }),
+            restarts,
+            "{policy:?}: {actions:?}"
+        );
     }
 }
 
@@ -91,9 +104,17 @@ fn pauses_double_until_a_module_has_recovered_and_end_with_the_limit() {
         s.step(now, Input::Ready(0));
     }
     now += STEADY;
-    assert_eq!(s.step(now, died(0)), [Action::Restart { process: 0, after: 100 * MS }], "it had recovered");
+    assert_eq!(
+        s.step(now, died(0)),
+        [Action::Restart { process: 0, after: 100 * MS }],
+        "it had recovered"
+    );
     s.step(now + 100 * MS, Input::Time);
-    assert_eq!(s.step(now + 101 * MS, died(0)), [Action::Down { process: 0, why: DownReason::Exhausted }], "the fourth in a minute");
+    assert_eq!(
+        s.step(now + 101 * MS, died(0)),
+        [Action::Down { process: 0, why: DownReason::Exhausted }],
+        "the fourth in a minute"
+    );
 }
 
 #[test]
@@ -120,7 +141,11 @@ fn companions_restart_together_and_those_of_companions_too() {
         Action::Terminate(2),
     ];
     assert_eq!(s.step(MS, died(0)), expected);
-    assert_eq!(s.step(2 * MS, Input::Ended { process: 1, ok: true }), [], "it waits for the one that failed");
+    assert_eq!(
+        s.step(2 * MS, Input::Ended { process: 1, ok: true }),
+        [],
+        "it waits for the one that failed"
+    );
     assert_eq!(s.step(3 * MS, Input::Ended { process: 2, ok: true }), [Action::Start(2)]);
     assert_eq!(s.step(101 * MS, Input::Time), [Action::Start(0), Action::Start(1)]);
 }
@@ -133,28 +158,47 @@ fn a_module_starts_when_what_it_depends_on_is_ready_and_never_without_it() {
     assert_eq!(s.step(MS, Input::Ready(0)), [Action::Start(1)]);
     let mut continuing = with(RestartPolicy::Never);
     continuing.restart.on_exhausted = Some(OnExhausted::ContinueWithout);
-    let dependent = Rules { restart: ResolvedRestart { on_exhausted: Some(OnExhausted::ContinueWithout), ..rules().restart }, ..dependent };
+    let dependent = Rules {
+        restart: ResolvedRestart {
+            on_exhausted: Some(OnExhausted::ContinueWithout),
+            ..rules().restart
+        },
+        ..dependent
+    };
     let mut s = Supervisor::new(vec![continuing, dependent, rules()]);
     s.step(Duration::ZERO, Input::Time);
     let down = |process, why| Action::Down { process, why };
-    assert_eq!(s.step(MS, died(0)), [down(0, DownReason::Policy), down(1, DownReason::Dependency(0))]);
+    assert_eq!(
+        s.step(MS, died(0)),
+        [down(0, DownReason::Policy), down(1, DownReason::Dependency(0))]
+    );
 }
 
 #[test]
 fn a_stop_during_a_pause_starts_nothing_and_ends_what_was_announced() {
     let mut s = running(vec![rules(), rules()]);
     s.step(MS, died(0));
-    assert_eq!(s.step(2 * MS, Input::Stop), [Action::Down { process: 0, why: DownReason::RunStops }]);
+    assert_eq!(
+        s.step(2 * MS, Input::Stop),
+        [Action::Down { process: 0, why: DownReason::RunStops }]
+    );
     assert_eq!(s.step(10_000 * MS, Input::Time), []);
     assert!(s.next().is_none() && !s.pending());
 }
 
 #[test]
 fn gateways_are_restarted_while_the_graph_runs_and_do_not_keep_it_running() {
-    let gateway = || Rules { restart: ResolvedRestart { max: None, ..with(RestartPolicy::Always).restart }, gateway: true, ..rules() };
+    let gateway = || Rules {
+        restart: ResolvedRestart { max: None, ..with(RestartPolicy::Always).restart },
+        gateway: true,
+        ..rules()
+    };
     let mut s = Supervisor::new(vec![gateway(), with(RestartPolicy::Never)]);
     s.step(Duration::ZERO, Input::Time);
-    assert!(s.step(MS, died(0)).contains(&Action::StopRun(0)), "a gateway that cannot start fails the start");
+    assert!(
+        s.step(MS, died(0)).contains(&Action::StopRun(0)),
+        "a gateway that cannot start fails the start"
+    );
     let mut s = running(vec![gateway(), with(RestartPolicy::Never)]);
     assert_eq!(s.step(MS, died(0)), [Action::Restart { process: 0, after: 100 * MS }]);
     assert!(s.step(2 * MS, died(1)).contains(&Action::StopRun(1)));
@@ -181,18 +225,34 @@ fn events(n: usize) -> impl Strategy<Value = Vec<(u64, bool, Event)>> {
 }
 
 fn any_rules(n: usize) -> impl Strategy<Value = Rules> {
-    let policy = prop_oneof![Just(RestartPolicy::Never), Just(RestartPolicy::OnFailure), Just(RestartPolicy::Always)];
+    let policy = prop_oneof![
+        Just(RestartPolicy::Never),
+        Just(RestartPolicy::OnFailure),
+        Just(RestartPolicy::Always)
+    ];
     let exhausted = prop_oneof![1 => Just(None), 1 => Just(Some(OnExhausted::Stop)), 3 => Just(Some(OnExhausted::ContinueWithout))];
     let others = prop::collection::vec(0..n, 0..2);
-    (policy, exhausted, prop::option::of(1..4u32), others.clone(), others, prop::bool::weighted(0.2)).prop_map(
-        |(policy, on_exhausted, max, depends_on, restart_with, gateway)| Rules {
-            restart: ResolvedRestart { policy, max, on_exhausted, window: WINDOW, ..rules().restart },
+    (
+        policy,
+        exhausted,
+        prop::option::of(1..4u32),
+        others.clone(),
+        others,
+        prop::bool::weighted(0.2),
+    )
+        .prop_map(|(policy, on_exhausted, max, depends_on, restart_with, gateway)| Rules {
+            restart: ResolvedRestart {
+                policy,
+                max,
+                on_exhausted,
+                window: WINDOW,
+                ..rules().restart
+            },
             depends_on,
             restart_with,
             gateway,
             ..rules()
-        },
-    )
+        })
 }
 
 fn schedules() -> impl Strategy<Value = (Vec<Rules>, Vec<(u64, bool, Event)>)> {
@@ -239,16 +299,24 @@ impl World {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
             match input {
-                Input::Ended { process, .. } => (self.alive[process], self.terminated[process]) = (false, None),
-                Input::Ready(i) if matches!(self.supervisor.state(i), State::Starting { .. }) => self.announced[i] = false,
+                Input::Ended { process, .. } => {
+                    (self.alive[process], self.terminated[process]) = (false, None)
+                }
+                Input::Ready(i) if matches!(self.supervisor.state(i), State::Starting { .. }) => {
+                    self.announced[i] = false
+                }
                 Input::Stop => self.stopped = true,
                 _ => {}
             }
             for action in self.supervisor.step(self.now, input) {
                 match action {
                     Action::Start(i) => {
-                        assert!(!self.stopped && !self.alive[i], "started twice, or after the stop");
-                        let ready = |d: &usize| matches!(self.supervisor.state(*d), State::Ready { .. });
+                        assert!(
+                            !self.stopped && !self.alive[i],
+                            "started twice, or after the stop"
+                        );
+                        let ready =
+                            |d: &usize| matches!(self.supervisor.state(*d), State::Ready { .. });
                         assert!(self.supervisor.processes[i].rules.depends_on.iter().all(ready));
                         if spawn_fails {
                             inputs.push_back(Input::Ended { process: i, ok: false });
@@ -257,7 +325,9 @@ impl World {
                         }
                     }
                     Action::Terminate(i) => {
-                        let spawn_failed = inputs.iter().any(|input| matches!(input, Input::Ended { process, .. } if *process == i));
+                        let spawn_failed = inputs.iter().any(
+                            |input| matches!(input, Input::Ended { process, .. } if *process == i),
+                        );
                         assert!((self.alive[i] || spawn_failed) && !self.stopped);
                         self.terminated[i] = Some(self.now);
                     }

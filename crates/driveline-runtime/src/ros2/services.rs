@@ -81,7 +81,8 @@ fn default_timeout_ms() -> u32 {
 fn type_parts(ros_type: &str) -> Option<(&str, &str)> {
     let (package, name) = ros_type.split_once("/srv/")?;
     let is_token = |text: &str| is_token(text) && !text.contains("__");
-    (is_token(package) && is_token(name) && name.starts_with(|c: char| c.is_ascii_uppercase())).then_some((package, name))
+    (is_token(package) && is_token(name) && name.starts_with(|c: char| c.is_ascii_uppercase()))
+        .then_some((package, name))
 }
 
 /// The type that somebody meant who wrote `package/Name`, `package/msg/Name` or `package/srv/name`.
@@ -91,7 +92,8 @@ fn meant(ros_type: &str) -> Option<String> {
         return None;
     }
     let mut letters = name.chars();
-    let text = format!("{package}/srv/{}{}", letters.next()?.to_ascii_uppercase(), letters.as_str());
+    let text =
+        format!("{package}/srv/{}{}", letters.next()?.to_ascii_uppercase(), letters.as_str());
     (ros_type.split('/').count() <= 3 && type_parts(&text).is_some()).then_some(text)
 }
 
@@ -140,10 +142,14 @@ impl ServiceRule {
         }
         let gib = bytes as f64 / f64::from(1 << 30);
         let whose = match self.server {
-            ServedBy::Driveline => "the server reserves for the gateway, if it has responses as long as that",
+            ServedBy::Driveline => {
+                "the server reserves for the gateway, if it has responses as long as that"
+            }
             ServedBy::Ros => "the gateway reserves for each client here, of which there can be 8",
         };
-        let message = format!("`max_response` and `pending` amount to {gib:.1} GiB of shared memory that {whose}");
+        let message = format!(
+            "`max_response` and `pending` amount to {gib:.1} GiB of shared memory that {whose}"
+        );
         Some((
             message,
             "lower `max_response` to what the longest response needs, or `pending`; it is `max(pending, 2) + 2 · pending + 4` responses",
@@ -156,7 +162,10 @@ impl ServiceRule {
         let mut add = |message: String, help: &str| found.push((message, help.to_owned()));
         let shown = |text: &str| text.chars().take(MAX_PATTERN_LEN).collect::<String>();
         if self.name().is_none() {
-            let message = format!("`{}` cannot be the name of a service in ROS 2 and here", shown(&self.service));
+            let message = format!(
+                "`{}` cannot be the name of a service in ROS 2 and here",
+                shown(&self.service)
+            );
             let help = "write its full name, such as `/map/tile`: between two `/` there are letters, digits and `_`, not beginning with a digit; \
                         there are no patterns, and at most 165 bytes";
             add(message, help);
@@ -168,7 +177,9 @@ impl ServiceRule {
             };
             add(format!("`{}` is no type of a service in ROS 2", shown(&self.ros_type)), &help);
         }
-        for (key, bytes) in [("max_request", self.max_request.0), ("max_response", self.max_response.0)] {
+        for (key, bytes) in
+            [("max_request", self.max_request.0), ("max_response", self.max_response.0)]
+        {
             if !(SHORTEST_PAYLOAD..=LONGEST_PAYLOAD).contains(&bytes) {
                 add(
                     format!("`{key}` is at least 4 bytes and at most 1 GiB"),
@@ -183,7 +194,10 @@ impl ServiceRule {
             add("`timeout_ms` is at least 100 and at most 600000".into(), "leave it out for 10 s");
         }
         if self.across && self.server == ServedBy::Driveline {
-            add("`across` is for servers in ROS 2".into(), "remove it: nodes of both profiles can call a Driveline server anyway");
+            add(
+                "`across` is for servers in ROS 2".into(),
+                "remove it: nodes of both profiles can call a Driveline server anyway",
+            );
         }
         found
     }
@@ -192,7 +206,9 @@ impl ServiceRule {
 /// Everything that cannot be. `profiles`: by how many nodes of ROS 2 are reached.
 pub(super) fn mistakes(services: &[ServiceRule], profiles: usize) -> Vec<Mistake> {
     let mut found = Vec::new();
-    let mut add = |index, message, help: &str| found.push(Mistake { key: "services", index, message, help: help.to_owned() });
+    let mut add = |index, message, help: &str| {
+        found.push(Mistake { key: "services", index, message, help: help.to_owned() })
+    };
     if services.len() > MAX_SERVICES {
         add(None, format!("{} services are too many", services.len()), "at most 64 are possible");
     }
@@ -222,20 +238,33 @@ mod tests {
 
     #[test]
     fn a_rule_has_a_name_here_and_bounds() {
-        let r = rule(r#"{"service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "driveline", "max_response": "4 MiB"}"#);
+        let r = rule(
+            r#"{"service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "driveline", "max_response": "4 MiB"}"#,
+        );
         assert_eq!(r.name().unwrap().as_str(), "map/tile");
-        assert_eq!((r.max_request.0, r.max_response.0, r.pending, r.timeout()), (64 << 10, 4 << 20, 4, Duration::from_secs(10)));
+        assert_eq!(
+            (r.max_request.0, r.max_response.0, r.pending, r.timeout()),
+            (64 << 10, 4 << 20, 4, Duration::from_secs(10))
+        );
         assert_eq!(mistakes(std::slice::from_ref(&r), 1), []);
-        assert_eq!(serde_json::from_str::<ServiceRule>(&serde_json::to_string(&r).unwrap()).unwrap(), r);
-        assert!(serde_json::from_str::<ServiceRule>(r#"{"service": "/a", "type": "a/srv/B"}"#).is_err(), "a rule says who serves");
+        assert_eq!(
+            serde_json::from_str::<ServiceRule>(&serde_json::to_string(&r).unwrap()).unwrap(),
+            r
+        );
+        assert!(
+            serde_json::from_str::<ServiceRule>(r#"{"service": "/a", "type": "a/srv/B"}"#).is_err(),
+            "a rule says who serves"
+        );
     }
 
     #[test]
     fn much_memory_is_remarked_on() {
         let of = |server: &str, bounds: &str| {
-            rule(&format!(r#"{{"service": "/a", "type": "a/srv/B", "server": "{server}", {bounds}}}"#))
-                .memory_remark()
-                .map(|(text, _)| text)
+            rule(&format!(
+                r#"{{"service": "/a", "type": "a/srv/B", "server": "{server}", {bounds}}}"#
+            ))
+            .memory_remark()
+            .map(|(text, _)| text)
         };
         assert_eq!(of("ros", r#""max_response": "64 MiB""#), None, "16 of them are 1 GiB");
         let told = of("ros", r#""max_response": "65 MiB""#).unwrap();
@@ -248,7 +277,9 @@ mod tests {
     fn each_mistake_is_told_with_a_remedy() {
         let good = r#""service": "/map/tile", "type": "map_msgs/srv/GetTile", "server": "ros""#;
         let with = |more: &str| format!("{{{good}, {more}}}");
-        let named = |service: &str, of: &str| format!(r#"{{"service": "{service}", "type": "{of}", "server": "ros"}}"#);
+        let named = |service: &str, of: &str| {
+            format!(r#"{{"service": "{service}", "type": "{of}", "server": "ros"}}"#)
+        };
         for (bad, says) in [
             (named("map/tile", "a/srv/B"), "full name"),
             (named("/map/*", "a/srv/B"), "no patterns"),
@@ -268,7 +299,10 @@ mod tests {
             (with(r#""timeout_ms": 99"#), "at least 100"),
             (with(r#""timeout_ms": 600001"#), "at most 600000"),
             (with(r#""across": true"#), "`zenoh: {}`"),
-            (with(r#""across": true"#).replace(r#""ros""#, r#""driveline""#), "for servers in ROS 2"),
+            (
+                with(r#""across": true"#).replace(r#""ros""#, r#""driveline""#),
+                "for servers in ROS 2",
+            ),
         ] {
             let found = mistakes(&[rule(&bad)], 1);
             let [m] = found.as_slice() else { panic!("{bad}: {found:?}") };
@@ -277,8 +311,12 @@ mod tests {
         }
         assert_eq!(mistakes(&[rule(&with(r#""across": true"#))], 2), []);
         let twice = [rule(&with(r#""pending": 2"#)), rule(&with(r#""pending": 3"#))];
-        assert!(matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }] if message.contains("earlier rule")));
+        assert!(
+            matches!(mistakes(&twice, 1).as_slice(), [Mistake { index: Some(1), message, .. }] if message.contains("earlier rule"))
+        );
         let many: Vec<_> = (0..65).map(|i| rule(&named(&format!("/s{i}"), "a/srv/B"))).collect();
-        assert!(matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }] if message.contains("65")));
+        assert!(
+            matches!(mistakes(&many, 1).as_slice(), [Mistake { index: None, message, .. }] if message.contains("65"))
+        );
     }
 }

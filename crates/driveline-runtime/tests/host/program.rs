@@ -8,8 +8,13 @@ mod gateway;
 
 use driveline::service::RawClient;
 use driveline::types::Schema;
-use driveline::{ClientOptions, EndpointEvent, Invocation, Node, ParameterValue, PortEvent, RawPublisher, RawSample, ServiceOptions};
-use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError};
+use driveline::{
+    ClientOptions, EndpointEvent, Invocation, Node, ParameterValue, PortEvent, RawPublisher,
+    RawSample, ServiceOptions,
+};
+use driveline_runtime::component::{
+    Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
+};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use driveline_runtime::host;
 use std::collections::VecDeque;
@@ -29,7 +34,11 @@ impl ComponentLoader for Builtin {
 
 impl ComponentLibrary for Builtin {
     fn classes(&self) -> Vec<ComponentClass> {
-        let port = |name: &str| Port { name: name.into(), schema: Schema::bytes("demo/Count", "u64-le", ""), doc: "A number.".into() };
+        let port = |name: &str| Port {
+            name: name.into(),
+            schema: Schema::bytes("demo/Count", "u64-le", ""),
+            doc: "A number.".into(),
+        };
         let parameter = |name: &str, default: i64, doc: &str| ParameterDecl {
             name: name.into(),
             default: ParameterValue::Integer(default),
@@ -62,9 +71,21 @@ impl ComponentLibrary for Builtin {
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
                     parameter("keep", 0, "Keep the last samples, as many as this."),
-                    parameter("give_back_ms", 0, "Give them back each time after this time unless 0."),
-                    parameter("ask", 0, "Ask about the numbers up to this one, of a service of its own, which refuses even ones."),
-                    parameter("spawn", 0, "Start a process that lives long and leave it behind unless 0."),
+                    parameter(
+                        "give_back_ms",
+                        0,
+                        "Give them back each time after this time unless 0.",
+                    ),
+                    parameter(
+                        "ask",
+                        0,
+                        "Ask about the numbers up to this one, of a service of its own, which refuses even ones.",
+                    ),
+                    parameter(
+                        "spawn",
+                        0,
+                        "Start a process that lives long and leave it behind unless 0.",
+                    ),
                 ],
             },
             ComponentClass {
@@ -89,7 +110,11 @@ impl ComponentLibrary for Builtin {
             "Counter" => Ok(Box::new(Counter::default())),
             "Relay" => Ok(Box::new(Relay::default())),
             "Planner" => Ok(Box::new(Planner::default())),
-            "Printer" => Ok(Box::new(Printer { name: instance.to_owned(), hang: AtomicI64::new(0), late: AtomicU64::new(0) })),
+            "Printer" => Ok(Box::new(Printer {
+                name: instance.to_owned(),
+                hang: AtomicI64::new(0),
+                late: AtomicU64::new(0),
+            })),
             _ => Err(LoadError { text: format!("there is no class {class}") }),
         }
     }
@@ -134,7 +159,8 @@ fn missed(event: &PortEvent) -> Option<u64> {
 impl Component for Counter {
     fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
         let (limit, period) = (integer(&io, "limit"), integer(&io, "period_ms"));
-        let [fail_on, panic_on] = ["fail_on", "panic_on"].map(|name| integer(&io, name).unsigned_abs());
+        let [fail_on, panic_on] =
+            ["fail_on", "panic_on"].map(|name| integer(&io, name).unsigned_abs());
         let mut output = io.outputs.pop().map(Mutex::new);
         let Some(output) = output.take() else { return Err(failure("no output")) };
         let (next, late) = (AtomicU64::new(1), self.late.clone());
@@ -196,7 +222,8 @@ fn schema() -> Schema {
 
 /// Answers odd numbers and refuses even ones, as long as the process lives.
 fn serve_odd_numbers(node: &Node) -> Result<(), ComponentFailure> {
-    let mut service = node.raw_service("odd", schema(), schema(), ServiceOptions::default()).map_err(failure)?;
+    let mut service =
+        node.raw_service("odd", schema(), schema(), ServiceOptions::default()).map_err(failure)?;
     std::thread::spawn(move || {
         while service.wait(None).is_ok() {
             while let Ok(Some(request)) = service.take() {
@@ -213,7 +240,11 @@ fn serve_odd_numbers(node: &Node) -> Result<(), ComponentFailure> {
 }
 
 /// Deeper than any stack.
-#[allow(unconditional_recursion, clippy::only_used_in_recursion, reason = "the stack is to overflow")]
+#[allow(
+    unconditional_recursion,
+    clippy::only_used_in_recursion,
+    reason = "the stack is to overflow"
+)]
 fn deep(n: u64) -> u64 {
     std::hint::black_box(deep(std::hint::black_box(n + 1)) + 1)
 }
@@ -237,7 +268,10 @@ impl Component for Relay {
         self.ask.store(integer(&io, "ask"), Ordering::Relaxed);
         if integer(&io, "ask") != 0 {
             serve_odd_numbers(&io.node)?;
-            let client = io.node.raw_client("odd", schema(), schema(), ClientOptions::default()).map_err(failure)?;
+            let client = io
+                .node
+                .raw_client("odd", schema(), schema(), ClientOptions::default())
+                .map_err(failure)?;
             let _ = self.client.set(Mutex::new(client));
         }
         self.fail_on.store(integer(&io, "fail_on"), Ordering::Relaxed);
@@ -313,7 +347,8 @@ impl Component for Planner {
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let newest = invocation.read(0);
         let bytes = newest.as_ref().and_then(RawSample::payload).and_then(|b| b.try_into().ok());
-        let mut output = self.output.get().ok_or_else(|| failure("no output"))?.lock().map_err(failure)?;
+        let mut output =
+            self.output.get().ok_or_else(|| failure("no output"))?.lock().map_err(failure)?;
         publish(&mut output, bytes.map_or(0, u64::from_le_bytes))
     }
 

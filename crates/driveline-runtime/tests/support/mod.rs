@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in a directory of its own, run by real processes, and everything that is seen of it.
 
-#![allow(clippy::unwrap_used, clippy::panic, unreachable_pub, dead_code, reason = "shared by tests that need different parts")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    unreachable_pub,
+    dead_code,
+    reason = "shared by tests that need different parts"
+)]
 
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
-use driveline_runtime::launch::{Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run};
+use driveline_runtime::launch::{
+    Event, HostDescriber, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream, run,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -46,7 +54,8 @@ impl Fixture {
         std::fs::write(dir.path().join("lib"), "").unwrap();
         let describer = HostDescriber::new(host());
         let loaded = load(&path, &LoadOptions::new(&describer));
-        let graph = loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
+        let graph =
+            loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
         let mut options = LaunchOptions::new(host(), dir.path().join("domain"));
         // A machine that stands still for a moment must not decide: neither that all is processed, nor that there is no match.
         options.quiet = Duration::from_secs(3);
@@ -118,19 +127,30 @@ impl Seen {
             if at.is_some_and(|at| line.contains(at)) {
                 *at = None;
                 let stopped = stops.filter(|_| signal == Signal::STOP);
-                kill_process(Pid::from_raw(stopped.unwrap_or(pid).cast_signed()).unwrap(), signal).unwrap();
+                kill_process(Pid::from_raw(stopped.unwrap_or(pid).cast_signed()).unwrap(), signal)
+                    .unwrap();
             }
         }
     }
 
     /// The newest process of a module.
     pub fn pid_of(&self, module: &str) -> Option<u32> {
-        let spawned = |e: &Event| if let Event::Spawned { module: m, pid } = e { (m == module).then_some(*pid) } else { None };
+        let spawned = |e: &Event| {
+            if let Event::Spawned { module: m, pid } = e {
+                (m == module).then_some(*pid)
+            } else {
+                None
+            }
+        };
         self.events.iter().rev().find_map(spawned)
     }
 
     pub fn printed(&self, module: &str) -> Vec<&str> {
-        self.lines.iter().filter(|(m, s, _)| m == module && *s == Stream::Out).map(|(_, _, l)| l.as_str()).collect()
+        self.lines
+            .iter()
+            .filter(|(m, s, _)| m == module && *s == Stream::Out)
+            .map(|(_, _, l)| l.as_str())
+            .collect()
     }
 
     pub fn said(&self, text: &str) -> bool {
@@ -138,7 +158,12 @@ impl Seen {
     }
 
     pub fn ended(&self) -> Vec<&str> {
-        self.events.iter().filter_map(|e| if let Event::Ended { death, .. } = e { Some(death.module.as_str()) } else { None }).collect()
+        self.events
+            .iter()
+            .filter_map(|e| {
+                if let Event::Ended { death, .. } = e { Some(death.module.as_str()) } else { None }
+            })
+            .collect()
     }
 }
 

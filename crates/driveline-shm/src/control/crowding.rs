@@ -2,7 +2,10 @@
 //! How many publishers one subscription asks and matches. Neither the silence nor the agreement of another user's
 //! publishers may use up what those of others need.
 
-use crate::limits::{MAX_ASKED, MAX_ASKED_PER_USER, MAX_FOREIGN_ASKED, MAX_FOREIGN_MATCHES, MAX_MATCHES, MAX_MATCHES_PER_USER};
+use crate::limits::{
+    MAX_ASKED, MAX_ASKED_PER_USER, MAX_FOREIGN_ASKED, MAX_FOREIGN_MATCHES, MAX_MATCHES,
+    MAX_MATCHES_PER_USER,
+};
 use crate::sys::peer::User;
 
 /// A publisher that a subscription has dialled.
@@ -37,7 +40,9 @@ pub(super) fn room(dials: &[Dialled], user: User) -> Room {
         (&|d| d.user == user, MAX_MATCHES_PER_USER, MAX_ASKED_PER_USER),
     ];
     let mut room = Room::Free;
-    for (concerned, most_matched, most_asked) in bounds.into_iter().take(if user.is_trusted() { 1 } else { 3 }) {
+    for (concerned, most_matched, most_asked) in
+        bounds.into_iter().take(if user.is_trusted() { 1 } else { 3 })
+    {
         let concerned = || dials.iter().filter(concerned);
         let matched = concerned().filter(|d| d.matched).count();
         if matched >= most_matched {
@@ -45,7 +50,11 @@ pub(super) fn room(dials: &[Dialled], user: User) -> Room {
         }
         // All that are asked may agree.
         if concerned().count() - matched >= most_asked.min(most_matched - matched) {
-            room = concerned().filter(|d| d.silent).map(|d| d.key).min().map_or(Room::Later, Room::InsteadOf);
+            room = concerned()
+                .filter(|d| d.silent)
+                .map(|d| d.key)
+                .min()
+                .map_or(Room::Later, Room::InsteadOf);
         }
     }
     room
@@ -75,20 +84,30 @@ mod tests {
     #[test]
     fn those_that_are_asked_and_may_agree_count_as_matched() {
         let own = User::own();
-        let all = |matched: usize, silent| [dials(matched, own, true, false), dials(MAX_MATCHES - matched, own, false, silent)].concat();
+        let all = |matched: usize, silent| {
+            [dials(matched, own, true, false), dials(MAX_MATCHES - matched, own, false, silent)]
+                .concat()
+        };
         for matched in [0, 1, 200, MAX_MATCHES - 1] {
             assert_eq!(room(&all(matched, false), own), Room::Later);
             assert!(matches!(room(&all(matched, true), own), Room::InsteadOf(_)));
             assert_eq!(room(&all(matched, false)[1..], own), Room::Free);
         }
-        let of_evil = [dials(MAX_MATCHES_PER_USER - 3, EVIL, true, false), dials(3, EVIL, false, false)].concat();
+        let of_evil =
+            [dials(MAX_MATCHES_PER_USER - 3, EVIL, true, false), dials(3, EVIL, false, false)]
+                .concat();
         assert_eq!((room(&of_evil, EVIL), room(&of_evil, OTHER)), (Room::Later, Room::Free));
     }
 
     #[test]
     fn all_other_users_leave_room_for_ones_own() {
         for (matched, most) in [(true, MAX_FOREIGN_MATCHES), (false, MAX_FOREIGN_ASKED)] {
-            let many = |n: usize| (0..n).map(|n| Dialled { user: User::Known(80_000 + n as u32), ..dials(1, EVIL, matched, false)[0] });
+            let many = |n: usize| {
+                (0..n).map(|n| Dialled {
+                    user: User::Known(80_000 + n as u32),
+                    ..dials(1, EVIL, matched, false)[0]
+                })
+            };
             let full: Vec<_> = many(most).collect();
             assert_ne!(room(&full, EVIL), Room::Free);
             assert_eq!(room(&full, User::own()), Room::Free);

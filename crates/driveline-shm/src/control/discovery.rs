@@ -142,7 +142,9 @@ impl Control {
                 (0..MAX_HINTS).take_while(|_| receive_name(&self.rescan).is_some()).for_each(drop);
             }
             self.discovery.look();
-            if let Some(key) = self.sources.iter().find_map(|(key, s)| matches!(s, Source::Rescan).then_some(*key)) {
+            if let Some(key) =
+                self.sources.iter().find_map(|(key, s)| matches!(s, Source::Rescan).then_some(*key))
+            {
                 self.set_listening(key, EventFlags::IN);
             }
         }
@@ -154,8 +156,15 @@ impl Control {
     /// Tells everybody, itself included, about a new publisher.
     pub(super) fn announce(&mut self, publisher: &str) {
         if let Ok(names) = self.names() {
-            for name in names.iter().filter(|n| n.kind == Kind::Rescan && n.text != self.rescan_name) {
-                if socket::hint(&self.identity.directory, &self.rescan, &name.text, publisher.as_bytes()) {
+            for name in
+                names.iter().filter(|n| n.kind == Kind::Rescan && n.text != self.rescan_name)
+            {
+                if socket::hint(
+                    &self.identity.directory,
+                    &self.rescan,
+                    &name.text,
+                    publisher.as_bytes(),
+                ) {
                     self.identity.directory.remove(&name.text);
                 }
             }
@@ -168,7 +177,8 @@ impl Control {
     /// Removes what dead processes have left.
     pub(super) fn sweep(&mut self) {
         let Ok(names) = self.names() else { return };
-        for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name) {
+        for name in names.iter().filter(|n| n.text != self.rescan_name && n.text != self.info_name)
+        {
             if socket::is_dead(&self.identity.directory, name, &self.errands) {
                 self.identity.directory.remove(&name.text);
             }

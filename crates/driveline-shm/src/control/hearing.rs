@@ -26,7 +26,9 @@ pub(crate) enum Heard {
 pub(crate) fn hear(connection: &Foreign, buffer: &mut [u8]) -> Heard {
     match socket::receive(connection, buffer) {
         Ok(Received::Nothing) => Heard::Nothing,
-        Ok(Received::Message(len, fds)) => buffer.get(..len).map_or(Heard::Ended, |packet| Heard::Said(Message::decode(packet), fds)),
+        Ok(Received::Message(len, fds)) => buffer
+            .get(..len)
+            .map_or(Heard::Ended, |packet| Heard::Said(Message::decode(packet), fds)),
         Ok(Received::Shortage) => Heard::Shortage,
         Ok(Received::Oversized) => Heard::Oversized,
         Ok(Received::Closed) | Err(_) => Heard::Ended,
@@ -43,14 +45,24 @@ impl Control {
     pub(super) fn watch_undecided(&mut self, connection: &Foreign) -> io::Result<u64> {
         let key = self.next_source;
         self.next_source += 1;
-        epoll::add(self.errands.epoll(), connection, epoll::EventData::new_u64(key), undecided(connection))?;
+        epoll::add(
+            self.errands.epoll(),
+            connection,
+            epoll::EventData::new_u64(key),
+            undecided(connection),
+        )?;
         Ok(key)
     }
 
     /// From now on only its end is of interest.
     pub(super) fn watch_decided(&self, key: u64, connection: &Foreign) {
         socket::take_descriptors(connection, false);
-        let _ = epoll::modify(self.errands.epoll(), connection, epoll::EventData::new_u64(key), EventFlags::IN);
+        let _ = epoll::modify(
+            self.errands.epoll(),
+            connection,
+            epoll::EventData::new_u64(key),
+            EventFlags::IN,
+        );
     }
 
     /// Receives what a connection that is not decided has sent, here or elsewhere.
@@ -74,7 +86,12 @@ impl Control {
             (Some(source), Heard::Nothing) => {
                 if let Some(connection) = source.undecided() {
                     let event = epoll::EventData::new_u64(key);
-                    let _ = epoll::modify(self.errands.epoll(), connection, event, undecided(connection));
+                    let _ = epoll::modify(
+                        self.errands.epoll(),
+                        connection,
+                        event,
+                        undecided(connection),
+                    );
                 }
             }
             (Some(Source::Peer(_)), heard) => self.peer_said(key, heard),

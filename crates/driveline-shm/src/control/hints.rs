@@ -32,7 +32,8 @@ impl Attention {
     fn refill(&mut self, now: MonotonicNs) {
         let grown = now.since(self.counted_at).as_nanos() / PER_HINT.as_nanos();
         if grown > 0 {
-            self.left = STORE.min(self.left.saturating_add(u32::try_from(grown).unwrap_or(u32::MAX)));
+            self.left =
+                STORE.min(self.left.saturating_add(u32::try_from(grown).unwrap_or(u32::MAX)));
             self.counted_at = now;
         }
         if self.left == STORE {

@@ -4,7 +4,9 @@
 use super::hearing::Heard;
 use super::{Control, Source};
 use crate::info::ParticipantInfo;
-use crate::limits::{HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN};
+use crate::limits::{
+    HANDSHAKE_MS, MAX_INFO_CONNECTIONS, MAX_INFO_CONNECTIONS_PER_USER, MAX_LISTING_LEN,
+};
 use crate::queue::lock;
 use crate::sys::errands::Foreign;
 use crate::sys::peer::User;
@@ -46,9 +48,14 @@ impl Control {
             let user = socket.user();
             // Nobody can take the tools away from others: least of all from the one whose process this is.
             let own = user.is_surely(User::own());
-            let users = || self.sources.values().filter_map(|s| if let Source::Info(q) = s { Some(q.socket.user()) } else { None });
+            let users = || {
+                self.sources.values().filter_map(|s| {
+                    if let Source::Info(q) = s { Some(q.socket.user()) } else { None }
+                })
+            };
             if users().filter(|u| *u == user).count() >= MAX_INFO_CONNECTIONS_PER_USER
-                || !own && users().filter(|u| !u.is_surely(User::own())).count() >= MAX_INFO_CONNECTIONS
+                || !own
+                    && users().filter(|u| !u.is_surely(User::own())).count() >= MAX_INFO_CONNECTIONS
             {
                 continue;
             }
@@ -70,9 +77,12 @@ impl Control {
     }
 
     pub(super) fn tool_said(&mut self, key: u64, heard: Heard) {
-        let answer = if matches!(heard, Heard::Said(Ok(Message::List), _)) { self.listing() } else { None };
+        let answer =
+            if matches!(heard, Heard::Said(Ok(Message::List), _)) { self.listing() } else { None };
         match (answer, self.sources.get_mut(&key)) {
-            (Some(text), Some(Source::Info(query))) if query.answer.is_none() => query.answer = Some((text, 0)),
+            (Some(text), Some(Source::Info(query))) if query.answer.is_none() => {
+                query.answer = Some((text, 0))
+            }
             _ => {
                 self.sources.remove(&key);
                 return;
@@ -82,7 +92,11 @@ impl Control {
     }
 
     fn send_parts(&mut self, key: u64) {
-        let Some(Source::Info(Query { socket, answer: Some((answer, sent)), .. })) = self.sources.get_mut(&key) else { return };
+        let Some(Source::Info(Query { socket, answer: Some((answer, sent)), .. })) =
+            self.sources.get_mut(&key)
+        else {
+            return;
+        };
         loop {
             let part = answer.get(*sent..answer.len().min(*sent + PART_LEN)).unwrap_or_default();
             let last = part.is_empty();
@@ -90,7 +104,12 @@ impl Control {
             match socket::send(&*socket, &packet, &[]) {
                 Ok(()) => *sent += part.len(),
                 Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                    let _ = epoll::modify(self.errands.epoll(), &*socket, epoll::EventData::new_u64(key), EventFlags::OUT);
+                    let _ = epoll::modify(
+                        self.errands.epoll(),
+                        &*socket,
+                        epoll::EventData::new_u64(key),
+                        EventFlags::OUT,
+                    );
                     return;
                 }
                 Err(_) => break,
@@ -109,7 +128,11 @@ impl Control {
             of_this_user: true,
             pid_in_its_namespace: self.identity.pid,
             description: lock(&self.identity.description).clone(),
-            publishers: self.outlets.values().map(|o| o.publication.info(o.changes.get())).collect(),
+            publishers: self
+                .outlets
+                .values()
+                .map(|o| o.publication.info(o.changes.get()))
+                .collect(),
             subscriptions: self.inlets.values().map(|s| s.inlet.info()).collect(),
             incomplete: String::new(),
         };
@@ -117,17 +140,23 @@ impl Control {
         if whole.len() <= MAX_LISTING_LEN {
             return Some(whole);
         }
-        let too_long = format!("its listing has {} bytes and may have {MAX_LISTING_LEN}", whole.len());
+        let too_long =
+            format!("its listing has {} bytes and may have {MAX_LISTING_LEN}", whole.len());
         drop(whole);
         info.publishers.iter_mut().for_each(|p| p.schema.definition = "".into());
-        info.subscriptions.iter_mut().filter_map(|s| s.schema.as_mut()).for_each(|s| s.definition = "".into());
+        info.subscriptions
+            .iter_mut()
+            .filter_map(|s| s.schema.as_mut())
+            .for_each(|s| s.definition = "".into());
         info.incomplete = format!("{too_long}: the definitions of its types are left out");
         let short = serde_json::to_vec(&info).ok()?;
         if short.len() <= MAX_LISTING_LEN {
             return Some(short);
         }
         let (publishers, subscriptions) = (info.publishers.len(), info.subscriptions.len());
-        info.incomplete = format!("{too_long}: its {publishers} publishers and {subscriptions} subscriptions are left out");
+        info.incomplete = format!(
+            "{too_long}: its {publishers} publishers and {subscriptions} subscriptions are left out"
+        );
         info.publishers.clear();
         info.subscriptions.clear();
         serde_json::to_vec(&info).ok()
@@ -136,7 +165,11 @@ impl Control {
     pub(super) fn expire_queries(&mut self) {
         let now = self.now;
         self.sources.retain(|_, s| !matches!(s, Source::Info(q) if q.until <= now));
-        let soonest = self.sources.values().filter_map(|s| if let Source::Info(q) = s { Some(q.until) } else { None }).min();
+        let soonest = self
+            .sources
+            .values()
+            .filter_map(|s| if let Source::Info(q) = s { Some(q.until) } else { None })
+            .min();
         if let Some(at) = soonest {
             self.wake_at(at);
         }

@@ -87,7 +87,13 @@ enum DialState {
 impl Control {
     pub(super) fn add_inlet(&mut self, inlet: Arc<Inlet>) {
         let watch = super::watch::SubscriptionWatch::new(&inlet.qos);
-        let state = InletState { topic: inlet.topic.id().0, known: HashMap::new(), told: HashSet::new(), watch, inlet };
+        let state = InletState {
+            topic: inlet.topic.id().0,
+            known: HashMap::new(),
+            told: HashSet::new(),
+            watch,
+            inlet,
+        };
         self.inlets.insert(state.inlet.id, state);
         self.discovery.cut = false;
         self.discovery.look();
@@ -95,10 +101,17 @@ impl Control {
 
     pub(super) fn remove_inlet(&mut self, id: EndpointId) {
         let Some(state) = self.inlets.remove(&id) else { return };
-        let gone: Vec<u64> = self.sources.iter().filter(|(_, s)| matches!(s, Source::Dial(d) if d.inlet == id)).map(|(k, _)| *k).collect();
+        let gone: Vec<u64> = self
+            .sources
+            .iter()
+            .filter(|(_, s)| matches!(s, Source::Dial(d) if d.inlet == id))
+            .map(|(k, _)| *k)
+            .collect();
         for key in gone {
             // Samples may keep the connection open: it must leave epoll now.
-            if let Some(Source::Dial(Dial { state: DialState::Matched { edge, .. }, .. })) = self.sources.remove(&key) {
+            if let Some(Source::Dial(Dial { state: DialState::Matched { edge, .. }, .. })) =
+                self.sources.remove(&key)
+            {
                 let _ = rustix::event::epoll::delete(self.errands.epoll(), &edge.socket);
             }
         }
@@ -108,8 +121,12 @@ impl Control {
     /// A publisher's name was seen. Dials it for every subscription that wants it and does not have it.
     pub(super) fn consider(&mut self, name: &Name) {
         let Kind::Publisher(topic) = name.kind else { return };
-        let wanted: Vec<EndpointId> =
-            self.inlets.values().filter(|s| s.topic == topic && !s.known.contains_key(&name.text)).map(|s| s.inlet.id).collect();
+        let wanted: Vec<EndpointId> = self
+            .inlets
+            .values()
+            .filter(|s| s.topic == topic && !s.known.contains_key(&name.text))
+            .map(|s| s.inlet.id)
+            .collect();
         for id in wanted {
             self.dial(id, &name.text, RETRY_FIRST);
         }
@@ -118,7 +135,9 @@ impl Control {
     /// Forgets names that are no longer in the directory, except those of living connections.
     pub(super) fn forget_absent(&mut self, present: &HashSet<&str>) {
         for state in self.inlets.values_mut() {
-            state.known.retain(|name, known| matches!(known, Known::Connected) || present.contains(name.as_str()));
+            state.known.retain(|name, known| {
+                matches!(known, Known::Connected) || present.contains(name.as_str())
+            });
             state.told.retain(|name| present.contains(name.as_str()));
             lock(&state.inlet.refusals).retain(|name, _| present.contains(name.as_str()));
         }
@@ -136,14 +155,17 @@ impl Control {
             return;
         }
         let dialled = self.sources.values().any(|s| matches!(s, Source::Dial(d) if d.inlet == id));
-        let shortage = if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
+        let shortage =
+            if dialled { descriptors::may_dial() } else { descriptors::can_dial() }.err();
         if shortage.is_some() && state.told.contains(name) {
             return put_off(state, name, self.now, pause);
         }
         let connection = self.connect(name);
         let Some(state) = self.inlets.get_mut(&id) else { return };
         match connection {
-            Ok(socket) if state.inlet.access.permits(socket.user()) => match self.room_for(id, socket.user()) {
+            Ok(socket) if state.inlet.access.permits(socket.user()) => match self
+                .room_for(id, socket.user())
+            {
                 Room::Free | Room::InsteadOf(_) => match shortage {
                     None => self.hello(id, name, socket, pause),
                     Some(shortage) => self.decline_for_shortage(id, name, &socket, pause, shortage),
@@ -164,7 +186,11 @@ impl Control {
             },
             Ok(socket) => {
                 let user = socket.user();
-                let text = format!("topic '{}': a publisher of {user} is not believed; {} here", state.inlet.topic, user.remedy());
+                let text = format!(
+                    "topic '{}': a publisher of {user} is not believed; {} here",
+                    state.inlet.topic,
+                    user.remedy()
+                );
                 self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
             }
             Err(ConnectError::Dead) => {
@@ -177,12 +203,18 @@ impl Control {
             }
             Err(ConnectError::Busy) => put_off(state, name, self.now, pause),
             Err(ConnectError::Denied) => {
-                let text =
-                    format!("topic '{}': this user may not connect to the publisher; add it to the topic's users", state.inlet.topic);
+                let text = format!(
+                    "topic '{}': this user may not connect to the publisher; add it to the topic's users",
+                    state.inlet.topic
+                );
                 self.refused(id, name, &Refuse::new(RefusalCode::Access, text), pause);
             }
             Err(ConnectError::Other(e)) => {
-                let text = format!("topic '{}': cannot connect to the publisher: {}", state.inlet.topic, descriptors::explain(e));
+                let text = format!(
+                    "topic '{}': cannot connect to the publisher: {}",
+                    state.inlet.topic,
+                    descriptors::explain(e)
+                );
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
             }
         }
@@ -210,7 +242,9 @@ impl Control {
         let hello = self.request(&inlet);
         let result = (|| {
             let (page_fd, page) = Page::create(inlet.max_held as usize)?;
-            let packet = Message::Hello(Box::new(hello)).encode().ok_or_else(|| std::io::Error::other("the request is too long"))?;
+            let packet = Message::Hello(Box::new(hello))
+                .encode()
+                .ok_or_else(|| std::io::Error::other("the request is too long"))?;
             socket.is_open_to_descriptors();
             socket::take_descriptors(&socket, true);
             let key = self.watch_undecided(&socket)?;
@@ -226,22 +260,36 @@ impl Control {
             Ok((key, page)) => {
                 let complain_at = Some(self.now + Duration::from_millis(HANDSHAKE_MS));
                 let state = DialState::Asked { socket, page, pause, complain_at };
-                self.sources.insert(key, Source::Dial(Dial { inlet: id, name: name.to_owned(), state }));
+                self.sources
+                    .insert(key, Source::Dial(Dial { inlet: id, name: name.to_owned(), state }));
                 if let Some(state) = self.inlets.get_mut(&id) {
                     state.known.insert(name.to_owned(), Known::Connected);
                 }
             }
-            Err(e) if descriptors::is_shortage(&e) => self.decline_for_shortage(id, name, &socket, pause, descriptors::shortage()),
+            Err(e) if descriptors::is_shortage(&e) => {
+                self.decline_for_shortage(id, name, &socket, pause, descriptors::shortage())
+            }
             Err(e) => {
-                let text = format!("topic '{}': cannot ask the publisher for a match: {e}", inlet.topic);
+                let text =
+                    format!("topic '{}': cannot ask the publisher for a match: {e}", inlet.topic);
                 self.refused(id, name, &Refuse::new(RefusalCode::System, text), pause);
             }
         }
     }
 
-    fn decline_for_shortage(&mut self, id: EndpointId, name: &str, socket: &Foreign, pause: Duration, shortage: DescriptorShortage) {
+    fn decline_for_shortage(
+        &mut self,
+        id: EndpointId,
+        name: &str,
+        socket: &Foreign,
+        pause: Duration,
+        shortage: DescriptorShortage,
+    ) {
         let Some(state) = self.inlets.get(&id) else { return };
-        let here = format!("topic '{}': the publisher cannot be matched: this process has {shortage}", state.inlet.topic);
+        let here = format!(
+            "topic '{}': the publisher cannot be matched: this process has {shortage}",
+            state.inlet.topic
+        );
         let there = format!("its process has {}", shortage.in_short());
         self.decline(id, name, socket, pause, RefusalCode::System, (here, there));
     }
@@ -293,16 +341,22 @@ impl Control {
     fn refused(&mut self, id: EndpointId, name: &str, reason: &Refuse, pause: Duration) {
         let now = self.now;
         let Some(state) = self.inlets.get_mut(&id) else { return };
-        let known =
-            if reason.code.may_pass() { Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) } } else { Known::Refused };
+        let known = if reason.code.may_pass() {
+            Known::Retry { at: now + pause, pause: (pause * 2).min(RETRY_LONGEST) }
+        } else {
+            Known::Refused
+        };
         state.known.insert(name.to_owned(), known);
         if reason.code == RefusalCode::PassedOver {
             return;
         }
         // The same reason from the same publisher is news only once.
-        let before = lock(&state.inlet.refusals).insert(name.to_owned(), (reason.code, reason.text.clone()));
+        let before =
+            lock(&state.inlet.refusals).insert(name.to_owned(), (reason.code, reason.text.clone()));
         if before.is_none_or(|(_, text)| text != reason.text) {
-            state.inlet.event(SubscriptionEvent::Refused { code: reason.code, text: reason.text.clone() });
+            state
+                .inlet
+                .event(SubscriptionEvent::Refused { code: reason.code, text: reason.text.clone() });
         }
     }
 
@@ -319,13 +373,23 @@ impl Control {
         let (decoded, fds) = match heard {
             Heard::Said(decoded, fds) => (Ok(decoded), fds),
             Heard::Shortage => {
-                let text = format!("the publisher cannot be matched: this process has {}", descriptors::shortage());
+                let text = format!(
+                    "the publisher cannot be matched: this process has {}",
+                    descriptors::shortage()
+                );
                 (Err((RefusalCode::System, text)), Vec::new())
             }
-            Heard::Oversized => (Err((RefusalCode::Protocol, format!("the publisher's answer: {}", oversized()))), Vec::new()),
+            Heard::Oversized => (
+                Err((RefusalCode::Protocol, format!("the publisher's answer: {}", oversized()))),
+                Vec::new(),
+            ),
             Heard::Nothing | Heard::Ended => return self.hung_up(key),
         };
-        let Some(Source::Dial(Dial { inlet: id, name, state: DialState::Asked { socket, page, pause, .. } })) = self.sources.remove(&key)
+        let Some(Source::Dial(Dial {
+            inlet: id,
+            name,
+            state: DialState::Asked { socket, page, pause, .. },
+        })) = self.sources.remove(&key)
         else {
             return;
         };
@@ -359,9 +423,14 @@ impl Control {
                 }
                 Err(refusal) => refusal,
             },
-            Ok(Err(e)) => Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}")),
+            Ok(Err(e)) => {
+                Refuse::new(e.code(), format!("topic '{topic}': the publisher's answer: {e}"))
+            }
             Err((code, text)) => Refuse::new(code, format!("topic '{topic}': {text}")),
-            Ok(_) => Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's answer is no answer")),
+            Ok(_) => Refuse::new(
+                RefusalCode::Protocol,
+                format!("topic '{topic}': the publisher's answer is no answer"),
+            ),
         };
         self.refused(id, &name, &refusal, pause);
     }
@@ -374,7 +443,9 @@ impl Control {
         // Whoever hangs up again and again is asked less and less often.
         let pause = match &dial.state {
             DialState::Asked { pause, .. } => *pause,
-            DialState::Matched { since, .. } if self.now.since(*since) > RETRY_LONGEST => RETRY_FIRST,
+            DialState::Matched { since, .. } if self.now.since(*since) > RETRY_LONGEST => {
+                RETRY_FIRST
+            }
             DialState::Matched { pause, .. } => *pause,
         };
         lock(&state.inlet.refusals).remove(&dial.name);
@@ -384,7 +455,11 @@ impl Control {
         edge.ended.store(true, Relaxed);
         state.watch.remove(&edge);
         let last = crate::protocol::reader::newest(&edge.segment).0;
-        state.inlet.events.push(SubscriptionEvent::Unmatched { publisher: edge.publisher, node: edge.node.to_string(), last });
+        state.inlet.events.push(SubscriptionEvent::Unmatched {
+            publisher: edge.publisher,
+            node: edge.node.to_string(),
+            last,
+        });
         state.inlet.keep_unread_of_ended(&edge);
         // It may have been restarted meanwhile under another name.
         self.discovery.look();
@@ -394,18 +469,22 @@ impl Control {
         let now = self.now;
         let mut again = Vec::new();
         let mut soonest: Option<MonotonicNs> = None;
-        let mut note = |at: MonotonicNs| soonest = Some(soonest.map_or(at, |s: MonotonicNs| s.min(at)));
+        let mut note =
+            |at: MonotonicNs| soonest = Some(soonest.map_or(at, |s: MonotonicNs| s.min(at)));
         for state in self.inlets.values() {
             for (name, known) in &state.known {
                 match known {
-                    Known::Retry { at, pause } if *at <= now => again.push((state.inlet.id, name.clone(), *pause)),
+                    Known::Retry { at, pause } if *at <= now => {
+                        again.push((state.inlet.id, name.clone(), *pause))
+                    }
                     Known::Retry { at, .. } => note(*at),
                     _ => {}
                 }
             }
         }
         for source in self.sources.values_mut() {
-            if let Source::Dial(Dial { inlet, name, state: DialState::Asked { complain_at, .. } }) = source
+            if let Source::Dial(Dial { inlet, name, state: DialState::Asked { complain_at, .. } }) =
+                source
                 && let Some(at) = *complain_at
             {
                 if at > now {
@@ -419,16 +498,21 @@ impl Control {
                         "topic '{}': a publisher has not answered for {HANDSHAKE_MS} ms; is its process stopped?",
                         state.inlet.topic
                     );
-                    let before = lock(&state.inlet.refusals).insert(name.clone(), (RefusalCode::Silent, text.clone()));
+                    let before = lock(&state.inlet.refusals)
+                        .insert(name.clone(), (RefusalCode::Silent, text.clone()));
                     if before.is_none_or(|(_, told)| told != text) {
-                        state.inlet.event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
+                        state
+                            .inlet
+                            .event(SubscriptionEvent::Refused { code: RefusalCode::Silent, text });
                     }
                 }
             }
         }
         for (id, name, pause) in again {
             self.dial(id, &name, pause);
-            if let Some(Known::Retry { at, .. }) = self.inlets.get(&id).and_then(|s| s.known.get(&name)) {
+            if let Some(Known::Retry { at, .. }) =
+                self.inlets.get(&id).and_then(|s| s.known.get(&name))
+            {
                 note(*at);
             }
         }
@@ -445,11 +529,20 @@ fn put_off(state: &mut InletState, name: &str, now: MonotonicNs, pause: Duration
 }
 
 /// Checks an ACCEPT as if the publisher had checked nothing.
-fn open(accept: &Accept, fds: Vec<Foreign>, page: Page, socket: Foreign, inlet: &Inlet) -> Result<Edge, Refuse> {
+fn open(
+    accept: &Accept,
+    fds: Vec<Foreign>,
+    page: Page,
+    socket: Foreign,
+    inlet: &Inlet,
+) -> Result<Edge, Refuse> {
     let topic = inlet.topic.as_str();
     if inlet.offering.is_some_and(|o| o != (accept.qos.reliability, accept.qos.durability)) {
         // A publisher of an earlier release does not know that it is not meant.
-        return Err(Refuse::new(RefusalCode::PassedOver, format!("topic '{topic}': it offers another QoS")));
+        return Err(Refuse::new(
+            RefusalCode::PassedOver,
+            format!("topic '{topic}': it offers another QoS"),
+        ));
     }
     if let SchemaRequest::Exact(expected) = &inlet.schema
         && let Err(e) = Schema::check(topic, &accept.schema, expected)
@@ -460,14 +553,23 @@ fn open(accept: &Accept, fds: Vec<Foreign>, page: Page, socket: Foreign, inlet: 
         return Err(Refuse::new(RefusalCode::Qos, e.to_string()));
     }
     let Ok(fds) = <[Foreign; 2]>::try_from(fds) else {
-        return Err(Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': ACCEPT comes with segment and wake word")));
+        return Err(Refuse::new(
+            RefusalCode::Protocol,
+            format!("topic '{topic}': ACCEPT comes with segment and wake word"),
+        ));
     };
     Edge::open(accept, fds, page, socket, inlet).map_err(|e| {
         // What this process lacks, and what may pass.
         if e.kind() == std::io::ErrorKind::OutOfMemory || descriptors::is_shortage(&e) {
-            let text = format!("topic '{topic}': cannot map the publisher's memory: {}", descriptors::explain(e));
+            let text = format!(
+                "topic '{topic}': cannot map the publisher's memory: {}",
+                descriptors::explain(e)
+            );
             return Refuse::new(RefusalCode::System, text);
         }
-        Refuse::new(RefusalCode::Protocol, format!("topic '{topic}': the publisher's memory is not acceptable: {e}"))
+        Refuse::new(
+            RefusalCode::Protocol,
+            format!("topic '{topic}': the publisher's memory is not acceptable: {e}"),
+        )
     })
 }

@@ -182,7 +182,12 @@ impl Control {
                 Source::Rescan => control.rescan.as_fd(),
                 _ => control.info_listener.as_fd(),
             };
-            epoll::add(control.errands.epoll(), fd, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
+            epoll::add(
+                control.errands.epoll(),
+                fd,
+                epoll::EventData::new_u64(key),
+                epoll::EventFlags::IN,
+            )?;
             control.sources.insert(key, source);
         }
         Ok(control)
@@ -235,7 +240,12 @@ impl Control {
         };
         if let Some(listener) = listener {
             // Needs no memory and cannot fail for a descriptor that is registered.
-            let _ = epoll::modify(self.errands.epoll(), listener, epoll::EventData::new_u64(key), flags);
+            let _ = epoll::modify(
+                self.errands.epoll(),
+                listener,
+                epoll::EventData::new_u64(key),
+                flags,
+            );
         }
     }
 
@@ -246,11 +256,17 @@ impl Control {
         loop {
             let timeout = self.due.map(|due| {
                 let left = due.since(MonotonicNs::now());
-                Timespec { tv_sec: left.as_secs().min(3600) as i64, tv_nsec: i64::from(left.subsec_nanos()) as _ }
+                Timespec {
+                    tv_sec: left.as_secs().min(3600) as i64,
+                    tv_nsec: i64::from(left.subsec_nanos()) as _,
+                }
             });
             events.clear();
-            if let Err(e) = epoll::wait(&**self.errands.epoll(), rustix::buffer::spare_capacity(&mut events), timeout.as_ref())
-                && e != rustix::io::Errno::INTR
+            if let Err(e) = epoll::wait(
+                &**self.errands.epoll(),
+                rustix::buffer::spare_capacity(&mut events),
+                timeout.as_ref(),
+            ) && e != rustix::io::Errno::INTR
             {
                 // Unreachable with valid arguments; without epoll there is nothing this thread can do.
                 break;

@@ -71,14 +71,28 @@ impl Control {
         let key = match self.watch(&listener, EventFlags::IN) {
             Ok(key) => key,
             Err(e) => {
-                let text = format!("topic '{}': nobody can subscribe: cannot watch the publisher's socket: {e}", publication.topic);
-                publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });
+                let text = format!(
+                    "topic '{}': nobody can subscribe: cannot watch the publisher's socket: {e}",
+                    publication.topic
+                );
+                publication
+                    .events
+                    .push(PublisherEvent::Refused { code: RefusalCode::System, text });
                 return;
             }
         };
         self.sources.insert(key, Source::Listener(id));
         let watch = super::watch::PublisherWatch::new(&publication.qos, self.now);
-        let outlet = Outlet { publication, changes, listener, key, name: name.clone(), reclaiming: false, watch, said_shut: false };
+        let outlet = Outlet {
+            publication,
+            changes,
+            listener,
+            key,
+            name: name.clone(),
+            reclaiming: false,
+            watch,
+            said_shut: false,
+        };
         self.outlets.insert(id, outlet);
         self.discovery.cut = false;
         self.announce(&name);
@@ -111,35 +125,55 @@ impl Control {
             };
             let user = connection.user();
             let publication = Arc::clone(&outlet.publication);
-            let connected = self.sources.values().any(|s| matches!(s, Source::Peer(p) if p.outlet == id));
+            let connected =
+                self.sources.values().any(|s| matches!(s, Source::Peer(p) if p.outlet == id));
             let shortage = if connected || last { descriptors::may_accept().err() } else { None };
             if let Some(shortage) = shortage {
                 // The event comes once, however often it is asked.
                 outlet.say_shut(&shortage.to_string());
-                let text = format!("topic '{}': the publisher's process has {}", publication.topic, shortage.in_short());
+                let text = format!(
+                    "topic '{}': the publisher's process has {}",
+                    publication.topic,
+                    shortage.in_short()
+                );
                 add(&publication.counters.refused_other, 1);
                 tell(&connection, Refuse::new(RefusalCode::System, text));
                 continue;
             }
             outlet.said_shut = false;
             if !publication.access.permits(user) {
-                let text = format!("topic '{}': {user} has no right to subscribe; {}", publication.topic, user.remedy());
+                let text = format!(
+                    "topic '{}': {user} has no right to subscribe; {}",
+                    publication.topic,
+                    user.remedy()
+                );
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Access, text));
                 continue;
             }
             let pending = |s: &&Source| matches!(s, Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Silent { .. }));
             let of_user = |s: &&Source| matches!(s, Source::Peer(p) if p.socket.user() == user);
             if self.sources.values().filter(pending).count() >= MAX_PENDING
-                || self.sources.values().filter(pending).filter(of_user).count() >= MAX_PENDING_PER_USER
+                || self.sources.values().filter(pending).filter(of_user).count()
+                    >= MAX_PENDING_PER_USER
             {
-                let text = format!("topic '{}': too many connections wait for a match; try again", publication.topic);
+                let text = format!(
+                    "topic '{}': too many connections wait for a match; try again",
+                    publication.topic
+                );
                 refuse(&publication, &connection, Refuse::new(RefusalCode::Limit, text));
                 continue;
             }
             let Ok(key) = self.watch_undecided(&connection) else { continue };
             let until = self.now + Duration::from_millis(HANDSHAKE_MS);
             let at_once = connection.is_harmless();
-            self.sources.insert(key, Source::Peer(Peer { outlet: id, socket: connection, state: PeerState::Silent { until } }));
+            self.sources.insert(
+                key,
+                Source::Peer(Peer {
+                    outlet: id,
+                    socket: connection,
+                    state: PeerState::Silent { until },
+                }),
+            );
             // The message is usually there already.
             if at_once {
                 self.listen(key);
@@ -160,7 +194,8 @@ impl Control {
         let (decoded, fds) = match heard {
             Heard::Said(decoded, fds) => (Ok(decoded), fds),
             Heard::Shortage => {
-                let text = format!("the publisher's process has {}", descriptors::shortage().in_short());
+                let text =
+                    format!("the publisher's process has {}", descriptors::shortage().in_short());
                 (Err((RefusalCode::System, text)), Vec::new())
             }
             Heard::Oversized => (Err((RefusalCode::Protocol, oversized())), Vec::new()),
@@ -173,9 +208,16 @@ impl Control {
         fault::point("join.after_hello");
         let result = match decoded {
             Ok(Ok(Message::Hello(hello))) => outlet.admit(*hello, fds, peer),
-            Ok(Err(e)) => Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic))),
-            Ok(_) => Err(Refuse::new(RefusalCode::Protocol, format!("topic '{}': a match begins with HELLO", outlet.publication.topic))),
-            Err((code, text)) => Err(Refuse::new(code, format!("topic '{}': {text}", outlet.publication.topic))),
+            Ok(Err(e)) => {
+                Err(Refuse::new(e.code(), format!("topic '{}': {e}", outlet.publication.topic)))
+            }
+            Ok(_) => Err(Refuse::new(
+                RefusalCode::Protocol,
+                format!("topic '{}': a match begins with HELLO", outlet.publication.topic),
+            )),
+            Err((code, text)) => {
+                Err(Refuse::new(code, format!("topic '{}': {text}", outlet.publication.topic)))
+            }
         };
         match result {
             Ok(m) => {
@@ -204,10 +246,10 @@ impl Control {
         let PeerState::Matched(m) = &peer.state else { return };
         if let Some(outlet) = self.outlets.get_mut(&peer.outlet) {
             outlet.dismiss(m);
-            outlet
-                .publication
-                .events
-                .push(PublisherEvent::Unmatched { subscription: m.hello.subscription, node: m.hello.node.to_string() });
+            outlet.publication.events.push(PublisherEvent::Unmatched {
+                subscription: m.hello.subscription,
+                node: m.hello.node.to_string(),
+            });
         }
     }
 
@@ -215,15 +257,23 @@ impl Control {
     /// nobody is to be refused for want of pins that were given back before they were asked for.
     fn drop_ended_peers(&mut self, id: EndpointId) {
         let matched = self.sources.iter().filter_map(|(key, source)| match source {
-            Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => Some((*key, &p.socket)),
+            Source::Peer(p) if p.outlet == id && matches!(p.state, PeerState::Matched(_)) => {
+                Some((*key, &p.socket))
+            }
             _ => None,
         });
-        let (keys, mut fds): (Vec<u64>, Vec<PollFd<'_>>) = matched.map(|(key, socket)| (key, PollFd::new(socket, PollFlags::IN))).unzip();
+        let (keys, mut fds): (Vec<u64>, Vec<PollFd<'_>>) =
+            matched.map(|(key, socket)| (key, PollFd::new(socket, PollFlags::IN))).unzip();
         // Without memory for it those that have ended are dropped a little later, as their events come.
         if !matches!(poll(&mut fds, Some(&Timespec::default())), Ok(1..)) {
             return;
         }
-        let ended: Vec<u64> = keys.into_iter().zip(&fds).filter(|(_, fd)| !fd.revents().is_empty()).map(|(key, _)| key).collect();
+        let ended: Vec<u64> = keys
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(key, _)| key)
+            .collect();
         for key in ended {
             self.drop_peer(key);
         }
@@ -246,7 +296,10 @@ impl Control {
             if let Some(Source::Peer(peer)) = self.sources.remove(&key)
                 && let Some(outlet) = self.outlets.get(&peer.outlet)
             {
-                let text = format!("topic '{}': connected for {HANDSHAKE_MS} ms without saying HELLO", outlet.publication.topic);
+                let text = format!(
+                    "topic '{}': connected for {HANDSHAKE_MS} ms without saying HELLO",
+                    outlet.publication.topic
+                );
                 refuse(&outlet.publication, &peer.socket, Refuse::new(RefusalCode::Silent, text));
             }
         }
@@ -280,7 +333,9 @@ fn refuse(publication: &Publication, socket: &Foreign, refusal: Refuse) {
     };
     if let Some(counter) = counter {
         add(counter, 1);
-        publication.events.push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
+        publication
+            .events
+            .push(PublisherEvent::Refused { code: refusal.code, text: refusal.text.clone() });
     }
     tell(socket, refusal);
 }
@@ -304,20 +359,33 @@ impl Outlet {
     /// Nobody can be accepted; said once until somebody is.
     fn say_shut(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.said_shut, true) {
-            let text = format!("topic '{}': nobody can subscribe for now: {reason}", self.publication.topic);
-            self.publication.events.push(PublisherEvent::Refused { code: RefusalCode::System, text });
+            let text = format!(
+                "topic '{}': nobody can subscribe for now: {reason}",
+                self.publication.topic
+            );
+            self.publication
+                .events
+                .push(PublisherEvent::Refused { code: RefusalCode::System, text });
         }
     }
 
     /// Checks a request and, if all is well, enters the match and answers. In this order: whoever has an answer is in
     /// the list that the next scan reads.
-    fn admit(&mut self, hello: Hello, fds: Vec<Foreign>, peer: &Peer) -> Result<Arc<PubMatch>, Refuse> {
+    fn admit(
+        &mut self,
+        hello: Hello,
+        fds: Vec<Foreign>,
+        peer: &Peer,
+    ) -> Result<Arc<PubMatch>, Refuse> {
         let publication = Arc::clone(&self.publication);
         let p = &*publication;
         let topic = p.topic.as_str();
         let no = |code, text: String| Err(Refuse::new(code, text));
         if hello.topic != p.topic {
-            return no(RefusalCode::Protocol, format!("topic '{topic}' was asked for '{}'", hello.topic));
+            return no(
+                RefusalCode::Protocol,
+                format!("topic '{topic}' was asked for '{}'", hello.topic),
+            );
         }
         let version = match hello.common_version() {
             Ok(version) => version,
@@ -326,10 +394,19 @@ impl Outlet {
         if let Some(refuse) = &hello.refuse {
             // Only what may pass: whoever is refused for good hears it as an answer.
             let code = if refuse.code.may_pass() { refuse.code } else { RefusalCode::Protocol };
-            return no(code, format!("topic '{topic}': the subscription of node '{}' cannot be matched: {}", hello.node, refuse.text));
+            return no(
+                code,
+                format!(
+                    "topic '{topic}': the subscription of node '{}' cannot be matched: {}",
+                    hello.node, refuse.text
+                ),
+            );
         }
         if hello.offering.is_some_and(|o| o != (p.qos.reliability, p.qos.durability)) {
-            return no(RefusalCode::PassedOver, format!("topic '{topic}': the subscription reads publishers with another QoS"));
+            return no(
+                RefusalCode::PassedOver,
+                format!("topic '{topic}': the subscription reads publishers with another QoS"),
+            );
         }
         if let Some(expected) = &hello.schema
             && let Err(e) = Schema::check(topic, &p.schema, expected)
@@ -340,30 +417,58 @@ impl Outlet {
             return no(RefusalCode::Qos, e.to_string());
         }
         let Ok([mut sent]) = <[Foreign; 1]>::try_from(fds) else {
-            return no(RefusalCode::Protocol, format!("topic '{topic}': HELLO comes with exactly one page"));
+            return no(
+                RefusalCode::Protocol,
+                format!("topic '{topic}': HELLO comes with exactly one page"),
+            );
         };
         let page = match memfd::open(&mut sent, PAGE_LEN) {
             Ok(page) => page,
-            Err(e) => return no(RefusalCode::Protocol, format!("topic '{topic}': the subscription's page is not acceptable: {e}")),
+            Err(e) => {
+                return no(
+                    RefusalCode::Protocol,
+                    format!("topic '{topic}': the subscription's page is not acceptable: {e}"),
+                );
+            }
         };
         let matches = self.changes.get();
-        let claims = matches.iter().map(|m| Claim { user: m.user, pins: m.hello.pins, observer: m.hello.observer });
+        let claims = matches.iter().map(|m| Claim {
+            user: m.user,
+            pins: m.hello.pins,
+            observer: m.hello.observer,
+        });
         let claim = Claim { user: peer.socket.user(), pins: hello.pins, observer: hello.observer };
         if let Err(e) = pins::grant(&claims.collect::<Vec<_>>(), claim, p.pins, &p.access) {
-            return no(RefusalCode::Pins, format!("topic '{topic}': the subscription of node '{}': {e}", hello.node));
+            return no(
+                RefusalCode::Pins,
+                format!("topic '{topic}': the subscription of node '{}': {e}", hello.node),
+            );
         }
         let group = match Group::of(peer.socket.user(), matches) {
             Ok(Some(group)) => group,
             Ok(None) => {
-                let text = format!("topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time");
+                let text = format!(
+                    "topic '{topic}': subscriptions of {MAX_GROUPS} users are matched, and no more can be at a time"
+                );
                 return no(RefusalCode::Limit, text);
             }
-            Err(e) => return no(RefusalCode::System, format!("topic '{topic}': cannot make a wake word: {}", descriptors::explain(e))),
+            Err(e) => {
+                return no(
+                    RefusalCode::System,
+                    format!(
+                        "topic '{topic}': cannot make a wake word: {}",
+                        descriptors::explain(e)
+                    ),
+                );
+            }
         };
 
-        let reliable = p.qos.reliability == Reliability::Reliable && hello.qos.reliability == Reliability::Reliable && !hello.observer;
+        let reliable = p.qos.reliability == Reliability::Reliable
+            && hello.qos.reliability == Reliability::Reliable
+            && !hello.observer;
         let (requested, armed_apart) = (hello.qos.clone(), hello.armed_apart);
-        let m = Arc::new(PubMatch::new(page, hello, peer.socket.user(), Arc::clone(&group), reliable));
+        let m =
+            Arc::new(PubMatch::new(page, hello, peer.socket.user(), Arc::clone(&group), reliable));
         let mut list = matches.clone();
         list.push(Arc::clone(&m));
         self.reclaiming |= !self.changes.replace(list);
@@ -384,7 +489,10 @@ impl Outlet {
         let sent = Message::Accept(Box::new(accept))
             .encode()
             .ok_or_else(|| "the answer is too long".to_owned())
-            .and_then(|packet| socket::send(&peer.socket, &packet, &[p.segment_fd.as_fd(), group.fd.as_fd()]).map_err(|e| e.to_string()));
+            .and_then(|packet| {
+                socket::send(&peer.socket, &packet, &[p.segment_fd.as_fd(), group.fd.as_fd()])
+                    .map_err(|e| e.to_string())
+            });
         if let Err(e) = sent {
             self.dismiss(&m);
             return no(RefusalCode::System, format!("topic '{topic}': cannot answer: {e}"));
@@ -399,7 +507,8 @@ impl Outlet {
     /// Takes a match out of the list. Its pins no longer count.
     fn dismiss(&mut self, m: &Arc<PubMatch>) {
         m.gone.store(true, Relaxed);
-        let list: Vec<_> = self.changes.get().iter().filter(|o| !Arc::ptr_eq(o, m)).cloned().collect();
+        let list: Vec<_> =
+            self.changes.get().iter().filter(|o| !Arc::ptr_eq(o, m)).cloned().collect();
         self.publication.counters.matched.store(list.len() as u64, Relaxed);
         self.publication.first_match.keep_if(list.is_empty());
         self.reclaiming |= !self.changes.replace(list);

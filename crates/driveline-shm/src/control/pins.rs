@@ -16,7 +16,12 @@ pub(super) struct Claim {
 }
 
 /// Whether `claim` can be met beside those that were. Else why not, and what to do.
-pub(super) fn grant(granted: &[Claim], claim: Claim, pins: u32, access: &Access) -> Result<(), String> {
+pub(super) fn grant(
+    granted: &[Claim],
+    claim: Claim,
+    pins: u32,
+    access: &Access,
+) -> Result<(), String> {
     let capacity = if claim.observer { OBSERVER_PINS } else { pins };
     let others = capacity.div_ceil(2);
     let each = if *access == Access::Anyone && !claim.observer { pins.div_ceil(4) } else { others };
@@ -25,11 +30,19 @@ pub(super) fn grant(granted: &[Claim], claim: Claim, pins: u32, access: &Access)
         let same = granted.iter().filter(|c| c.observer == claim.observer && of(c.user));
         same.fold(0, |sum, c| sum.saturating_add(c.pins))
     };
-    let (by_all, by_others, by_user) = (taken(&|_| true), taken(&|u| !u.is_trusted()), taken(&|u| u == claim.user));
+    let (by_all, by_others, by_user) =
+        (taken(&|_| true), taken(&|u| !u.is_trusted()), taken(&|u| u == claim.user));
     let needed = claim.pins;
     let left = capacity.saturating_sub(by_all);
-    if foreign && !claim.observer && (needed > others.saturating_sub(by_others) || needed > each.saturating_sub(by_user)) {
-        let least = (by_all + needed).max((by_others + needed) * 2).max(if each < others { (by_user + needed) * 4 } else { 0 });
+    if foreign
+        && !claim.observer
+        && (needed > others.saturating_sub(by_others) || needed > each.saturating_sub(by_user))
+    {
+        let least = (by_all + needed).max((by_others + needed) * 2).max(if each < others {
+            (by_user + needed) * 4
+        } else {
+            0
+        });
         return Err(format!(
             "{} needs {needed} pins and has {by_user}; of {capacity}, all users but the publisher's own may have {others} (and have {by_others}), each {each}: raise the topic's pins to {least}, or lower max_held of its subscriptions",
             claim.user
@@ -57,15 +70,27 @@ mod tests {
     const OTHER: User = User::Known(70_002);
 
     /// How many pins a user gets, one after the other, beside those granted.
-    fn takes(granted: &mut Vec<Claim>, user: User, observer: bool, pins: u32, access: &Access) -> u32 {
+    fn takes(
+        granted: &mut Vec<Claim>,
+        user: User,
+        observer: bool,
+        pins: u32,
+        access: &Access,
+    ) -> u32 {
         let claim = Claim { user, pins: 1, observer };
-        (0..).take_while(|_| grant(granted, claim, pins, access).map(|()| granted.push(claim)).is_ok()).count() as u32
+        (0..)
+            .take_while(|_| {
+                grant(granted, claim, pins, access).map(|()| granted.push(claim)).is_ok()
+            })
+            .count() as u32
     }
 
     #[test]
     fn no_other_user_gets_all_and_own_users_get_the_rest() {
         let own = User::own();
-        for (access, each, total) in [(Access::Anyone, 2, 4), (Access::Users(vec![70_001, 70_002]), 4, 4)] {
+        for (access, each, total) in
+            [(Access::Anyone, 2, 4), (Access::Users(vec![70_001, 70_002]), 4, 4)]
+        {
             let mut granted = Vec::new();
             assert_eq!(takes(&mut granted, EVIL, false, 8, &access), each);
             assert_eq!(takes(&mut granted, OTHER, false, 8, &access), total - each);
@@ -81,7 +106,10 @@ mod tests {
     #[test]
     fn what_is_advised_suffices() {
         for access in [Access::Anyone, Access::Users(vec![70_001])] {
-            let granted = [Claim { user: EVIL, pins: 2, observer: false }, Claim { user: OTHER, pins: 1, observer: false }];
+            let granted = [
+                Claim { user: EVIL, pins: 2, observer: false },
+                Claim { user: OTHER, pins: 1, observer: false },
+            ];
             let claim = Claim { user: EVIL, pins: 5, observer: false };
             let text = grant(&granted, claim, 8, &access).unwrap_err();
             let (_, rest) = text.split_once("pins to ").unwrap();

@@ -62,7 +62,9 @@ impl Control {
             // Somebody is just about it; its link count will tell in a second.
             Err(_) if self.identity.directory.is_removed() => {}
             Err(e) => {
-                let text = format!("names of this process in the domain directory were removed and cannot be made again: {e}");
+                let text = format!(
+                    "names of this process in the domain directory were removed and cannot be made again: {e}"
+                );
                 if !std::mem::replace(&mut self.lost, true) {
                     self.tell_everybody(&text);
                 }
@@ -86,9 +88,15 @@ impl Control {
             socket::turn_away(&self.info_listener, &self.errands);
             self.info_listener = socket;
         }
-        let lost: Vec<_> = self.outlets.iter().filter_map(|(id, o)| missing(&o.name).map(|name| (*id, name))).collect();
+        let lost: Vec<_> = self
+            .outlets
+            .iter()
+            .filter_map(|(id, o)| missing(&o.name).map(|name| (*id, name)))
+            .collect();
         for (id, name) in lost {
-            let Some(mode) = self.outlets.get(&id).map(|o| o.publication.socket_mode()) else { continue };
+            let Some(mode) = self.outlets.get(&id).map(|o| o.publication.socket_mode()) else {
+                continue;
+            };
             let socket: GuardedFd = socket::listen_at(directory, &name, mode)?;
             self.watch_anew(&socket, |s| matches!(s, Source::Listener(other) if *other == id))?;
             if let Some(outlet) = self.outlets.get_mut(&id) {
@@ -102,8 +110,15 @@ impl Control {
     }
 
     fn watch_anew(&self, socket: impl AsFd, which: impl Fn(&Source) -> bool) -> io::Result<()> {
-        let Some(key) = self.sources.iter().find_map(|(key, s)| which(s).then_some(*key)) else { return Ok(()) };
-        Ok(epoll::add(self.errands.epoll(), socket, epoll::EventData::new_u64(key), EventFlags::IN)?)
+        let Some(key) = self.sources.iter().find_map(|(key, s)| which(s).then_some(*key)) else {
+            return Ok(());
+        };
+        Ok(epoll::add(
+            self.errands.epoll(),
+            socket,
+            epoll::EventData::new_u64(key),
+            EventFlags::IN,
+        )?)
     }
 
     pub(super) fn tell_everybody(&self, text: &str) {

@@ -37,9 +37,15 @@ impl Reserve {
     }
 
     /// Next connection, if there is one, and whether it has the reserve's number.
-    pub(super) fn accept(&mut self, listener: impl AsFd, errands: &Arc<Errands>) -> io::Result<Option<(Foreign, bool)>> {
+    pub(super) fn accept(
+        &mut self,
+        listener: impl AsFd,
+        errands: &Arc<Errands>,
+    ) -> io::Result<Option<(Foreign, bool)>> {
         match socket::accept(&listener, errands) {
-            Err(e) if descriptors::is_shortage(&e) && self.give_up() => Ok(socket::accept(&listener, errands)?.map(|c| (c, true))),
+            Err(e) if descriptors::is_shortage(&e) && self.give_up() => {
+                Ok(socket::accept(&listener, errands)?.map(|c| (c, true)))
+            }
             other => Ok(other?.map(|c| (c, false))),
         }
     }
@@ -53,7 +59,9 @@ impl Control {
     /// Connects to a publisher, if need be with the descriptor in reserve.
     pub(super) fn connect(&mut self, name: &str) -> Result<Foreign, ConnectError> {
         match socket::dial(&self.identity.directory, name, &self.errands) {
-            Err(ConnectError::Other(e)) if descriptors::is_shortage(&e) && self.reserve.give_up() => {
+            Err(ConnectError::Other(e))
+                if descriptors::is_shortage(&e) && self.reserve.give_up() =>
+            {
                 socket::dial(&self.identity.directory, name, &self.errands)
             }
             other => other,

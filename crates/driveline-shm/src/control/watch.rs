@@ -76,7 +76,11 @@ impl SubscriptionWatch {
         // A process that is alive needs no proof beyond the kernel's: its end closes the connection.
         let lease = self.lease.filter(|_| edge.qos.liveliness == Liveliness::ManualByTopic);
         if self.deadline.is_some() || lease.is_some() {
-            self.edges.push(EdgeWatch { edge: Arc::clone(edge), lease: Period::new(lease, now), alive: true });
+            self.edges.push(EdgeWatch {
+                edge: Arc::clone(edge),
+                lease: Period::new(lease, now),
+                alive: true,
+            });
         }
     }
 
@@ -111,7 +115,8 @@ impl Control {
                 let publisher = w.edge.publisher;
                 if let Some(period) = &mut w.lease {
                     let missed = period.missed(w.edge.segment.heartbeat().load(Relaxed), now);
-                    let fresh = now.0.saturating_sub(w.edge.segment.heartbeat().load(Relaxed)) < period.length.as_nanos() as u64;
+                    let fresh = now.0.saturating_sub(w.edge.segment.heartbeat().load(Relaxed))
+                        < period.length.as_nanos() as u64;
                     if missed && w.alive {
                         w.alive = false;
                         state.inlet.event(SubscriptionEvent::LivelinessLost { publisher });

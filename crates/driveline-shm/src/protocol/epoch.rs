@@ -44,8 +44,11 @@ pub struct Changes<T>(Arc<Inner<T>>);
 
 /// A value and its two sides.
 pub fn epoch<T: Send + Sync>(value: T) -> (Scans<T>, Changes<T>) {
-    let inner =
-        Arc::new(Inner { current: AtomicPtr::new(Box::into_raw(Box::new(value))), scans: AtomicU64::new(0), old: Mutex::new(Vec::new()) });
+    let inner = Arc::new(Inner {
+        current: AtomicPtr::new(Box::into_raw(Box::new(value))),
+        scans: AtomicU64::new(0),
+        old: Mutex::new(Vec::new()),
+    });
     (Scans(Arc::clone(&inner)), Changes(inner))
 }
 

@@ -53,7 +53,8 @@ impl Kick {
     /// Takes a kick, if there is one.
     pub fn take(&self) -> bool {
         // The plain load keeps the common case free of a locked instruction.
-        self.0.load(Relaxed) == KICKED && self.0.compare_exchange(KICKED, IDLE, Acquire, Relaxed).is_ok()
+        self.0.load(Relaxed) == KICKED
+            && self.0.compare_exchange(KICKED, IDLE, Acquire, Relaxed).is_ok()
     }
 
     /// Begins to wait, unless there is a kick. Then the word can be slept on while it is [`WAITING`].

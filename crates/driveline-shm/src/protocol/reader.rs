@@ -89,7 +89,13 @@ pub fn unpin(cell: &AtomicU32) {
 /// Borrows the wanted sample among those with sequence ≥ `next`, of which at most the newest `depth` count.
 /// Bounded; never waits.
 #[inline]
-pub fn borrow<S: Segment>(segment: &S, cell: &AtomicU32, want: Want, next: u64, depth: u64) -> Borrow {
+pub fn borrow<S: Segment>(
+    segment: &S,
+    cell: &AtomicU32,
+    want: Want,
+    next: u64,
+    depth: u64,
+) -> Borrow {
     let mut last_newest = 0;
     let mut target = 0;
     let mut moved = false;

@@ -98,7 +98,9 @@ fn admit_within(needed: u64, patience: Duration) -> Result<MemoryAdmission, Memo
         Taken::Lock(lock) => Some(lock),
         // What the other one still reserves is not known. Half is left to it.
         Taken::Busy { .. } if needed <= available / 2 => None,
-        Taken::Busy { holder, waited } => return Err(MemoryRefusal::Busy { holder, waited, available }),
+        Taken::Busy { holder, waited } => {
+            return Err(MemoryRefusal::Busy { holder, waited, available });
+        }
     };
     fault::point("memory.after_check");
     Ok(MemoryAdmission { _lock: lock, needed })
@@ -110,7 +112,11 @@ fn margin(needed: u64, total: u64) -> u64 {
 }
 
 fn limit_text(memory: &AvailableMemory, needed: u64) -> String {
-    format!("{}, of which {} MiB are kept free", memory.limit, margin(needed, memory.total).div_ceil(1 << 20))
+    format!(
+        "{}, of which {} MiB are kept free",
+        memory.limit,
+        margin(needed, memory.total).div_ceil(1 << 20)
+    )
 }
 
 /// The directory that the lock is on.
@@ -177,7 +183,10 @@ fn is_at(directory: &GuardedFd, place: &Path) -> bool {
 fn holder_of(directory: &GuardedFd) -> Option<u32> {
     let s = fstat(directory).ok()?;
     let (major, minor) = (rustix::fs::major(s.st_dev), rustix::fs::minor(s.st_dev));
-    holder_in(&std::fs::read_to_string("/proc/locks").ok()?, &format!("{major:02x}:{minor:02x}:{}", s.st_ino))
+    holder_in(
+        &std::fs::read_to_string("/proc/locks").ok()?,
+        &format!("{major:02x}:{minor:02x}:{}", s.st_ino),
+    )
 }
 
 /// Lines are `NUMBER: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE …`.
@@ -206,18 +215,29 @@ mod tests {
     #[test]
     fn the_lock_excludes_ends_with_its_holder_and_names_it() {
         let t = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
         let Taken::Lock(lock) = take_lock(t.path(), Duration::ZERO) else { panic!("it is free") };
-        let Taken::Busy { holder, .. } = take_lock(t.path(), Duration::ZERO) else { panic!("it is taken") };
+        let Taken::Busy { holder, .. } = take_lock(t.path(), Duration::ZERO) else {
+            panic!("it is taken")
+        };
         assert_eq!(holder, Some(std::process::id()));
         drop(lock);
-        let Taken::Lock(lock) = take_lock(t.path(), Duration::ZERO) else { panic!("it is free again") };
+        let Taken::Lock(lock) = take_lock(t.path(), Duration::ZERO) else {
+            panic!("it is free again")
+        };
         // Another directory at its place has another lock.
         std::fs::remove_dir(t.path()).unwrap();
-        let Taken::Lock(_) = take_lock(t.path(), Duration::ZERO) else { panic!("it is made again") };
+        let Taken::Lock(_) = take_lock(t.path(), Duration::ZERO) else {
+            panic!("it is made again")
+        };
         drop(lock);
-        std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        assert!(matches!(take_lock(t.path(), Duration::ZERO), Taken::Needless), "strangers could hold it");
+        std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
+        assert!(
+            matches!(take_lock(t.path(), Duration::ZERO), Taken::Needless),
+            "strangers could hold it"
+        );
     }
 
     #[test]
@@ -230,7 +250,8 @@ mod tests {
 
     #[test]
     fn refusals_say_how_much_and_what_to_do() {
-        let busy = MemoryRefusal::Busy { holder: Some(4711), waited: PATIENCE, available: 90 << 20 };
+        let busy =
+            MemoryRefusal::Busy { holder: Some(4711), waited: PATIENCE, available: 90 << 20 };
         assert_eq!(
             busy.to_string(),
             "process 4711 has been reserving memory for 10 s, and more than half of the 90 MiB that are available are needed here: is it stopped? Continue or end it, and try again"

@@ -35,7 +35,8 @@ pub(crate) fn raise_limit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let limit = getrlimit(Resource::Nofile);
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+        let _ =
+            setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     });
 }
 
@@ -65,7 +66,10 @@ impl std::fmt::Display for DescriptorShortage {
 impl DescriptorShortage {
     /// As the other end is told: without what changes from one try to the next.
     pub(crate) fn in_short(&self) -> String {
-        format!("too few descriptors: its limit is {}; raise it (`ulimit -n`, or LimitNOFILE= of a systemd unit)", self.limit)
+        format!(
+            "too few descriptors: its limit is {}; raise it (`ulimit -n`, or LimitNOFILE= of a systemd unit)",
+            self.limit
+        )
     }
 }
 
@@ -78,7 +82,12 @@ fn present() -> DescriptorShortage {
     let limit = getrlimit(Resource::Nofile);
     let number = |l: Option<u64>| l.unwrap_or(u64::MAX);
     let kept = (SPARE + KEPT.load(Relaxed)) as u64;
-    DescriptorShortage { open: open_descriptors(), limit: number(limit.current), hard_limit: number(limit.maximum), kept }
+    DescriptorShortage {
+        open: open_descriptors(),
+        limit: number(limit.current),
+        hard_limit: number(limit.maximum),
+        kept,
+    }
 }
 
 /// Number of open descriptors. A process that cannot find out is not short of any.
@@ -104,8 +113,13 @@ pub(crate) fn is_shortage(e: &io::Error) -> bool {
 /// The kernel's reason, with numbers and the remedy where descriptors are short.
 pub(crate) fn explain(e: io::Error) -> io::Error {
     match Errno::from_io_error(&e) {
-        Some(Errno::MFILE | Errno::TOOMANYREFS) => io::Error::new(e.kind(), format!("{e}: {}", present())),
-        Some(Errno::NFILE) => io::Error::new(e.kind(), format!("{e}: the machine has too few descriptors; raise the sysctl fs.file-max")),
+        Some(Errno::MFILE | Errno::TOOMANYREFS) => {
+            io::Error::new(e.kind(), format!("{e}: {}", present()))
+        }
+        Some(Errno::NFILE) => io::Error::new(
+            e.kind(),
+            format!("{e}: the machine has too few descriptors; raise the sysctl fs.file-max"),
+        ),
         _ => e,
     }
 }
@@ -155,7 +169,10 @@ impl Drop for ForFirstMatch {
 
 /// Admits a new endpoint that opens `opens` descriptors and whose first match takes `first`, if enough are free for it and
 /// for all that exist.
-pub(crate) fn admit(opens: usize, first: usize) -> Result<(Opening, ForFirstMatch), DescriptorShortage> {
+pub(crate) fn admit(
+    opens: usize,
+    first: usize,
+) -> Result<(Opening, ForFirstMatch), DescriptorShortage> {
     let _decision = crate::queue::lock(&DECISION);
     let now = present();
     if now.limit.saturating_sub(now.open) < now.kept + (opens + first) as u64 {
@@ -178,7 +195,11 @@ pub(crate) fn may_dial() -> Result<(), DescriptorShortage> {
 fn further(needed: usize) -> Result<(), DescriptorShortage> {
     let now = present();
     // The spare ones are there for this; what first matches need is not.
-    if now.limit.saturating_sub(now.open) < now.kept - SPARE as u64 + needed as u64 { Err(now) } else { Ok(()) }
+    if now.limit.saturating_sub(now.open) < now.kept - SPARE as u64 + needed as u64 {
+        Err(now)
+    } else {
+        Ok(())
+    }
 }
 
 /// What a first dial needs in any case.

@@ -6,7 +6,9 @@ use super::peer::User;
 use crate::domain;
 use crate::error::OpenError;
 use crate::limits::MAX_DIRECTORY_ENTRIES;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdir, open, renameat, statat, statx, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, fstat, mkdir, open, renameat, statat, statx, unlinkat,
+};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -27,26 +29,35 @@ impl Directory {
     /// Opens or creates the configured directory, or that of the domain without a name. This user's own are checked more
     /// strictly than those that somebody has made for several.
     pub(crate) fn open(configured: Option<&Path>) -> Result<Self, OpenError> {
-        let path = configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
+        let path =
+            configured.map_or_else(|| domain::directory(None), |path| Ok(path.to_owned()))?;
         Self::checked(&path, Self::make_and_open_at)
     }
 
     /// Opens this user's own directory, and makes it if it is missing.
     pub(crate) fn open_own(path: &Path) -> Result<GuardedFd, OpenError> {
-        Self::make_and_open_at(path, Some(rustix::process::geteuid().as_raw())).map(|directory| directory.fd)
+        Self::make_and_open_at(path, Some(rustix::process::geteuid().as_raw()))
+            .map(|directory| directory.fd)
     }
 
     /// As [`Directory::open`], where there is one: makes nothing.
     pub(crate) fn open_for_looking(path: &Path) -> Result<Option<Self>, OpenError> {
         match Self::checked(path, Self::open_at) {
             Ok(directory) => Ok(Some(directory)),
-            Err(OpenError::Directory { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(OpenError::Directory { source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                Ok(None)
+            }
             Err(e) => Err(e),
         }
     }
 
     /// Opens with `open`, and this user's own as such.
-    fn checked(path: &Path, open: fn(&Path, Option<u32>) -> Result<Self, OpenError>) -> Result<Self, OpenError> {
+    fn checked(
+        path: &Path,
+        open: fn(&Path, Option<u32>) -> Result<Self, OpenError>,
+    ) -> Result<Self, OpenError> {
         let parent = domain::own_parent();
         if path.parent() != Some(&parent) {
             return open(path, None);
@@ -65,17 +76,27 @@ impl Directory {
     }
 
     fn make_and_open_at(path: &Path, owner: Option<u32>) -> Result<Self, OpenError> {
-        create(path).map_err(|source| OpenError::Directory { action: "create", path: path.to_owned(), source })?;
+        create(path).map_err(|source| OpenError::Directory {
+            action: "create",
+            path: path.to_owned(),
+            source,
+        })?;
         Self::open_at(path, owner)
     }
 
     fn open_at(path: &Path, owner: Option<u32>) -> Result<Self, OpenError> {
-        let fail = |action, source: io::Error| OpenError::Directory { action, path: path.to_owned(), source };
+        let fail = |action, source: io::Error| OpenError::Directory {
+            action,
+            path: path.to_owned(),
+            source,
+        };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = open(path, flags, Mode::empty()).map_err(|e| fail("open", e.into()))?;
         let stat = fstat(&fd).map_err(|e| fail("examine", e.into()))?;
         let mode = stat.st_mode & 0o7777;
-        let refuse = |reason: String, remedy| Err(OpenError::Unsafe { path: path.to_owned(), reason, remedy });
+        let refuse = |reason: String, remedy| {
+            Err(OpenError::Unsafe { path: path.to_owned(), reason, remedy })
+        };
         if let Some(uid) = owner {
             if stat.st_uid != uid {
                 return refuse(
@@ -142,18 +163,26 @@ impl Directory {
 
     /// Whether an entry is itself a socket or is not there: no link to one elsewhere.
     pub(crate) fn leads_nowhere_else(&self, name: &str) -> bool {
-        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
-            .map_or_else(|e| e == rustix::io::Errno::NOENT, |s| FileType::from_raw_mode(s.st_mode) == FileType::Socket)
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_or_else(
+            |e| e == rustix::io::Errno::NOENT,
+            |s| FileType::from_raw_mode(s.st_mode) == FileType::Socket,
+        )
     }
 
     /// Whether an entry belongs to somebody who could do here what they like anyway.
     pub(crate) fn is_of_trusted(&self, name: &str) -> bool {
-        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|s| User::of(s.st_uid).is_trusted())
+        statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|s| User::of(s.st_uid).is_trusted())
     }
 
     /// See [`Stamp`].
     pub(crate) fn stamp(&self) -> io::Result<Stamp> {
-        let s = statx(&self.fd, "", AtFlags::EMPTY_PATH, rustix::fs::StatxFlags::MTIME | rustix::fs::StatxFlags::NLINK)?;
+        let s = statx(
+            &self.fd,
+            "",
+            AtFlags::EMPTY_PATH,
+            rustix::fs::StatxFlags::MTIME | rustix::fs::StatxFlags::NLINK,
+        )?;
         Ok(Stamp(s.stx_mtime.tv_sec, s.stx_mtime.tv_nsec, s.stx_nlink))
     }
 
@@ -170,7 +199,9 @@ impl Directory {
         }
         let new = Self::open(Some(&self.path)).map_err(|e| e.to_string())?;
         if new.shared != self.shared {
-            return Err("the one that is there now is for other users than before: its mode differs".into());
+            return Err(
+                "the one that is there now is for other users than before: its mode differs".into(),
+            );
         }
         self.fd.become_copy_of(&new.fd).map_err(|e| e.to_string())
     }
@@ -256,7 +287,9 @@ impl Name {
 
     /// Understands a name, or not.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let hex = |s: &str, len: usize| s.len() == len && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let hex = |s: &str, len: usize| {
+            s.len() == len && s.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        };
         let (kind, rest) = text.split_once('-')?;
         let kind = match kind {
             "p" => {
@@ -264,7 +297,10 @@ impl Name {
                 if !hex(topic, 16) || !hex(id, 32) {
                     return None;
                 }
-                return Some(Self { kind: Kind::Publisher(u64::from_str_radix(topic, 16).ok()?), text: text.to_owned() });
+                return Some(Self {
+                    kind: Kind::Publisher(u64::from_str_radix(topic, 16).ok()?),
+                    text: text.to_owned(),
+                });
             }
             "r" => Kind::Rescan,
             "i" => Kind::Info,
@@ -286,7 +322,16 @@ mod tests {
             let n = Name::random(kind).unwrap();
             assert_eq!(Name::parse(&n.text), Some(n));
         }
-        for bad in ["", "p-", "x-00", "r-0", "p-0-0", "r-000000000000000000000000000000zz", "i-00000000000000000000000000000000x", "../r"] {
+        for bad in [
+            "",
+            "p-",
+            "x-00",
+            "r-0",
+            "p-0-0",
+            "r-000000000000000000000000000000zz",
+            "i-00000000000000000000000000000000x",
+            "../r",
+        ] {
             assert_eq!(Name::parse(bad), None, "{bad}");
         }
     }

@@ -38,7 +38,12 @@ impl Errands {
     /// Starts nothing yet.
     pub(crate) fn new() -> io::Result<Arc<Self>> {
         let epoll = Arc::new(GuardedFd::new(epoll::create(epoll::CreateFlags::CLOEXEC)?)?);
-        Ok(Arc::new(Self { epoll, birthplace: Birthplace::here()?, threads: Mutex::default(), waiting: Arc::default() }))
+        Ok(Arc::new(Self {
+            epoll,
+            birthplace: Birthplace::here()?,
+            threads: Mutex::default(),
+            waiting: Arc::default(),
+        }))
     }
 
     /// What connections are watched with.
@@ -70,7 +75,9 @@ impl Errands {
             return;
         }
         let (sender, errands) = channel::<Errand>();
-        let spawned = std::thread::Builder::new().name("driveline-close".into()).spawn(move || errands.into_iter().for_each(|e| e()));
+        let spawned = std::thread::Builder::new()
+            .name("driveline-close".into())
+            .spawn(move || errands.into_iter().for_each(|e| e()));
         if spawned.is_ok() {
             let _ = sender.send(errand);
             threads.push((user, sender));
@@ -104,13 +111,25 @@ pub(crate) struct Foreign {
 impl Foreign {
     /// A socket of this process's own, at whose other end is `user`.
     pub(crate) fn connection(fd: GuardedFd, user: User, errands: &Arc<Errands>) -> Self {
-        Self { fd: Arc::new(fd), user, harmless: user.is_trusted(), connection: true, errands: Arc::clone(errands) }
+        Self {
+            fd: Arc::new(fd),
+            user,
+            harmless: user.is_trusted(),
+            connection: true,
+            errands: Arc::clone(errands),
+        }
     }
 
     /// What `user` has sent.
     fn received(fd: OwnedFd, user: User, errands: &Arc<Errands>) -> io::Result<Self> {
         let fd = Arc::new(GuardedFd::new(fd)?);
-        Ok(Self { fd, user, harmless: user.is_trusted(), connection: false, errands: Arc::clone(errands) })
+        Ok(Self {
+            fd,
+            user,
+            harmless: user.is_trusted(),
+            connection: false,
+            errands: Arc::clone(errands),
+        })
     }
 
     /// What came over this connection.
@@ -147,7 +166,13 @@ impl Foreign {
 
     /// Does something with a connection on the thread of the user at its other end.
     pub(crate) fn apart(&self, errand: impl FnOnce(Self) + Send + 'static) {
-        let same = Self { fd: Arc::clone(&self.fd), user: self.user, harmless: true, connection: true, errands: Arc::clone(&self.errands) };
+        let same = Self {
+            fd: Arc::clone(&self.fd),
+            user: self.user,
+            harmless: true,
+            connection: true,
+            errands: Arc::clone(&self.errands),
+        };
         self.errands.run(self.user, move || errand(same));
     }
 }

@@ -10,7 +10,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicI32, AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 
 static PAGE: OnceLock<Option<&'static AtomicU32>> = OnceLock::new();
 /// Copied by fork, unlike the page: the child goes on counting where the parent was.
@@ -21,7 +23,15 @@ fn page() -> Option<&'static AtomicU32> {
         use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
         let len = rustix::param::page_size();
         // SAFETY: a fresh private mapping at an address of the kernel's choice touches nothing that exists.
-        let p = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }.ok()?;
+        let p = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE,
+            )
+        }
+        .ok()?;
         // SAFETY: advice on exactly that mapping; only a child would see its content change.
         unsafe { madvise(p, len, Advice::LinuxWipeOnFork) }.ok()?;
         // SAFETY: registering a handler that only uses async-signal-safe calls and atomics (see `in_child`).
@@ -41,14 +51,19 @@ pub(crate) struct Birthplace {
 impl Birthplace {
     /// This process.
     pub(crate) fn here() -> io::Result<Self> {
-        let page = page().ok_or_else(|| io::Error::other("cannot make a page with MADV_WIPEONFORK (Linux 4.14 or newer is needed)"))?;
+        let page = page().ok_or_else(|| {
+            io::Error::other(
+                "cannot make a page with MADV_WIPEONFORK (Linux 4.14 or newer is needed)",
+            )
+        })?;
         let seen = page.load(Relaxed);
         if seen != 0 {
             return Ok(Self { page, generation: seen });
         }
         let fresh = GENERATION.fetch_add(1, Relaxed).wrapping_add(1).max(1);
         // Two threads may come here at once; the first number stays.
-        let generation = page.compare_exchange(0, fresh, Relaxed, Relaxed).map_or_else(|other| other, |_| fresh);
+        let generation =
+            page.compare_exchange(0, fresh, Relaxed, Relaxed).map_or_else(|other| other, |_| fresh);
         Ok(Self { page, generation })
     }
 
@@ -72,7 +87,8 @@ struct Listed {
 }
 
 /// Mappings beyond the capacity are absent in a child, where a reference into them ends the child.
-static MAPPINGS: [Listed; LISTED] = [const { Listed { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; LISTED];
+static MAPPINGS: [Listed; LISTED] =
+    [const { Listed { start: AtomicUsize::new(0), len: AtomicUsize::new(0) } }; LISTED];
 static MAPPING_HINT: AtomicUsize = AtomicUsize::new(0);
 
 /// The place of a mapping in the list, which a forked child has zeros instead of. Drop it before the mapping is gone.
@@ -108,7 +124,8 @@ impl Drop for ZerosInChild {
 
 /// Maps zeros where the parent has shared memory. Nothing lies there: it would be left alone.
 fn map_zeros(start: usize, len: usize) {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     let at = std::ptr::without_provenance_mut::<libc::c_void>(start);
     // SAFETY: mmap is a system call and nothing else. The range was left out of the child by MADV_DONTFORK; whatever may
     // lie there since is not replaced.

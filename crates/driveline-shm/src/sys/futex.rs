@@ -42,7 +42,8 @@ pub(crate) fn wake(word: &AtomicU32, scope: Scope, count: u32) {
 pub(crate) fn wait(word: &AtomicU32, scope: Scope, expected: u32, deadline: Option<MonotonicNs>) {
     // FUTEX_WAIT's time-out is relative; the bitset form takes an absolute one on CLOCK_MONOTONIC.
     let at = deadline.map(timespec);
-    let _ = futex::wait_bitset(word, flags(scope), expected, at.as_ref(), std::num::NonZeroU32::MAX);
+    let _ =
+        futex::wait_bitset(word, flags(scope), expected, at.as_ref(), std::num::NonZeroU32::MAX);
 }
 
 /// One word of a [`wait_any`].
@@ -67,7 +68,11 @@ impl WaitList {
 
     /// Sleeps while every word has its expected value, until one is woken or until `deadline`. At most
     /// [`MAX_WORDS`]; needs [`have_waitv`]. May return early; the caller looks again.
-    pub(crate) fn wait_any<'a>(&mut self, words: impl Iterator<Item = Word<'a>>, deadline: Option<MonotonicNs>) {
+    pub(crate) fn wait_any<'a>(
+        &mut self,
+        words: impl Iterator<Item = Word<'a>>,
+        deadline: Option<MonotonicNs>,
+    ) {
         self.0.clear();
         self.0.extend(words.take(MAX_WORDS).map(|w| {
             let mut f = futex::Wait::new();
@@ -90,7 +95,10 @@ pub(crate) fn have_waitv() -> bool {
     static HAVE: OnceLock<bool> = OnceLock::new();
     *HAVE.get_or_init(|| {
         // An empty list is invalid where the call exists.
-        matches!(futex::waitv(&[], futex::WaitvFlags::empty(), None, ClockId::Monotonic), Err(Errno::INVAL))
+        matches!(
+            futex::waitv(&[], futex::WaitvFlags::empty(), None, ClockId::Monotonic),
+            Err(Errno::INVAL)
+        )
     })
 }
 
@@ -108,7 +116,10 @@ mod tests {
             let mut list = WaitList::with_room_for(2);
             let w = |expected| Word { word: &word, scope: Scope::Private, expected };
             list.wait_any([w(1), w(2)].into_iter(), None);
-            list.wait_any([w(1), w(1)].into_iter(), Some(MonotonicNs::real_now() + Duration::from_millis(1)));
+            list.wait_any(
+                [w(1), w(1)].into_iter(),
+                Some(MonotonicNs::real_now() + Duration::from_millis(1)),
+            );
         }
     }
 }

@@ -50,7 +50,8 @@ impl Mapping {
         };
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
         let p = unsafe { mmap(std::ptr::null_mut(), len, prot, MapFlags::SHARED, fd, 0) }?;
-        let start = NonNull::new(p.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at address zero"))?;
+        let start = NonNull::new(p.cast::<u8>())
+            .ok_or_else(|| io::Error::other("mapped at address zero"))?;
         let mut mapping = Self { start, len, mode, birthplace, zeros_in_child: None };
         // SAFETY: advice on exactly this mapping.
         unsafe { madvise(p, len, Advice::LinuxDontFork) }?;
@@ -66,12 +67,17 @@ impl Mapping {
         let share = self.len.div_ceil(threads).next_multiple_of(PAGE);
         std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads)
-                .map(|i| std::thread::Builder::new().spawn_scoped(scope, move || self.populate_range(i * share, share)))
+                .map(|i| {
+                    std::thread::Builder::new()
+                        .spawn_scoped(scope, move || self.populate_range(i * share, share))
+                })
                 .collect();
             let mut done = self.populate_range(0, share);
             for (i, other) in (1..threads).zip(others) {
                 let part = match other {
-                    Ok(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread that prefaults memory has died"))),
+                    Ok(thread) => thread.join().unwrap_or_else(|_| {
+                        Err(io::Error::other("a thread that prefaults memory has died"))
+                    }),
                     Err(_) => self.populate_range(i * share, share),
                 };
                 done = done.and(part);
@@ -95,14 +101,19 @@ impl Mapping {
                 // Kernels before 5.14 do not know the advice: touch each page.
                 for page in (start..end).step_by(PAGE) {
                     let word = self.word(page);
-                    let _ = if self.mode == Mode::ReadWrite { word.fetch_or(0, Relaxed) } else { word.load(Relaxed) };
+                    let _ = if self.mode == Mode::ReadWrite {
+                        word.fetch_or(0, Relaxed)
+                    } else {
+                        word.load(Relaxed)
+                    };
                 }
                 Ok(())
             }
             // What a fault would answer with a signal.
-            Err(rustix::io::Errno::FAULT) => {
-                Err(io::Error::new(io::ErrorKind::OutOfMemory, "the kernel has no memory to back the segment"))
-            }
+            Err(rustix::io::Errno::FAULT) => Err(io::Error::new(
+                io::ErrorKind::OutOfMemory,
+                "the kernel has no memory to back the segment",
+            )),
             other => Ok(other?),
         }
     }
@@ -116,7 +127,10 @@ impl Mapping {
     #[inline]
     fn at(&self, offset: usize, len: usize, align: usize) -> *mut u8 {
         // Layouts are validated when they come in; this makes a mistake in them a panic instead of a stray access.
-        assert!(offset.is_multiple_of(align) && offset <= self.len && len <= self.len - offset, "outside of the mapping");
+        assert!(
+            offset.is_multiple_of(align) && offset <= self.len && len <= self.len - offset,
+            "outside of the mapping"
+        );
         // SAFETY: within the mapping, by the line above.
         unsafe { self.start.as_ptr().add(offset) }
     }
@@ -132,14 +146,24 @@ impl Mapping {
     #[inline]
     pub(crate) fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
         // SAFETY: as for `word`; the product cannot overflow because it is checked against the length.
-        unsafe { std::slice::from_raw_parts(self.at(offset, count.saturating_mul(8), 8).cast::<AtomicU64>(), count) }
+        unsafe {
+            std::slice::from_raw_parts(
+                self.at(offset, count.saturating_mul(8), 8).cast::<AtomicU64>(),
+                count,
+            )
+        }
     }
 
     /// `count` consecutive 32-bit words.
     #[inline]
     pub(crate) fn half_words(&self, offset: usize, count: usize) -> &[AtomicU32] {
         // SAFETY: as for `words`.
-        unsafe { std::slice::from_raw_parts(self.at(offset, count.saturating_mul(4), 4).cast::<AtomicU32>(), count) }
+        unsafe {
+            std::slice::from_raw_parts(
+                self.at(offset, count.saturating_mul(4), 4).cast::<AtomicU32>(),
+                count,
+            )
+        }
     }
 
     /// The 32-bit word at an offset.

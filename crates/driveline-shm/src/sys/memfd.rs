@@ -4,12 +4,16 @@
 use super::errands::Foreign;
 use super::fork::GuardedFd;
 use super::mapping::{Mapping, Mode};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
+    memfd_create,
+};
 use rustix::process::{Resource, getrlimit};
 use std::io;
 
 /// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable anew, or unseal it.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+const SEALS: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// Makes a memfd of `len` bytes, reserved and prefaulted, mapped read-write here and nowhere else ever.
 pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)> {
@@ -62,22 +66,37 @@ mod tests {
         assert_eq!(peer.word(64).load(Relaxed), 7);
         assert!(rustix::fs::ftruncate(&fd, 4096).is_err());
         assert!(rustix::fs::ftruncate(&fd, 16384).is_err());
-        assert!(fallocate(&fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096).is_err());
+        assert!(
+            fallocate(&fd, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 4096)
+                .is_err()
+        );
         assert!(rustix::io::write(&fd, b"x").is_err());
         assert!(Mapping::new(&fd, 8192, Mode::ReadWrite).is_err());
     }
 
     #[test]
     fn unsealed_or_wrongly_sized_memory_is_refused() {
-        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .unwrap();
         rustix::fs::ftruncate(&fd, 4096).unwrap();
         assert!(open(&mut Foreign::copy_of(&fd), 4096).unwrap_err().to_string().contains("sealed"));
         fcntl_add_seals(&fd, SEALS).unwrap();
-        assert!(open(&mut Foreign::copy_of(&fd), 4096).unwrap_err().to_string().contains("only 0 of the memory's 4096 bytes are reserved"));
-        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        assert!(
+            open(&mut Foreign::copy_of(&fd), 4096)
+                .unwrap_err()
+                .to_string()
+                .contains("only 0 of the memory's 4096 bytes are reserved")
+        );
+        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .unwrap();
         fallocate(&fd, FallocateFlags::empty(), 0, 4096).unwrap();
         fcntl_add_seals(&fd, SEALS).unwrap();
-        assert!(open(&mut Foreign::copy_of(&fd), 8192).unwrap_err().to_string().contains("4096 bytes instead of 8192"));
+        assert!(
+            open(&mut Foreign::copy_of(&fd), 8192)
+                .unwrap_err()
+                .to_string()
+                .contains("4096 bytes instead of 8192")
+        );
         assert!(open(&mut Foreign::copy_of(&fd), 4096).is_ok());
     }
 }

@@ -37,7 +37,11 @@ fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
         && let Some(kib) = field(&text, "MemAvailable:")
     {
         let total = field(&text, "MemTotal:").unwrap_or(kib);
-        tighter(kib.saturating_mul(1024), total.saturating_mul(1024), "the machine's memory (MemAvailable in /proc/meminfo)".into());
+        tighter(
+            kib.saturating_mul(1024),
+            total.saturating_mul(1024),
+            "the machine's memory (MemAvailable in /proc/meminfo)".into(),
+        );
     }
     let membership = fs::read_to_string(proc.join("self/cgroup")).unwrap_or_default();
     for line in membership.lines() {
@@ -53,10 +57,15 @@ fn read(proc: &Path, cgroups: &Path) -> AvailableMemory {
         // Inside a container the path is often not below its own mount: the mount's root is looked at in any case.
         let mut dir: PathBuf = root.join(path.trim_start_matches('/'));
         loop {
-            let number = |name: &str| fs::read_to_string(dir.join(name)).ok().and_then(|t| t.trim().parse::<u64>().ok());
+            let number = |name: &str| {
+                fs::read_to_string(dir.join(name)).ok().and_then(|t| t.trim().parse::<u64>().ok())
+            };
             if let (Some(limit), Some(used)) = (number(limit_name), number(usage_name)) {
                 // Clean file pages are given up before anybody is killed.
-                let cache = fs::read_to_string(dir.join("memory.stat")).ok().and_then(|t| field(&t, "inactive_file")).unwrap_or(0);
+                let cache = fs::read_to_string(dir.join("memory.stat"))
+                    .ok()
+                    .and_then(|t| field(&t, "inactive_file"))
+                    .unwrap_or(0);
                 tighter(
                     limit.saturating_sub(used.saturating_sub(cache)),
                     limit,

@@ -27,7 +27,11 @@ impl User {
 
     /// The user that a number from the kernel stands for here and now.
     pub(crate) fn of(uid: u32) -> Self {
-        if uid == overflow_uid() && !everybody_has_a_name() { Self::Nameless(uid) } else { Self::Known(uid) }
+        if uid == overflow_uid() && !everybody_has_a_name() {
+            Self::Nameless(uid)
+        } else {
+            Self::Known(uid)
+        }
     }
 
     /// The user that this process runs as.
@@ -52,7 +56,8 @@ impl User {
 
     /// Whether it could do to this process what it likes anyway: its own user, and root.
     pub(crate) fn is_trusted(self) -> bool {
-        !crate::fault::is_switched_on("distrust") && (self.is_surely(Self::own()) || self == Self::Known(0))
+        !crate::fault::is_switched_on("distrust")
+            && (self.is_surely(Self::own()) || self == Self::Known(0))
     }
 
     /// Whether the two are certainly the same user.
@@ -65,7 +70,10 @@ impl std::fmt::Display for User {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Known(uid) => write!(f, "user {uid}"),
-            Self::Nameless(uid) => write!(f, "user {uid} (which here stands for every user that this user namespace does not map)"),
+            Self::Nameless(uid) => write!(
+                f,
+                "user {uid} (which here stands for every user that this user namespace does not map)"
+            ),
         }
     }
 }
@@ -84,7 +92,8 @@ fn everybody_has_a_name() -> bool {
 
 /// Whether a map (lines of: id here, id there, how many) leaves nobody out. The kernel permits no overlaps.
 fn names_everybody(map: &str) -> bool {
-    let counts = map.lines().map(|line| line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()));
+    let counts =
+        map.lines().map(|line| line.split_whitespace().nth(2).and_then(|n| n.parse::<u64>().ok()));
     counts.sum::<Option<u64>>().is_some_and(|n| n >= ALL_USERS)
 }
 
@@ -125,9 +134,20 @@ fn credentials(socket: impl AsFd) -> io::Result<libc::ucred> {
     let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: `cred` and `len` are valid for writing and `len` is the size of `cred`.
-    let r =
-        unsafe { libc::getsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut cred).cast(), &raw mut len) };
-    if r == 0 && len as usize == size_of::<libc::ucred>() { Ok(cred) } else { Err(io::Error::last_os_error()) }
+    let r = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut cred).cast(),
+            &raw mut len,
+        )
+    };
+    if r == 0 && len as usize == size_of::<libc::ucred>() {
+        Ok(cred)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 #[cfg(test)]
@@ -140,7 +160,9 @@ mod tests {
         assert!(names_everybody("         0          0 4294967295\n"));
         assert!(names_everybody("0 1 1\n1 0 1\n2 2 4294967293\n"));
         // The second is what a container of the usual kind has: its 65534 is one user, and all strangers as well.
-        for partial in ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"] {
+        for partial in
+            ["", "0 1000 1\n", "0 100000 65536\n", "0 0 4294967294\n", "0 0\n", "0 0 x\n"]
+        {
             assert!(!names_everybody(partial), "{partial:?}");
         }
     }
@@ -158,7 +180,11 @@ mod tests {
         let nobody = User::Nameless(65_534);
         assert!(!nobody.is_surely(nobody) && !nobody.is_surely(User::Known(65_534)));
         let access = Access::Users(vec![65_534]);
-        assert!(access.permits(User::Known(65_534)) && !access.permits(nobody) && !Access::OwnUser.permits(nobody));
+        assert!(
+            access.permits(User::Known(65_534))
+                && !access.permits(nobody)
+                && !Access::OwnUser.permits(nobody)
+        );
         assert!(Access::Anyone.permits(nobody));
         assert!(Access::OwnUser.permits(User::own()), "these tests run as a user with a name");
     }

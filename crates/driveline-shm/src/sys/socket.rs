@@ -10,8 +10,9 @@ use super::peer::{self, User};
 use crate::limits::MAX_MESSAGE_LEN;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv, recvmsg, sendmsg, sendto, socket_with, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, connect, listen, recv, recvmsg, sendmsg, sendto, socket_with, sockopt,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -42,7 +43,15 @@ pub(crate) fn take_descriptors(socket: impl AsFd, take: bool) -> bool {
     let value = libc::c_int::from(take);
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: `value` is valid for reading and `len` is its size.
-    unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, SO_PASSRIGHTS, (&raw const value).cast(), len) == 0 }
+    unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const value).cast(),
+            len,
+        ) == 0
+    }
 }
 
 /// A socket bound, given its mode, listening, and only then visible under its final name.
@@ -55,7 +64,12 @@ pub(crate) fn datagram_at(dir: &Directory, name: &Name, mode: u32) -> io::Result
     publish_name(dir, name, mode, SocketType::DGRAM)
 }
 
-fn publish_name(dir: &Directory, name: &Name, mode: u32, kind: SocketType) -> io::Result<GuardedFd> {
+fn publish_name(
+    dir: &Directory,
+    name: &Name,
+    mode: u32,
+    kind: SocketType,
+) -> io::Result<GuardedFd> {
     let socket = new(kind)?;
     if !matches!(name.kind, Kind::Publisher(_)) {
         // Only HELLO comes with one. Inherited by connections.
@@ -94,9 +108,15 @@ pub(crate) enum ConnectError {
 }
 
 /// Connects to a listening socket without waiting. The connection takes no descriptors yet, if the kernel knows how.
-pub(crate) fn dial(dir: &Directory, name: &str, errands: &Arc<Errands>) -> Result<Foreign, ConnectError> {
+pub(crate) fn dial(
+    dir: &Directory,
+    name: &str,
+    errands: &Arc<Errands>,
+) -> Result<Foreign, ConnectError> {
     if !dir.leads_nowhere_else(name) {
-        return Err(ConnectError::Other(io::Error::other(format!("{name} in the domain directory is no socket: remove it"))));
+        return Err(ConnectError::Other(io::Error::other(format!(
+            "{name} in the domain directory is no socket: remove it"
+        ))));
     }
     let socket = new(SocketType::SEQPACKET).map_err(ConnectError::Other)?;
     let clean = take_descriptors(&socket, false);
@@ -145,7 +165,10 @@ fn with_its_user(socket: GuardedFd, errands: &Arc<Errands>) -> Foreign {
 /// Sends a datagram; a full queue or a dead receiver loses it. Tells whether the receiver is dead.
 pub(crate) fn hint(dir: &Directory, socket: impl AsFd, name: &str, text: &[u8]) -> bool {
     match address(dir, name) {
-        Ok(a) => sendto(socket, text, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &a) == Err(Errno::CONNREFUSED),
+        Ok(a) => {
+            sendto(socket, text, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &a)
+                == Err(Errno::CONNREFUSED)
+        }
         Err(_) => false,
     }
 }
@@ -180,7 +203,12 @@ pub(crate) fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) ->
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
         return Err(io::Error::other("too many descriptors for one message"));
     }
-    sendmsg(socket, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+    sendmsg(
+        socket,
+        &[IoSlice::new(message)],
+        &mut control,
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    )?;
     Ok(())
 }
 
@@ -204,7 +232,14 @@ pub(crate) enum Received {
 pub(crate) fn receive(socket: &Foreign, buffer: &mut [u8]) -> io::Result<Received> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut take = || recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC);
+    let mut take = || {
+        recvmsg(
+            socket,
+            &mut [IoSliceMut::new(buffer)],
+            &mut control,
+            RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC,
+        )
+    };
     // Whoever hangs up without having read everything causes this error, once; what it said before comes after it.
     let got = match take().or_else(|e| if e == Errno::CONNRESET { take() } else { Err(e) }) {
         Ok(got) => got,
@@ -252,13 +287,20 @@ mod tests {
             let name = Name::random(kind).unwrap();
             let listener = listen_at(&dir, &name, 0o600).unwrap();
             assert!(!is_dead(&dir, &name, errands));
-            assert!(accept(&listener, errands).unwrap().is_none(), "the probe must leave no connection");
+            assert!(
+                accept(&listener, errands).unwrap().is_none(),
+                "the probe must leave no connection"
+            );
             let a = dial(&dir, &name.text, errands).unwrap();
             let b = accept(&listener, errands).unwrap().unwrap();
             assert_eq!(b.user(), User::own());
             if kind == Kind::Info && take_descriptors(&listener, false) {
                 let refused = send(&a, b"hi", &[listener.as_fd()]).unwrap_err();
-                assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "tools have no descriptors to send");
+                assert_eq!(
+                    refused.kind(),
+                    io::ErrorKind::PermissionDenied,
+                    "tools have no descriptors to send"
+                );
                 take_descriptors(&b, true);
             }
             send(&a, b"hi", &[listener.as_fd()]).unwrap();

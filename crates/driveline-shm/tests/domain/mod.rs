@@ -11,7 +11,11 @@ impl Domain {
         Self(tempfile::tempdir().unwrap())
     }
     pub(crate) fn join(&self, name: &str) -> Participant {
-        Participant::open(ParticipantConfig { domain_dir: Some(self.0.path().into()), name: name.into() }).unwrap()
+        Participant::open(ParticipantConfig {
+            domain_dir: Some(self.0.path().into()),
+            name: name.into(),
+        })
+        .unwrap()
     }
 }
 
@@ -20,13 +24,18 @@ pub(crate) fn schema() -> Schema {
 }
 
 pub(crate) fn publisher(p: &Participant, f: impl FnOnce(&mut PublisherConfig)) -> Publisher {
-    let mut c = PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 256);
+    let mut c =
+        PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 256);
     f(&mut c);
     p.create_publisher(c).unwrap()
 }
 
-pub(crate) fn subscription(p: &Participant, f: impl FnOnce(&mut SubscriptionConfig)) -> Subscription {
-    let mut c = SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema());
+pub(crate) fn subscription(
+    p: &Participant,
+    f: impl FnOnce(&mut SubscriptionConfig),
+) -> Subscription {
+    let mut c =
+        SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema());
     f(&mut c);
     p.create_subscription(c).unwrap()
 }

@@ -218,7 +218,11 @@ fn book() {
                 let (book, cell) = (Arc::clone(&book), Arc::clone(&cell));
                 thread::spawn(move || {
                     // SAFETY: this thread has a handle.
-                    assert_eq!(unsafe { book.header(0) }.sequence, 1, "the header of another sample");
+                    assert_eq!(
+                        unsafe { book.header(0) }.sequence,
+                        1,
+                        "the header of another sample"
+                    );
                     if book.drop_handle(0) {
                         unpin(&cell);
                     }

@@ -78,7 +78,12 @@ struct Page {
 impl Page {
     fn new(pins: usize) -> Arc<Self> {
         let zero = || AtomicU64::new(0);
-        Arc::new(Self { pins: (0..pins).map(|_| AtomicU32::new(0)).collect(), armed: zero(), woken: zero(), cursor: zero() })
+        Arc::new(Self {
+            pins: (0..pins).map(|_| AtomicU32::new(0)).collect(),
+            armed: zero(),
+            woken: zero(),
+            cursor: zero(),
+        })
     }
 }
 
@@ -166,7 +171,12 @@ fn must_notice(m: Mutant, model: fn()) {
 }
 
 /// Fills a slot with its sequence number and publishes it. The free list is never empty: publishing is wait-free.
-fn publish(g: &Memory, slots: &mut Slots, scans: &mut driveline_shm::protocol::epoch::Scans<Vec<Arc<Page>>>, kernel: &mut Kernel) {
+fn publish(
+    g: &Memory,
+    slots: &mut Slots,
+    scans: &mut driveline_shm::protocol::epoch::Scans<Vec<Arc<Page>>>,
+    kernel: &mut Kernel,
+) {
     let slot = slots.pop_free().expect("a free slot");
     g.payload[usize::from(slot)].with_mut(|p| {
         // SAFETY: loom checks that nobody else accesses it.
@@ -186,12 +196,27 @@ fn read(g: &Memory, cell: &AtomicU32, want: Want, next: &mut u64, depth: u64) {
 }
 
 /// One publisher, `readers` readers with one pin each, exactly as many slots as the protocol claims to need.
-fn exchange(samples: usize, reads: usize, readers: usize, kept: usize, want: Want, preemptions: usize) {
+fn exchange(
+    samples: usize,
+    reads: usize,
+    readers: usize,
+    kept: usize,
+    want: Want,
+    preemptions: usize,
+) {
     exchange_with(usize::MAX, samples, reads, readers, kept, want, preemptions);
 }
 
 /// The same, with the weight of a retired slot: 0 waits with a pass until slots run out, the greatest makes one at each publish.
-fn exchange_with(weight: usize, samples: usize, reads: usize, readers: usize, kept: usize, want: Want, preemptions: usize) {
+fn exchange_with(
+    weight: usize,
+    samples: usize,
+    reads: usize,
+    readers: usize,
+    kept: usize,
+    want: Want,
+    preemptions: usize,
+) {
     check(preemptions, move || {
         let n = slots_needed(kept, 1, readers);
         let g = Arc::new(Memory::new(n, kept));

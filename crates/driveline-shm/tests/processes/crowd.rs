@@ -12,7 +12,11 @@ const READERS: usize = 64;
 fn reader(d: &Domain, i: usize) -> Peer {
     let mut r = d.peer(&format!("reader {i}"));
     r.ask("subscription s held=1");
-    r.ask(if i.is_multiple_of(2) { "follow s want=latest" } else { "follow s want=latest backend=threads" });
+    r.ask(if i.is_multiple_of(2) {
+        "follow s want=latest"
+    } else {
+        "follow s want=latest backend=threads"
+    });
     r
 }
 
@@ -31,7 +35,9 @@ fn sixty_four_processes_read_one_topic() {
     w.ask(&format!("await p {READERS}"));
     let mut surplus = d.peer("surplus");
     surplus.ask("subscription s held=1");
-    surplus.until("events s", |t| t.contains("needs 1 pins and 0 of 64 are left: raise the topic's pins to at least 65"));
+    surplus.until("events s", |t| {
+        t.contains("needs 1 pins and 0 of 64 are left: raise the topic's pins to at least 65")
+    });
     surplus.quit();
     for _ in 0..10 {
         let last = w.number("say p 3 1000");
@@ -67,11 +73,20 @@ fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
         for i in 0..TOPICS {
             w.ask(&format!("publisher p{i} topic=t{i}"));
         }
-        let own = Participant::open(ParticipantConfig { domain_dir: Some(d.path().into()), name: "reader".into() }).unwrap();
+        let own = Participant::open(ParticipantConfig {
+            domain_dir: Some(d.path().into()),
+            name: "reader".into(),
+        })
+        .unwrap();
         let mut subs: Vec<Subscription> = (0..TOPICS)
             .map(|i| {
                 let topic = format!("t{i}").parse().unwrap();
-                own.create_subscription(SubscriptionConfig::new(topic, "listener".parse().unwrap(), schema())).unwrap()
+                own.create_subscription(SubscriptionConfig::new(
+                    topic,
+                    "listener".parse().unwrap(),
+                    schema(),
+                ))
+                .unwrap()
             })
             .collect();
         for s in &subs {
@@ -82,7 +97,11 @@ fn one_waiter_serves_more_topics_than_one_call_can_wait_for() {
         let mut wait_for = |set: &mut WaitSet, i: usize, sequence: u64| {
             let mut woken = false;
             while !woken {
-                assert_ne!(set.wait(deadline(), Duration::ZERO), Wake::TimedOut, "the wake-up of topic {i} was lost");
+                assert_ne!(
+                    set.wait(deadline(), Duration::ZERO),
+                    Wake::TimedOut,
+                    "the wake-up of topic {i} was lost"
+                );
                 while let Some(s) = subs[i].take_next().unwrap() {
                     woken |= s.header().sequence == sequence;
                 }
@@ -130,6 +149,10 @@ fn subscriptions_that_come_and_go_all_the_time_disturb_no_scan() {
     let n = bystander.numbers("halt s");
     assert_eq!(n[0] + n[1], last);
     let stats: PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
-    assert_eq!((stats.matched, stats.refused_pins), (1, 0), "each gave its pins back before the next came: {stats:?}");
+    assert_eq!(
+        (stats.matched, stats.refused_pins),
+        (1, 0),
+        "each gave its pins back before the next came: {stats:?}"
+    );
     eventually("nothing is left of them", || w.mappings() == 3);
 }

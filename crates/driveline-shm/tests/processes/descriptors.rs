@@ -41,7 +41,8 @@ fn every_publisher_that_a_low_limit_admits_is_heard() {
     w.ask("limit all-descriptors 128");
     let (created, reason) = publishers_until_refused(&mut w, "");
     assert!(created > 16, "{created}");
-    for part in ["topic 't", "of 128 are open", "`ulimit -n`", "LimitNOFILE=", "hard limit is 128"] {
+    for part in ["topic 't", "of 128 are open", "`ulimit -n`", "LimitNOFILE=", "hard limit is 128"]
+    {
         assert!(reason.contains(part), "{reason}");
     }
     let mut r = d.peer("reader");
@@ -82,7 +83,10 @@ fn every_subscription_that_a_low_limit_admits_hears() {
         }
         assert!(created < 1000, "no limit was reached");
     };
-    assert!(created > 40 && reason.contains("`ulimit -n`") && reason.contains("LimitNOFILE="), "{created}: {reason}");
+    assert!(
+        created > 40 && reason.contains("`ulimit -n`") && reason.contains("LimitNOFILE="),
+        "{created}: {reason}"
+    );
     let mut w = d.peer("writer");
     for i in 0..created {
         w.ask(&format!("publisher p{i} topic=t{i}"));
@@ -104,9 +108,15 @@ fn readers_of_one_publisher_leave_descriptors_for_the_first_reader_of_each_other
         crowd.ask(&format!("subscription s{i} topic=t0 held=1"));
     }
     let text = crowd.until("events s59", |t| t.contains("Refused") || t.contains("Matched"));
-    let refused = (0..60).map(|i| format!("{text}{}", crowd.ask(&format!("events s{i}")))).find(|t| t.contains("Refused"));
+    let refused = (0..60)
+        .map(|i| format!("{text}{}", crowd.ask(&format!("events s{i}"))))
+        .find(|t| t.contains("Refused"));
     let refused = refused.expect("60 readers are more than there is room for");
-    assert!(refused.contains("code: System") && refused.contains("the publisher's process has too few descriptors"), "{refused}");
+    assert!(
+        refused.contains("code: System")
+            && refused.contains("the publisher's process has too few descriptors"),
+        "{refused}"
+    );
     assert!(refused.contains("`ulimit -n`"), "{refused}");
     let told = w.until("events p0", |t| t.contains("nobody can subscribe for now"));
     assert!(told.contains("of 128 are open") && told.contains("LimitNOFILE="), "{told}");
@@ -132,10 +142,17 @@ fn a_publisher_without_any_descriptor_says_so_at_both_ends_and_matches_later() {
     w.ask("limit spare-descriptors 0");
     r.ask("subscription s");
     let told = r.until("events s", |t| t.contains("Refused"));
-    assert!(told.contains("code: System") && told.contains("the publisher's process has too few descriptors"), "{told}");
+    assert!(
+        told.contains("code: System")
+            && told.contains("the publisher's process has too few descriptors"),
+        "{told}"
+    );
     let told = w.until("events p", |t| t.contains("nobody can subscribe for now"));
     assert!(told.contains("`ulimit -n`") && told.contains("LimitNOFILE="), "{told}");
-    assert!(r.ask("list").contains("\"topic\":\"t\""), "tools are answered with the last descriptor");
+    assert!(
+        r.ask("list").contains("\"topic\":\"t\""),
+        "tools are answered with the last descriptor"
+    );
     w.ask("limit descriptors 1000");
     r.ask("await s 1");
 }
@@ -149,7 +166,10 @@ fn a_subscription_without_any_descriptor_says_so_at_both_ends_and_matches_later(
         r.ask(&format!("limit spare-descriptors {spare}"));
         w.ask("publisher p");
         let told = r.until("events s", |t| t.contains("Refused"));
-        assert!(told.contains("code: System") && told.contains("this process has too few descriptors"), "{told}");
+        assert!(
+            told.contains("code: System") && told.contains("this process has too few descriptors"),
+            "{told}"
+        );
         assert!(told.contains("`ulimit -n`") && told.contains("LimitNOFILE="), "{told}");
         let told = w.until("events p", |t| t.contains("Refused"));
         assert!(told.contains("the subscription of node 'listener' cannot be matched: its process has too few descriptors"), "{told}");

@@ -26,7 +26,8 @@ const PUBLISHING: &[(&str, bool)] = &[
 /// Passed only when somebody is woken.
 const WAKING: &str = "publish.after_wake";
 const ADMITTING: &[&str] = &["join.after_hello", "join.after_entry", "join.after_accept"];
-const READING: &[&str] = &["borrow.before_pin", "borrow.after_pin", "borrow.after_validate", "borrow.before_unpin"];
+const READING: &[&str] =
+    &["borrow.before_pin", "borrow.after_pin", "borrow.after_validate", "borrow.before_unpin"];
 const COPYING: &str = "copy.after_copy";
 const WAITING: &[&str] = &["wait.after_arm", "wait.before_sleep", "wait.after_sleep"];
 const ASKING: &[&str] = &["join.before_hello", "join.after_answer"];
@@ -42,12 +43,18 @@ const LEN: u32 = 70_000;
 fn cases() -> BTreeSet<&'static str> {
     let single = [WAKING, COPYING];
     let lists = [ADMITTING, READING, WAITING, ASKING, BINDING, crate::memory::RESERVING];
-    PUBLISHING.iter().map(|(s, _)| *s).chain(single).chain(lists.into_iter().flatten().copied()).collect()
+    PUBLISHING
+        .iter()
+        .map(|(s, _)| *s)
+        .chain(single)
+        .chain(lists.into_iter().flatten().copied())
+        .collect()
 }
 
 fn is_step(name: &str) -> bool {
     name.split_once('.').is_some_and(|(a, b)| {
-        let word = |w: &str| !w.is_empty() && w.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
+        let word =
+            |w: &str| !w.is_empty() && w.bytes().all(|c| c.is_ascii_lowercase() || c == b'_');
         word(a) && word(b) && !["rs", "md", "toml"].contains(&b)
     })
 }
@@ -56,7 +63,11 @@ fn is_step(name: &str) -> bool {
 fn documented_steps(text: &str) -> BTreeSet<String> {
     let rows = text.lines().filter(|l| l.trim_start().starts_with('|'));
     let first_cells = rows.filter_map(|l| l.trim_start().trim_start_matches('|').split('|').next());
-    first_cells.flat_map(|c| c.split('`').skip(1).step_by(2)).filter(|n| is_step(n)).map(str::to_owned).collect()
+    first_cells
+        .flat_map(|c| c.split('`').skip(1).step_by(2))
+        .filter(|n| is_step(n))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Names of all fault points in the source.
@@ -66,7 +77,11 @@ fn passed_steps(dir: &Path, found: &mut BTreeSet<String>) {
             passed_steps(&entry, found);
         } else if entry.extension().is_some_and(|e| e == "rs") {
             let text = std::fs::read_to_string(&entry).unwrap();
-            found.extend(text.split("fault::point(\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+            found.extend(
+                text.split("fault::point(\"")
+                    .skip(1)
+                    .filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())),
+            );
         }
     }
 }
@@ -80,10 +95,25 @@ fn every_step_is_documented_and_has_a_case() {
     passed_steps(&root.join("src"), &mut passed);
     let cases: BTreeSet<String> = cases().into_iter().map(str::to_owned).collect();
     assert!(passed.len() > 20, "the source's steps were not found: {passed:?}");
-    assert_eq!(documented.difference(&cases).collect::<Vec<_>>(), [""; 0], "documented, but no process dies there");
-    assert_eq!(passed.difference(&documented).collect::<Vec<_>>(), [""; 0], "in the source, but not documented");
-    assert_eq!(cases.difference(&passed).collect::<Vec<_>>(), [""; 0], "a case for a step that the source does not pass");
-    assert_eq!(documented_steps("| `a.b_c` / `d.e` | `f.g` |\n`h.i`\n|x `y` |"), ["a.b_c", "d.e"].map(String::from).into());
+    assert_eq!(
+        documented.difference(&cases).collect::<Vec<_>>(),
+        [""; 0],
+        "documented, but no process dies there"
+    );
+    assert_eq!(
+        passed.difference(&documented).collect::<Vec<_>>(),
+        [""; 0],
+        "in the source, but not documented"
+    );
+    assert_eq!(
+        cases.difference(&passed).collect::<Vec<_>>(),
+        [""; 0],
+        "a case for a step that the source does not pass"
+    );
+    assert_eq!(
+        documented_steps("| `a.b_c` / `d.e` | `f.g` |\n`h.i`\n|x `y` |"),
+        ["a.b_c", "d.e"].map(String::from).into()
+    );
 }
 
 /// A reader that outlives the writer, asleep most of the time.
@@ -306,7 +336,11 @@ fn writers_and_readers_die_at_moments_of_chance() {
         let mut r = d.peer("short-lived reader");
         r.ask("subscription s depth=2 held=3");
         r.ask("await s 1");
-        r.ask(random.pick::<&str>(&["follow s hold=2", "follow s copy", "follow s want=latest backend=threads"]));
+        r.ask(random.pick::<&str>(&[
+            "follow s hold=2",
+            "follow s copy",
+            "follow s want=latest backend=threads",
+        ]));
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         r.kill();
     }

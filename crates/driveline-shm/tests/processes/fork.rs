@@ -28,13 +28,19 @@ fn config(domain: &std::path::Path) -> ParticipantConfig {
 }
 
 fn subscription(own: &Participant) -> Subscription {
-    own.create_subscription(SubscriptionConfig::new("t".parse().unwrap(), "listener".parse().unwrap(), schema())).unwrap()
+    own.create_subscription(SubscriptionConfig::new(
+        "t".parse().unwrap(),
+        "listener".parse().unwrap(),
+        schema(),
+    ))
+    .unwrap()
 }
 
 impl All {
     fn new(domain: &std::path::Path) -> Self {
         let own = Participant::open(config(domain)).unwrap();
-        let c = PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 4096);
+        let c =
+            PublisherConfig::new("t".parse().unwrap(), "talker".parse().unwrap(), schema(), 4096);
         let mut p = own.create_publisher(c).unwrap();
         let (mut s, mut slept) = (subscription(&own), subscription(&own));
         eventually("they match", || p.matched() == 2 && s.matched() == 1 && slept.matched() == 1);
@@ -47,7 +53,9 @@ impl All {
         set.attach(&slept).unwrap();
         // The control thread answers after it has woken those who wait for a match.
         assert_eq!(list(domain, PATIENCE / 2).unwrap().len(), 1);
-        while set.wait(Some(MonotonicNs::now() + Duration::from_millis(1)), Duration::ZERO) != Wake::TimedOut {}
+        while set.wait(Some(MonotonicNs::now() + Duration::from_millis(1)), Duration::ZERO)
+            != Wake::TimedOut
+        {}
         Self { domain: domain.into(), own, p, s, held, loan, set, slept }
     }
 
@@ -65,17 +73,34 @@ impl All {
         must("copy", matches!(self.s.copy_next(&mut [0; 100]), Err(TakeError::Forked)));
         must("unread", !self.s.has_unread());
         must("payload of a sample", self.held.payload().is_empty());
-        must("payload of a loan", self.loan.payload().is_empty() && self.loan.payload_mut().is_empty());
-        must("publish", self.p.publish(self.loan, &mut SampleHeader::stamped_now()) == Err(PublishError::Forked));
+        must(
+            "payload of a loan",
+            self.loan.payload().is_empty() && self.loan.payload_mut().is_empty(),
+        );
+        must(
+            "publish",
+            self.p.publish(self.loan, &mut SampleHeader::stamped_now())
+                == Err(PublishError::Forked),
+        );
         must("wait", self.set.wait(None, Duration::ZERO) == Wake::Kicked);
         must("attach", matches!(self.set.attach(&self.s), Err(WaitSetError::Forked)));
-        must("stats", self.p.stats() == PublisherStats::default() && self.s.stats() == SubscriptionStats::default());
+        must(
+            "stats",
+            self.p.stats() == PublisherStats::default()
+                && self.s.stats() == SubscriptionStats::default(),
+        );
         self.p.assert_liveliness();
         self.set.kicker().kick();
         let c = PublisherConfig::new("u".parse().unwrap(), "n".parse().unwrap(), schema(), 10);
-        must("new publisher", matches!(self.own.create_publisher(c), Err(CreatePublisherError::Forked)));
+        must(
+            "new publisher",
+            matches!(self.own.create_publisher(c), Err(CreatePublisherError::Forked)),
+        );
         let c = SubscriptionConfig::new("u".parse().unwrap(), "n".parse().unwrap(), schema());
-        must("new subscription", matches!(self.own.create_subscription(c), Err(CreateSubscriptionError::Forked)));
+        must(
+            "new subscription",
+            matches!(self.own.create_subscription(c), Err(CreateSubscriptionError::Forked)),
+        );
         while self.p.poll_event().is_some() || self.s.poll_event().is_some() {}
         // Ending them must neither hang nor touch what is the parent's.
         drop((self.held, self.set, self.slept, self.s, self.p, self.own));
@@ -141,7 +166,11 @@ pub(crate) fn try_everything() -> Result<String, String> {
     let end = Instant::now() + Duration::from_secs(30);
     let status = loop {
         publish(&mut all.p, 100);
-        let s = all.s.take_next().map_err(|e| e.to_string())?.ok_or("the parent's publisher does not reach its subscription")?;
+        let s = all
+            .s
+            .take_next()
+            .map_err(|e| e.to_string())?
+            .ok_or("the parent's publisher does not reach its subscription")?;
         assert_eq!(s.payload().len(), 100);
         match waitpid(Some(child), WaitOptions::NOHANG).map_err(|e| e.to_string())? {
             Some((_, status)) => break status,
@@ -155,7 +184,9 @@ pub(crate) fn try_everything() -> Result<String, String> {
     };
     assert_eq!(status.exit_status(), Some(0), "the child");
     assert!(all.held.payload() == before && all.loan.payload().iter().all(|b| *b == 1));
-    eventually("the child's own match is over, and no other", || (all.p.matched(), all.s.matched()) == (2, 1));
+    eventually("the child's own match is over, and no other", || {
+        (all.p.matched(), all.s.matched()) == (2, 1)
+    });
     assert_eq!(all.set.wait(None, Duration::ZERO), Wake::Data);
     all.p.publish(all.loan, &mut SampleHeader::stamped_now()).map_err(|e| e.to_string())?;
     Ok(String::new())

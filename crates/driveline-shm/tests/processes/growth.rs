@@ -35,7 +35,12 @@ fn a_publisher_serves_subscriptions_of_later_releases_that_still_speak_its_versi
     assert_eq!(accept["version"], 1);
     let (_s, answer) = ask(2, 40);
     let text = String::from_utf8_lossy(&answer).into_owned();
-    assert!(kind(&answer) == REFUSE && text.contains("version") && text.contains("versions 2 to 40, the publisher 1 to 1"), "{text}");
+    assert!(
+        kind(&answer) == REFUSE
+            && text.contains("version")
+            && text.contains("versions 2 to 40, the publisher 1 to 1"),
+        "{text}"
+    );
     w.quit();
 }
 
@@ -53,7 +58,11 @@ fn a_subscription_reads_publishers_of_later_releases_that_still_speak_its_versio
         assert_eq!((&asked["oldest_version"], &asked["newest_version"]), (&json!(1), &json!(1)));
         let mut body = grown(layout.accept(&Qos::default()));
         body["version"] = version.into();
-        assert!(send_with(&s, &packet(ACCEPT, body.to_string().as_bytes()), &borrow(&[&segment.fd, &wake.fd])));
+        assert!(send_with(
+            &s,
+            &packet(ACCEPT, body.to_string().as_bytes()),
+            &borrow(&[&segment.fd, &wake.fd])
+        ));
         open.push((s, listener));
         if version == 1 {
             r.ask("await s 1");
@@ -83,7 +92,11 @@ fn a_publisher_looks_for_sleepers_where_both_ends_say_and_nowhere_else() {
         assert_eq!(accept["armed_apart"], said == Some(true));
         w.ask("await p 1");
         let mut calls_for = |at: usize| {
-            let wake_calls = |w: &mut Peer| serde_json::from_str::<driveline_shm::PublisherStats>(&w.ask("stats p")).unwrap().wake_calls;
+            let wake_calls = |w: &mut Peer| {
+                serde_json::from_str::<driveline_shm::PublisherStats>(&w.ask("stats p"))
+                    .unwrap()
+                    .wake_calls
+            };
             let before = wake_calls(&mut w);
             page.word(at).store(1, Release);
             w.ask("say p 1 100");

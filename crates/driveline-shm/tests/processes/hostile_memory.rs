@@ -35,7 +35,12 @@ fn scene() -> Scene {
     let listener = Listener::new(d.path(), "t", 1);
     let (segment, wake) = (LAYOUT.segment(), Area::new(PAGE));
     let mut connections = Vec::new();
-    let hows = ["want=next", "want=latest copy", "want=next hold=2 backend=threads", "want=latest spin_us=1000000"];
+    let hows = [
+        "want=next",
+        "want=latest copy",
+        "want=next hold=2 backend=threads",
+        "want=latest spin_us=1000000",
+    ];
     let victims: Vec<Peer> = hows
         .iter()
         .map(|how| {
@@ -58,7 +63,9 @@ impl Scene {
     fn publish(&self, sequence: u64, slot: usize) {
         let packed = sequence << 16 | slot as u64;
         self.segment.word(LAYOUT.meta(slot % LAYOUT.slots) + 8).store(sequence, Release);
-        self.segment.word(RING + (sequence % LAYOUT.ring as u64) as usize * 8).store(packed, Release);
+        self.segment
+            .word(RING + (sequence % LAYOUT.ring as u64) as usize * 8)
+            .store(packed, Release);
         self.segment.word(LATEST).store(packed, Release);
         self.wake();
     }
@@ -86,7 +93,11 @@ impl Scene {
             },
             || {
                 during = victims.iter_mut().map(|v| v.numbers("progress s")[0]).collect();
-                if during.iter().all(|n| *n > 10) { Ok(()) } else { Err(format!("{what}: honest samples received meanwhile: {during:?}")) }
+                if during.iter().all(|n| *n > 10) {
+                    Ok(())
+                } else {
+                    Err(format!("{what}: honest samples received meanwhile: {during:?}"))
+                }
             },
         );
         println!("{what}: meanwhile {during:?}");
@@ -134,15 +145,23 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
         s.segment.word(LAYOUT.meta(slot)).store(1, Relaxed);
         s.segment.word(LAYOUT.meta(slot) + 40).store(random.below(LAYOUT.payload) as u64, Relaxed);
         match random.below(3) {
-            0 => s.segment.word(LAYOUT.meta(slot) + random.below(7) * 8).store(random.nasty(), Relaxed),
+            0 => s
+                .segment
+                .word(LAYOUT.meta(slot) + random.below(7) * 8)
+                .store(random.nasty(), Relaxed),
             1 => s.segment.word(LAYOUT.meta(slot)).store(random.nasty() & 0xffff_0000 | 1, Relaxed),
             _ => {}
         }
         s.publish(n, slot);
         match random.below(8) {
-            0 => s.segment.word(RING + random.below(LAYOUT.ring) * 8).store(random.nasty(), Release),
+            0 => {
+                s.segment.word(RING + random.below(LAYOUT.ring) * 8).store(random.nasty(), Release)
+            }
             1 => s.segment.word(LATEST).store(n << 16 | random.next() & 0xffff, Release),
-            2 => s.segment.word(LAYOUT.meta(random.below(LAYOUT.slots)) + 8).store(random.nasty(), Release),
+            2 => s
+                .segment
+                .word(LAYOUT.meta(random.below(LAYOUT.slots)) + 8)
+                .store(random.nasty(), Release),
             _ => {}
         }
         if n.is_multiple_of(16) {
@@ -156,13 +175,19 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
 fn a_segment_that_flickers_does_not_keep_a_reader_from_others() {
     scene().endure("flicker", |s, _, n| {
         for i in 0..10_000 {
-            s.segment.word(LATEST).store(((u64::from(u32::MAX) + n * 10_000 + i) << 16) | (n % 7), Release);
+            s.segment
+                .word(LATEST)
+                .store(((u64::from(u32::MAX) + n * 10_000 + i) << 16) | (n % 7), Release);
         }
     });
 }
 
 /// A liar beside an honest writer of depth 1, and a victim that takes when it is told to.
-fn beside_a_liar(options: &str, layout: Layout, qos: &Qos) -> (Domain, Peer, Peer, Area, OwnedFd, Listener) {
+fn beside_a_liar(
+    options: &str,
+    layout: Layout,
+    qos: &Qos,
+) -> (Domain, Peer, Peer, Area, OwnedFd, Listener) {
     let d = Domain::new();
     let mut writer = d.peer("honest writer");
     writer.ask(if qos.checksum { "publisher p checksum" } else { "publisher p" });
@@ -207,7 +232,8 @@ fn a_take_that_is_overrun_by_one_publisher_looks_at_the_others() {
 /// Payloads that are never what their checksum says are expensive to refuse: one take refuses a few.
 #[test]
 fn one_take_reads_few_damaged_payloads() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+    let (_d, mut writer, mut v, segment, _s, _listener) =
+        beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
     // Version 1 with a checksum; see `sample-header.md`.
     publish_a_depth(&segment, &[(0, 1 | 1 << 32), (2, 1), (5, LAYOUT.payload as u64), (7, 12345)]);
@@ -220,12 +246,17 @@ fn one_take_reads_few_damaged_payloads() {
 /// A publisher that promised checksums at the match leaves them out: no such sample is delivered, each is counted.
 #[test]
 fn samples_without_the_promised_checksum_are_refused_and_counted() {
-    let (_d, mut writer, mut v, segment, _s, _listener) = beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
+    let (_d, mut writer, mut v, segment, _s, _listener) =
+        beside_a_liar("depth=4 checksum", LAYOUT, &promises_checksums());
     writer.ask("say p 1 100");
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64), (7, 0)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
     let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
-    assert_eq!((stats.refused, stats.corrupt_checksum, stats.received), (u64::from(DEPTH), 0, 1), "{stats:?}");
+    assert_eq!(
+        (stats.refused, stats.corrupt_checksum, stats.received),
+        (u64::from(DEPTH), 0, 1),
+        "{stats:?}"
+    );
 }
 
 /// A sample that is longer than its publisher promised at the match is not delivered; it is counted once, as refused.
@@ -236,7 +267,11 @@ fn samples_longer_than_promised_are_refused_and_counted() {
     publish_a_depth(&segment, &[(0, 1), (2, 1), (5, LAYOUT.payload as u64 + 1)]);
     assert_eq!(v.ask("take s"), "1 0", "the same take goes on to the honest writer");
     let stats: driveline_shm::SubscriptionStats = serde_json::from_str(&v.ask("stats s")).unwrap();
-    assert_eq!((stats.refused, stats.corrupt_header, stats.received), (u64::from(DEPTH), 0, 1), "{stats:?}");
+    assert_eq!(
+        (stats.refused, stats.corrupt_header, stats.received),
+        (u64::from(DEPTH), 0, 1),
+        "{stats:?}"
+    );
 }
 
 /// An ACCEPT that offers no checksum to a subscription that asks for them is refused by the subscription itself.
@@ -276,14 +311,21 @@ fn publish_a_depth(segment: &Area, words: &[(usize, u64)]) {
 fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> Peer {
     let d = Domain::new();
     let mut w = d.peer("victim");
-    w.ask(&format!("publisher p depth=2 pins=8 max=100000 {}", if reliable { "reliable=3" } else { "" }));
+    w.ask(&format!(
+        "publisher p depth=2 pins=8 max=100000 {}",
+        if reliable { "reliable=3" } else { "" }
+    ));
     let mut r = d.peer("honest reader");
     r.ask("subscription s depth=2 held=3");
     r.ask("follow s hold=1");
     w.ask("await p 1");
     let page = Area::new(PAGE);
     let reliability = if reliable { Reliability::Reliable } else { Reliability::BestEffort };
-    let (s, answer) = say_hello(d.path(), &hello("t", 5, &Qos { reliability, ..Qos::default() }), &borrow(&[&page.fd]));
+    let (s, answer) = say_hello(
+        d.path(),
+        &hello("t", 5, &Qos { reliability, ..Qos::default() }),
+        &borrow(&[&page.fd]),
+    );
     let (bytes, fds) = answer.unwrap();
     assert_eq!((kind(&bytes), fds.len()), (ACCEPT, 2), "{}", String::from_utf8_lossy(&bytes));
     w.ask("await p 2");
@@ -306,7 +348,13 @@ fn scribble_in_page(reliable: bool, attack: impl Fn(&Area, &mut Random)) -> Peer
     for fd in &fds {
         assert!(rustix::fs::ftruncate(fd, 0).is_err() && rustix::io::write(fd, b"x").is_err());
         assert!(
-            rustix::fs::fallocate(fd, rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE, 0, 4096).is_err()
+            rustix::fs::fallocate(
+                fd,
+                rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE,
+                0,
+                4096
+            )
+            .is_err()
         );
     }
     drop(s);
@@ -337,7 +385,8 @@ fn pins_that_wander_leave_the_publisher_slots() {
 
 #[test]
 fn a_cursor_that_lies_makes_a_reliable_publisher_wait_no_more() {
-    let mut w = scribble_in_page(true, |page, random| page.word(8).store(random.nasty() >> 20, Release));
+    let mut w =
+        scribble_in_page(true, |page, random| page.word(8).store(random.nasty() >> 20, Release));
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
     assert!(stats.cursor_lies >= 1, "{stats:?}");
     assert!(w.ask("events p").contains("Downgraded"));
@@ -353,6 +402,9 @@ fn a_cursor_that_claims_too_much_takes_nothing_from_others() {
         page.half_word(16).store(random.below(12) as u32, Release);
     });
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats p")).unwrap();
-    assert_eq!(stats.cursor_lies, 0, "nobody waits for it, so its word is nobody's loss: {stats:?}");
+    assert_eq!(
+        stats.cursor_lies, 0,
+        "nobody waits for it, so its word is nobody's loss: {stats:?}"
+    );
     w.quit();
 }

@@ -65,7 +65,9 @@ impl Scene {
 
 /// Something for a packet: noise, a frame around noise, or a message that was right once.
 fn packet_of(random: &mut Random, right: &[Vec<u8>]) -> Vec<u8> {
-    let noise = |random: &mut Random, len: usize| (0..len).map(|_| random.next() as u8).collect::<Vec<u8>>();
+    let noise = |random: &mut Random, len: usize| {
+        (0..len).map(|_| random.next() as u8).collect::<Vec<u8>>()
+    };
     let len = *random.pick(&[1, 7, 11, 12, 13, 100, 4000, 64 * 1024, 150_000]);
     match random.below(6) {
         0 => noise(random, len),
@@ -121,7 +123,12 @@ fn attack_listener(kind: &str, right: &Value) {
 fn attack(s: Scene, kind: &str, right: &Value) {
     let path = find(s.d.path(), kind);
     let page = Area::new(PAGE);
-    let rights = [packet(HELLO, right.to_string().as_bytes()), packet(LIST, b""), packet(ACCEPT, b"{}"), packet(REFUSE, b"{}")];
+    let rights = [
+        packet(HELLO, right.to_string().as_bytes()),
+        packet(LIST, b""),
+        packet(ACCEPT, b"{}"),
+        packet(REFUSE, b"{}"),
+    ];
     let junk: Vec<OwnedFd> = wrong_memory(PAGE).into_iter().map(|(_, fd)| fd).collect();
     let mut random = Random::new(21);
     let mut open = std::collections::VecDeque::new();
@@ -129,11 +136,17 @@ fn attack(s: Scene, kind: &str, right: &Value) {
     let throw = || {
         let Some(c) = connect_to(&path) else { return };
         for _ in 0..=random.below(3) {
-            let bytes = if random.below(3) == 0 { twisted(&mut random, right) } else { packet_of(&mut random, &rights) };
+            let bytes = if random.below(3) == 0 {
+                twisted(&mut random, right)
+            } else {
+                packet_of(&mut random, &rights)
+            };
             let mut fds: Vec<BorrowedFd<'_>> = Vec::new();
             match random.below(5) {
                 0 => fds.push(page.fd.as_fd()),
-                1 => fds.extend((0..*random.pick(&[1, 2, 3, 10, 250])).map(|i| junk[i % junk.len()].as_fd())),
+                1 => fds.extend(
+                    (0..*random.pick(&[1, 2, 3, 10, 250])).map(|i| junk[i % junk.len()].as_fd()),
+                ),
                 _ => {}
             }
             sent.set(sent.get() + usize::from(send_with(&c, &bytes, &fds)));
@@ -146,7 +159,13 @@ fn attack(s: Scene, kind: &str, right: &Value) {
             open.pop_front();
         }
     };
-    repeat(USUAL, throw, || if sent.get() > 100 { Ok(()) } else { Err(format!("only {} packets were sent", sent.get())) });
+    repeat(USUAL, throw, || {
+        if sent.get() > 100 {
+            Ok(())
+        } else {
+            Err(format!("only {} packets were sent", sent.get()))
+        }
+    });
     drop(open);
     s.unharmed(kind);
 }
@@ -172,14 +191,19 @@ fn any_bytes_on_the_socket_for_hints_harm_nobody() {
     let fds: Vec<BorrowedFd<'_>> = (0..250).map(|i| junk[i % junk.len()].1.as_fd()).collect();
     let mut random = Random::new(22);
     let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
-    let paths: Vec<_> = s.d.names().iter().filter(|n| n.starts_with("r-")).map(|n| s.d.path().join(n)).collect();
+    let paths: Vec<_> =
+        s.d.names().iter().filter(|n| n.starts_with("r-")).map(|n| s.d.path().join(n)).collect();
     let throw = || {
         let name = match random.below(4) {
             0 => format!("p-{topic:016x}-{:032x}", random.next()),
             1 => format!("p-{topic:016x}-../../../../../../../../tmp/xx"),
             _ => String::new(),
         };
-        let bytes = if name.is_empty() { packet_of(&mut random, &[b"p-".to_vec()]) } else { name.into_bytes() };
+        let bytes = if name.is_empty() {
+            packet_of(&mut random, &[b"p-".to_vec()])
+        } else {
+            name.into_bytes()
+        };
         let some = if random.below(4) == 0 { random.below(250) } else { 0 };
         send_datagram(random.pick::<std::path::PathBuf>(&paths), &bytes, &fds[..some]);
     };
@@ -202,7 +226,10 @@ fn messages_with_more_bytes_or_descriptors_than_any_has_are_refused_at_both_ends
         let (refusal, _) = receive(&c).expect("a refusal before the end");
         assert_eq!(kind(&refusal), REFUSE);
         let text = String::from_utf8_lossy(&refusal).into_owned();
-        assert!(text.contains("protocol") && text.contains("at most 163840 bytes and 2 descriptors"), "{text}");
+        assert!(
+            text.contains("protocol") && text.contains("at most 163840 bytes and 2 descriptors"),
+            "{text}"
+        );
         let told = w.until("events p", |t| t.contains("Refused"));
         assert!(told.contains("code: Protocol") && told.contains("at most 163840 bytes"), "{told}");
         assert!(receive(&c).is_none());
@@ -226,7 +253,8 @@ fn silent_connections_are_bounded_and_ended() {
         // Those who are here already may have been ended before anybody looked.
         connections = (0..300).filter_map(|_| connect_to(&path)).collect();
         let end = Instant::now() + Duration::from_millis(500);
-        std::iter::from_fn(|| (Instant::now() < end).then(|| s.w.descriptors())).any(|n| (usual + 1..=usual + 64).contains(&n))
+        std::iter::from_fn(|| (Instant::now() < end).then(|| s.w.descriptors()))
+            .any(|n| (usual + 1..=usual + 64).contains(&n))
     });
     // They are full, and so others of this user are asked to come again; when the silent ones are gone, they are served.
     let mut late = s.d.peer("late");
@@ -295,13 +323,21 @@ fn who_cannot_be_asked_is_counted() {
     // On a busy machine the one that could answer is too late for some of these, too.
     eventually("the one that runs answers", || {
         let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
-        assert_eq!((survey.participants.len() + survey.silent.len(), survey.silent_others.len()), (2, 0), "who is silent is counted");
-        assert!(survey.participants.iter().all(|p| p.of_this_user && p.pid_in_its_namespace == r.pid()));
+        assert_eq!(
+            (survey.participants.len() + survey.silent.len(), survey.silent_others.len()),
+            (2, 0),
+            "who is silent is counted"
+        );
+        assert!(
+            survey.participants.iter().all(|p| p.of_this_user && p.pid_in_its_namespace == r.pid())
+        );
         survey.participants.len() == 1
     });
     w.signal(rustix::process::Signal::CONT);
     // While those who ask too much are hung up on, others ask again.
-    eventually("all answer", || driveline_shm::survey(d.path(), Duration::from_secs(2)).unwrap().participants.len() == 2);
+    eventually("all answer", || {
+        driveline_shm::survey(d.path(), Duration::from_secs(2)).unwrap().participants.len() == 2
+    });
     drop(clogs);
 }
 
@@ -327,7 +363,10 @@ fn wrong_pages_are_refused_by_name() {
         let (_, answer) = say_hello(s.d.path(), &body, &[fd.as_fd()]);
         let (bytes, fds) = answer.unwrap_or_else(|| panic!("{what}: no answer"));
         let text = String::from_utf8_lossy(&bytes[12..]);
-        assert!(kind(&bytes) == REFUSE && fds.is_empty() && text.contains("page is not acceptable"), "{what}: {text}");
+        assert!(
+            kind(&bytes) == REFUSE && fds.is_empty() && text.contains("page is not acceptable"),
+            "{what}: {text}"
+        );
     }
     let good = Area::new(PAGE);
     let several = [good.fd.as_fd(); 2];
@@ -349,7 +388,12 @@ fn wrong_pages_are_refused_by_name() {
 const LAYOUT: Layout = Layout { slots: 8, ring: 3, payload: 4096 };
 
 /// Has a subscription ask a liar, which answers with these; returns what becomes of it.
-fn answer_with(reader: &mut Peer, listener: &Listener, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> String {
+fn answer_with(
+    reader: &mut Peer,
+    listener: &Listener,
+    bytes: &[u8],
+    fds: &[BorrowedFd<'_>],
+) -> String {
     reader.ask("subscription v");
     let (s, _) = listener.accept();
     assert!(send_with(&s, bytes, fds));
@@ -403,10 +447,17 @@ fn wrong_segments_and_wrong_answers_are_refused_by_name() {
     ] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(path).unwrap() = value;
-        let text = answer_with(&mut r, &listener, &packet(ACCEPT, wrong.to_string().as_bytes()), &both);
+        let text =
+            answer_with(&mut r, &listener, &packet(ACCEPT, wrong.to_string().as_bytes()), &both);
         assert!(text.contains("topic 't'"), "{path}: {text}");
     }
-    for junk in [packet(HELLO, b"{}"), packet(ACCEPT, &[b'['; 100_000]), packet(9, b""), b"x".to_vec(), packet(LIST, b"")] {
+    for junk in [
+        packet(HELLO, b"{}"),
+        packet(ACCEPT, &[b'['; 100_000]),
+        packet(9, b""),
+        b"x".to_vec(),
+        packet(LIST, b""),
+    ] {
         answer_with(&mut r, &listener, &junk, &both);
     }
     eventually("descriptors are let go", || r.descriptors() <= usual);
@@ -431,7 +482,10 @@ fn a_segment_with_holes_is_refused_and_not_filled() {
     let accept = packet(ACCEPT, layout.accept(&Qos::default()).to_string().as_bytes());
     let text = answer_with(&mut r, &listener, &accept, &[hollow.fd.as_fd(), wake.fd.as_fd()]);
     assert!(text.contains("not acceptable") && text.contains("reserved"), "{text}");
-    assert!(rustix::fs::fstat(&hollow.fd).unwrap().st_blocks <= 16, "the reader has filled the holes");
+    assert!(
+        rustix::fs::fstat(&hollow.fd).unwrap().st_blocks <= 16,
+        "the reader has filled the holes"
+    );
 }
 
 /// A publisher that agrees and hangs up, as often as it is asked.

@@ -24,10 +24,15 @@ pub(crate) fn is_idle(peers: &[&Peer]) {
         let begun = Instant::now();
         let before: Vec<_> = peers.iter().map(|p| (p.ticks(), p.sleeps())).collect();
         std::thread::sleep(WATCHED);
-        let used = peers.iter().zip(before).map(|(p, (ticks, sleeps))| (&p.name, p.ticks() - ticks, p.sleeps() - sleeps));
+        let used = peers
+            .iter()
+            .zip(before)
+            .map(|(p, (ticks, sleeps))| (&p.name, p.ticks() - ticks, p.sleeps() - sleeps));
         let used: Vec<_> = used.collect();
         let seconds = begun.elapsed().as_secs_f64();
-        let idle = |ticks: u64, sleeps: u64| ticks as f64 <= MOST_TICKS * seconds && sleeps as f64 <= MOST_SLEEPS * seconds;
+        let idle = |ticks: u64, sleeps: u64| {
+            ticks as f64 <= MOST_TICKS * seconds && sleeps as f64 <= MOST_SLEEPS * seconds
+        };
         if used.iter().all(|(_, ticks, sleeps)| idle(*ticks, *sleeps)) {
             return;
         }
@@ -61,7 +66,8 @@ fn blocked_readers_and_idle_writers_use_no_processor_time() {
 #[test]
 fn matches_that_do_not_come_about_cost_nothing() {
     let d = Domain::new();
-    let (mut w, mut stopped, mut r) = (d.peer("writer"), d.peer("stopped writer"), d.peer("refused"));
+    let (mut w, mut stopped, mut r) =
+        (d.peer("writer"), d.peer("stopped writer"), d.peer("refused"));
     w.ask("publisher p pins=1");
     stopped.ask("publisher p");
     stopped.signal(Signal::STOP);

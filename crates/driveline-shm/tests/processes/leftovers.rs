@@ -24,7 +24,9 @@ fn the_next_participant_cleans_up_after_the_dead() {
     assert!(left.len() == 5 + 2 + 2 && d.count('t') == 1, "{left:?}");
     let mut next = d.peer("next");
     next.ask("publisher p topic=elsewhere");
-    eventually("it is clean", || d.names().len() == 3 && !d.names().iter().any(|n| left.contains(n)));
+    eventually("it is clean", || {
+        d.names().len() == 3 && !d.names().iter().any(|n| left.contains(n))
+    });
     next.quit();
     assert_eq!(d.names(), [""; 0]);
 }
@@ -52,7 +54,12 @@ fn cleaning_up_never_hits_the_living() {
             p.ask("await p 6");
             p.ask("await s 6");
         }
-        assert_eq!((d.count('p'), d.count('r'), d.count('i')), (6, 6, 6), "round {round}: {:?}", d.names());
+        assert_eq!(
+            (d.count('p'), d.count('r'), d.count('i')),
+            (6, 6, 6),
+            "round {round}: {:?}",
+            d.names()
+        );
         for p in peers {
             p.quit();
         }
@@ -67,8 +74,13 @@ fn strangers_in_the_directory_disturb_nobody() {
     let topic = "t".parse::<driveline_types::TopicName>().unwrap().id().0;
     let victim = d.path().join("precious");
     std::fs::write(&victim, "precious").unwrap();
-    let name =
-        |kind: &str, n: u32| d.path().join(if kind == "p" { format!("p-{topic:016x}-{n:032x}") } else { format!("{kind}-{n:032x}") });
+    let name = |kind: &str, n: u32| {
+        d.path().join(if kind == "p" {
+            format!("p-{topic:016x}-{n:032x}")
+        } else {
+            format!("{kind}-{n:032x}")
+        })
+    };
     for kind in ["p", "r", "i", "t"] {
         std::fs::write(name(kind, 1), "a file").unwrap();
         std::fs::create_dir(name(kind, 2)).unwrap();
@@ -145,7 +157,10 @@ fn unsafe_directories_are_refused_with_a_remedy() {
     std::fs::create_dir(&dir).unwrap();
     std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o777)).unwrap();
     let e = open(&dir).unwrap_err().to_string();
-    assert!(e.contains(dir.to_str().unwrap()) && e.contains("0777") && e.contains("chmod it"), "{e}");
+    assert!(
+        e.contains(dir.to_str().unwrap()) && e.contains("0777") && e.contains("chmod it"),
+        "{e}"
+    );
     let link = d.path().join("link");
     symlink(&dir, &link).unwrap();
     let e = open(&link).unwrap_err().to_string();
@@ -176,7 +191,11 @@ fn a_default_directory_of_somebody_else_is_refused() {
         answers.push(p.try_ask("join"));
     }
     let [Err(foreign), Err(open), Ok(_)] = answers.as_slice() else { panic!("{answers:?}") };
-    assert!(foreign.contains("belongs to user 0 instead of") && foreign.contains("DRIVELINE_DOMAIN_DIR"), "{foreign}");
+    assert!(
+        foreign.contains("belongs to user 0 instead of")
+            && foreign.contains("DRIVELINE_DOMAIN_DIR"),
+        "{foreign}"
+    );
     assert!(open.contains("mode is 0755") && open.contains("chmod it to 0700"), "{open}");
 }
 
@@ -187,14 +206,16 @@ fn a_named_domain_is_joined_by_name_and_by_path() {
     let user = 2_000_000 + std::process::id();
     let parent = Removed(format!("/dev/shm/driveline-{user}").into());
     let d = Domain::new();
-    let mut by_name = d.peer_in(Path::new(""), "by name", |c| _ = c.env("DRIVELINE_DOMAIN", "pilot"));
+    let mut by_name =
+        d.peer_in(Path::new(""), "by name", |c| _ = c.env("DRIVELINE_DOMAIN", "pilot"));
     by_name.ask(&format!("become {user}"));
     by_name.ask("publisher p");
     let mut by_path = d.peer_at(&parent.0.join("pilot"), "by path");
     by_path.ask(&format!("become {user}"));
     by_path.ask("subscription s");
     by_path.ask("await s 1");
-    let mut elsewhere = d.peer_in(Path::new(""), "bad name", |c| _ = c.env("DRIVELINE_DOMAIN", "../pilot"));
+    let mut elsewhere =
+        d.peer_in(Path::new(""), "bad name", |c| _ = c.env("DRIVELINE_DOMAIN", "../pilot"));
     elsewhere.ask(&format!("become {user}"));
     assert!(elsewhere.try_ask("join").unwrap_err().contains("letters, digits"));
     std::fs::set_permissions(&parent.0, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -252,14 +273,19 @@ fn a_subscription_without_address_space_says_so_and_matches_later() {
     r.ask("limit address-space 200000000");
     w.ask("publisher p max=20000000");
     let text = r.until("events s", |t| t.contains("Refused"));
-    assert!(text.contains("code: System") && text.contains("cannot map the publisher's memory"), "{text}");
+    assert!(
+        text.contains("code: System") && text.contains("cannot map the publisher's memory"),
+        "{text}"
+    );
     r.ask("limit address-space 18446744073709551615");
     r.ask("await s 1");
 }
 
 /// Those who are in it may be making their names again just now.
 fn remove(path: &Path) {
-    eventually("the directory is removed", || std::fs::remove_dir_all(path).is_ok() || !path.exists());
+    eventually("the directory is removed", || {
+        std::fs::remove_dir_all(path).is_ok() || !path.exists()
+    });
 }
 
 /// A clean-up of /dev/shm under running processes: those who know each other go on, and newcomers are found.

@@ -4,7 +4,12 @@
 //! The peers are this very program, started anew and told line by line what to do (`support::peer`). Each test has a
 //! domain directory of its own; nothing outlives it, for the kernel ends the peers with the thread that started them.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test stops at the first surprise, in its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops at the first surprise, in its helpers too"
+)]
 
 mod crowd;
 mod descriptors;

@@ -9,7 +9,8 @@ use rustix::process::Signal;
 use std::path::Path;
 
 /// Steps of a reservation, all of them with the lock held.
-pub(crate) const RESERVING: &[&str] = &["memory.after_lock", "memory.after_check", "memory.after_reserve"];
+pub(crate) const RESERVING: &[&str] =
+    &["memory.after_lock", "memory.after_check", "memory.after_reserve"];
 
 const MIB: u64 = 1 << 20;
 /// A publisher of 14 slots: 29 MiB.
@@ -18,7 +19,8 @@ const PUBLISHER: &str = "publisher p max=2097152 pins=8 loans=1";
 /// A machine with so much memory.
 fn machine(bytes: u64) -> tempfile::TempDir {
     let t = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    std::fs::set_permissions(t.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .unwrap();
     std::fs::write(t.path().join("limit"), bytes.to_string()).unwrap();
     t
 }
@@ -46,7 +48,8 @@ fn processes_that_race_for_memory_are_served_or_refused_and_never_exceed_it() {
         let machine = machine(100 * MIB);
         let start = |i| {
             d.peer_with(&format!("rival {i}"), |c| {
-                c.env("DRIVELINE_FAULT_MEMORY", machine.path()).env("DRIVELINE_FAULT_SWITCHES", "patient");
+                c.env("DRIVELINE_FAULT_MEMORY", machine.path())
+                    .env("DRIVELINE_FAULT_SWITCHES", "patient");
             })
         };
         let mut rivals: Vec<Peer> = (0..RIVALS).map(start).collect();
@@ -59,7 +62,12 @@ fn processes_that_race_for_memory_are_served_or_refused_and_never_exceed_it() {
         let answers: Vec<_> = rivals.iter_mut().map(|r| r.answer("publisher")).collect();
         let refused: Vec<&String> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
         for text in &refused {
-            assert!(text.contains(") are needed") && text.contains("are available") && text.contains("are kept free"), "{text}");
+            assert!(
+                text.contains(") are needed")
+                    && text.contains("are available")
+                    && text.contains("are kept free"),
+                "{text}"
+            );
         }
         // 100 MiB less the margin have room for three.
         assert_eq!(refused.len(), RIVALS - 3, "{answers:?}");
@@ -91,7 +99,11 @@ fn a_process_that_is_stopped_while_it_reserves_is_named_and_nobody_takes_what_it
         stopped.stopped();
         let mut other = peer(&d, machine.path(), "other", None);
         let text = other.try_ask(PUBLISHER).unwrap_err();
-        assert!(text.contains("topic 't'") && text.contains(&format!("process {} has been reserving", stopped.pid())), "{point}: {text}");
+        assert!(
+            text.contains("topic 't'")
+                && text.contains(&format!("process {} has been reserving", stopped.pid())),
+            "{point}: {text}"
+        );
         assert!(text.contains("Continue or end it"), "{text}");
         // Small ones need no lock, and a fraction of what there is can be had without it.
         other.ask("publisher small topic=small");
@@ -100,6 +112,9 @@ fn a_process_that_is_stopped_while_it_reserves_is_named_and_nobody_takes_what_it
         stopped.signal(Signal::CONT);
         stopped.answer("publisher").unwrap();
         let text = other.try_ask(PUBLISHER).unwrap_err();
-        assert!(text.contains(") are needed") && text.contains("the limit is the test's"), "{point}: {text}");
+        assert!(
+            text.contains(") are needed") && text.contains("the limit is the test's"),
+            "{point}: {text}"
+        );
     }
 }

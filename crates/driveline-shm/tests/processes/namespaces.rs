@@ -4,13 +4,23 @@
 use crate::support::{Domain, Peer, eventually};
 use std::process::{Command, Stdio};
 
-const APART: &[&str] = &["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const APART: &[&str] =
+    &["--mount", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 /// A wrapper for a peer that lives in namespaces of its own.
 fn apart(more: &[&'static str]) -> Vec<&'static str> {
     let wrapper: Vec<&str> = ["unshare"].iter().chain(APART).chain(more).copied().collect();
-    let tried = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").stdin(Stdio::null()).output().expect("unshare (util-linux)");
-    assert!(tried.status.success(), "{wrapper:?} needs more rights: {}", String::from_utf8_lossy(&tried.stderr).trim());
+    let tried = Command::new(wrapper[0])
+        .args(&wrapper[1..])
+        .arg("true")
+        .stdin(Stdio::null())
+        .output()
+        .expect("unshare (util-linux)");
+    assert!(
+        tried.status.success(),
+        "{wrapper:?} needs more rights: {}",
+        String::from_utf8_lossy(&tried.stderr).trim()
+    );
     wrapper
 }
 

@@ -43,12 +43,22 @@ fn a_publisher_that_is_restarted_is_taken_up_by_the_same_reader() {
             usual = (r.descriptors(), r.mappings());
         }
     }
-    eventually("no more descriptors and mappings than in the third round", || r.descriptors() <= usual.0 && r.mappings() <= usual.1);
+    eventually("no more descriptors and mappings than in the third round", || {
+        r.descriptors() <= usual.0 && r.mappings() <= usual.1
+    });
     latencies.sort();
-    println!("restart to first sample: median {:?}, longest {:?}", latencies[ROUNDS / 2], latencies[ROUNDS - 1]);
+    println!(
+        "restart to first sample: median {:?}, longest {:?}",
+        latencies[ROUNDS / 2],
+        latencies[ROUNDS - 1]
+    );
     assert!(latencies[ROUNDS - 1] < LOOSE_BOUND, "{latencies:?}");
     let n = r.numbers("halt s");
-    assert_eq!(n[0] + n[1], 5 * ROUNDS as u64, "each sample of each publisher is received or counted");
+    assert_eq!(
+        n[0] + n[1],
+        5 * ROUNDS as u64,
+        "each sample of each publisher is received or counted"
+    );
 }
 
 #[test]
@@ -75,7 +85,9 @@ fn a_reader_that_is_restarted_gets_its_pins_back_from_the_same_writer() {
             usual = (w.descriptors(), w.mappings());
         }
     }
-    eventually("no more descriptors and mappings than in the third round", || w.descriptors() <= usual.0 && w.mappings() <= usual.1);
+    eventually("no more descriptors and mappings than in the third round", || {
+        w.descriptors() <= usual.0 && w.mappings() <= usual.1
+    });
     assert_eq!(d.names().len(), 3, "{:?}", d.names());
 }
 
@@ -101,13 +113,17 @@ fn endpoints_that_come_and_go_within_living_processes_leave_nothing() {
             w.ask("drop p");
             r.ask("drop s");
         }
-        let now = |w: &crate::support::Peer, r: &crate::support::Peer| [w.descriptors(), w.mappings(), r.descriptors(), r.mappings()];
+        let now = |w: &crate::support::Peer, r: &crate::support::Peer| {
+            [w.descriptors(), w.mappings(), r.descriptors(), r.mappings()]
+        };
         if round == 2 {
             eventually("memory is let go", || w.mappings() + r.mappings() == 0);
             usual = now(&w, &r);
         }
         if round == ROUNDS {
-            eventually("no more than after the second round", || now(&w, &r).iter().zip(usual).all(|(now, usual)| *now <= usual));
+            eventually("no more than after the second round", || {
+                now(&w, &r).iter().zip(usual).all(|(now, usual)| *now <= usual)
+            });
         }
     }
     assert_eq!(d.names().len(), 4, "{:?}", d.names());

@@ -55,7 +55,9 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
     w.stopped();
     let mut late = d.peer("late");
     late.ask("subscription s");
-    late.until("events s", |t| t.contains("has not answered") && t.contains("is its process stopped?"));
+    late.until("events s", |t| {
+        t.contains("has not answered") && t.contains("is its process stopped?")
+    });
     // Tools are not held up either, and do without the one that cannot answer.
     let before = Instant::now();
     let all = late.ask("list");

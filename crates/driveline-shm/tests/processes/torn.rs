@@ -36,7 +36,11 @@ fn hunt(len: usize, depth: u32) {
     let pause = || std::thread::sleep(Duration::from_millis(100));
     repeat(USUAL, pause, || {
         let received: Vec<u64> = readers.iter_mut().map(|r| r.number("progress s")).collect();
-        if received.iter().all(|n| *n > 1) { Ok(()) } else { Err(format!("{len} bytes: received meanwhile: {received:?}")) }
+        if received.iter().all(|n| *n > 1) {
+            Ok(())
+        } else {
+            Err(format!("{len} bytes: received meanwhile: {received:?}"))
+        }
     });
     let published = w.number("halt p");
     let mut report = format!("{len} bytes: {published} published; received");
@@ -48,7 +52,9 @@ fn hunt(len: usize, depth: u32) {
         report += &format!(" {}", n[0]);
         let stats = r.ask("stats s");
         assert!(
-            ["corrupt_header", "corrupt_index", "corrupt_checksum", "refused"].iter().all(|k| stats.contains(&format!("\"{k}\":0"))),
+            ["corrupt_header", "corrupt_index", "corrupt_checksum", "refused"]
+                .iter()
+                .all(|k| stats.contains(&format!("\"{k}\":0"))),
             "{stats}"
         );
     }

@@ -42,7 +42,9 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     let mut same = user(&d, OWNER);
     let mut friend = user(&d, FRIEND);
     let mut stranger = user(&d, STRANGER);
-    for (p, private, some) in [(&mut same, true, true), (&mut friend, false, true), (&mut stranger, false, false)] {
+    for (p, private, some) in
+        [(&mut same, true, true), (&mut friend, false, true), (&mut stranger, false, false)]
+    {
         for topic in ["private", "some", "open"] {
             p.ask(&format!("subscription {topic} topic={topic} access={OWNER}"));
         }
@@ -62,18 +64,25 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
         p.ask("follow open");
     }
     w.ask("await open 3");
-    let wake_calls = |w: &mut Peer| serde_json::from_str::<driveline_shm::PublisherStats>(&w.ask("stats open")).unwrap().wake_calls;
+    let wake_calls = |w: &mut Peer| {
+        serde_json::from_str::<driveline_shm::PublisherStats>(&w.ask("stats open"))
+            .unwrap()
+            .wake_calls
+    };
     let mut before = wake_calls(&mut w);
-    eventually("a sample is published while all three sleep, and wakes them by a call for each", || {
-        let sequence = w.number("say open 1 100");
-        for p in [&mut same, &mut friend, &mut stranger] {
-            p.until_at_least("progress open", sequence);
-        }
-        let now = wake_calls(&mut w);
-        let calls = now - std::mem::replace(&mut before, now);
-        assert!(calls <= 3, "{calls} calls for three users");
-        calls == 3
-    });
+    eventually(
+        "a sample is published while all three sleep, and wakes them by a call for each",
+        || {
+            let sequence = w.number("say open 1 100");
+            for p in [&mut same, &mut friend, &mut stranger] {
+                p.until_at_least("progress open", sequence);
+            }
+            let now = wake_calls(&mut w);
+            let calls = now - std::mem::replace(&mut before, now);
+            assert!(calls <= 3, "{calls} calls for three users");
+            calls == 3
+        },
+    );
     let stats: driveline_shm::PublisherStats = serde_json::from_str(&w.ask("stats some")).unwrap();
     assert!(stats.refused_access >= 1, "{stats:?}");
     // A stranger's death is cleaned up after by somebody who may: in a sticky directory the owner and root.
@@ -82,7 +91,9 @@ fn rights_on_a_topic_go_by_the_user_that_the_kernel_names() {
     let mut next = user(&d, STRANGER);
     next.ask(&format!("subscription open topic=open access={OWNER}"));
     next.ask("await open 1");
-    eventually("the stranger's next participant removes what it left", || d.names().len() == names.len());
+    eventually("the stranger's next participant removes what it left", || {
+        d.names().len() == names.len()
+    });
     drop(w);
     same.until("matched open", |t| t == "0");
 }
@@ -221,7 +232,10 @@ fn users_that_come_and_go_do_not_use_up_the_topic() {
     w.ask(&format!("await p {AT_A_TIME}"));
     let mut one_more = subscriber(AT_A_TIME);
     let text = one_more.until("events s", |t| t.contains("Refused"));
-    assert!(text.contains("code: Limit") && text.contains("16 users") && text.contains("at a time"), "{text}");
+    assert!(
+        text.contains("code: Limit") && text.contains("16 users") && text.contains("at a time"),
+        "{text}"
+    );
     w.until("events p", |t| t.contains("code: Limit") && t.contains("16 users"));
     // Three generations of users that nobody has seen before.
     present.pop().unwrap().quit();
@@ -242,5 +256,7 @@ fn users_that_come_and_go_do_not_use_up_the_topic() {
         p.until("progress s", |t| t.split(' ').nth(2) == Some(&last.to_string()));
     }
     // The segment, and a page and a wake word for each that is there.
-    eventually("what belonged to those who left is let go", || w.mappings() == 1 + 2 * present.len());
+    eventually("what belonged to those who left is let go", || {
+        w.mappings() == 1 + 2 * present.len()
+    });
 }

@@ -15,9 +15,26 @@ fn ping_pong(backend: WaitBackend, word: &str, rounds: u64) {
     peer.ask("subscription ping topic=ping");
     peer.ask("publisher pong topic=pong");
     peer.ask(&format!("echo ping pong {word}"));
-    let own = Participant::open(ParticipantConfig { domain_dir: Some(d.path().into()), name: "ping".into() }).unwrap();
-    let mut ping = own.create_publisher(PublisherConfig::new("ping".parse().unwrap(), "ping".parse().unwrap(), schema(), 1024)).unwrap();
-    let mut pong = own.create_subscription(SubscriptionConfig::new("pong".parse().unwrap(), "ping".parse().unwrap(), schema())).unwrap();
+    let own = Participant::open(ParticipantConfig {
+        domain_dir: Some(d.path().into()),
+        name: "ping".into(),
+    })
+    .unwrap();
+    let mut ping = own
+        .create_publisher(PublisherConfig::new(
+            "ping".parse().unwrap(),
+            "ping".parse().unwrap(),
+            schema(),
+            1024,
+        ))
+        .unwrap();
+    let mut pong = own
+        .create_subscription(SubscriptionConfig::new(
+            "pong".parse().unwrap(),
+            "ping".parse().unwrap(),
+            schema(),
+        ))
+        .unwrap();
     eventually("both topics match", || ping.matched() == 1 && pong.matched() == 1);
     let mut set = WaitSet::new(backend).unwrap();
     set.attach(&pong).unwrap();
@@ -59,8 +76,18 @@ fn no_wake_up_is_lost_by_helper_threads() {
 fn data_kicks_and_deadlines_at_once_lose_nothing() {
     for backend in [WaitBackend::Auto, WaitBackend::Threads] {
         let d = Domain::new();
-        let own = Participant::open(ParticipantConfig { domain_dir: Some(d.path().into()), name: "own".into() }).unwrap();
-        let mut s = own.create_subscription(SubscriptionConfig::new("t".parse().unwrap(), "own".parse().unwrap(), schema())).unwrap();
+        let own = Participant::open(ParticipantConfig {
+            domain_dir: Some(d.path().into()),
+            name: "own".into(),
+        })
+        .unwrap();
+        let mut s = own
+            .create_subscription(SubscriptionConfig::new(
+                "t".parse().unwrap(),
+                "own".parse().unwrap(),
+                schema(),
+            ))
+            .unwrap();
         let mut writers = [d.peer("one"), d.peer("two")];
         for w in &mut writers {
             w.ask("publisher p");

@@ -32,8 +32,18 @@ pub enum Primitive {
 
 impl Primitive {
     /// All of them.
-    pub const ALL: [Self; 10] =
-        [Self::U8, Self::U16, Self::U32, Self::U64, Self::I8, Self::I16, Self::I32, Self::I64, Self::F32, Self::F64];
+    pub const ALL: [Self; 10] = [
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::F32,
+        Self::F64,
+    ];
 
     /// Canonical name: `u8` … `f64`.
     #[must_use]
@@ -165,7 +175,10 @@ impl PlainLayout {
     #[must_use]
     pub fn first_difference(&self, other: &PlainLayout) -> Option<String> {
         if self.name != other.name {
-            return Some(format!("the publisher's type is called '{}', the subscription's '{}'", self.name, other.name));
+            return Some(format!(
+                "the publisher's type is called '{}', the subscription's '{}'",
+                self.name, other.name
+            ));
         }
         field_difference("field", &self.fields, &other.fields)
             .or_else(|| number_difference("the struct", "size", self.size, other.size))
@@ -175,7 +188,9 @@ impl PlainLayout {
 }
 
 fn field_difference(what: &str, ours: &[Field], theirs: &[Field]) -> Option<String> {
-    for (i, pair) in (1..).zip((0..ours.len().max(theirs.len())).map(|i| (ours.get(i), theirs.get(i)))) {
+    for (i, pair) in
+        (1..).zip((0..ours.len().max(theirs.len())).map(|i| (ours.get(i), theirs.get(i))))
+    {
         return Some(match pair {
             (Some(a), Some(b)) if a == b => continue,
             (Some(a), Some(b)) if a.name != b.name => format!(
@@ -237,7 +252,10 @@ fn tail_difference(ours: Option<&Tail>, theirs: Option<&Tail>) -> Option<String>
         (Some(a), Some(b)) => (a, b),
     };
     if a.name != b.name {
-        return Some(format!("the trailing array is called '{}' in the publisher's type, '{}' in the subscription's", a.name, b.name));
+        return Some(format!(
+            "the trailing array is called '{}' in the publisher's type, '{}' in the subscription's",
+            a.name, b.name
+        ));
     }
     let what = format!("elements of the trailing array '{}'", a.name);
     match (&a.element, &b.element) {
@@ -248,22 +266,33 @@ fn tail_difference(ours: Option<&Tail>, theirs: Option<&Tail>) -> Option<String>
         ) if n == other_n => field_difference(&format!("in the {what}, field"), f, other_f)
             .or_else(|| number_difference(&format!("the {what}"), "size", *s, *other_s))
             .or_else(|| number_difference(&format!("the {what}"), "alignment", *l, *other_l)),
-        (x, y) => Some(format!("the {what} are {} in the publisher's type, {} in the subscription's", x.type_name(), y.type_name())),
+        (x, y) => Some(format!(
+            "the {what} are {} in the publisher's type, {} in the subscription's",
+            x.type_name(),
+            y.type_name()
+        )),
     }
 }
 
 impl fmt::Display for PlainLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = |f: &mut fmt::Formatter<'_>, word: &str, fields: &[Field]| {
-            fields.iter().try_for_each(|x| writeln!(f, "{word} {} {} offset {}", x.name, x.type_text(), x.offset))
+            fields.iter().try_for_each(|x| {
+                writeln!(f, "{word} {} {} offset {}", x.name, x.type_text(), x.offset)
+            })
         };
         writeln!(f, "{FIRST_LINE}")?;
         writeln!(f, "type {} size {} align {}", self.name, self.size, self.align)?;
         fields(f, "field", &self.fields)?;
         match &self.tail {
             None => Ok(()),
-            Some(Tail { name, element: Element::Primitive(p) }) => writeln!(f, "tail {name} {}", p.name()),
-            Some(Tail { name, element: Element::Struct { name: element, size, align, fields: inner } }) => {
+            Some(Tail { name, element: Element::Primitive(p) }) => {
+                writeln!(f, "tail {name} {}", p.name())
+            }
+            Some(Tail {
+                name,
+                element: Element::Struct { name: element, size, align, fields: inner },
+            }) => {
                 writeln!(f, "tail {name} {element} size {size} align {align}")?;
                 fields(f, "element", inner)
             }
@@ -290,13 +319,20 @@ impl FromStr for PlainLayout {
     /// bounded by [`Schema::MAX_DEFINITION_LEN`].
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.len() > Schema::MAX_DEFINITION_LEN {
-            return Err(LayoutSyntaxError { line: 1, text: cut(text), reason: "the text is longer than 32 KiB" });
+            return Err(LayoutSyntaxError {
+                line: 1,
+                text: cut(text),
+                reason: "the text is longer than 32 KiB",
+            });
         }
         let mut lines = Lines { rest: text, number: 0, text };
         if lines.next()? != Some(FIRST_LINE) {
-            return lines.fail("it must be 'driveline plain 1'; the other end runs another release");
+            return lines
+                .fail("it must be 'driveline plain 1'; the other end runs another release");
         }
-        let Some(line) = lines.next()? else { return lines.fail("the line 'type NAME size BYTES align BYTES' is missing") };
+        let Some(line) = lines.next()? else {
+            return lines.fail("the line 'type NAME size BYTES align BYTES' is missing");
+        };
         let (name, size, align) = match *words(line).as_slice() {
             ["type", name, "size", size, "align", align] => lines.checked(name, size, align)?,
             _ => return lines.fail("it must be 'type NAME size BYTES align BYTES'"),
@@ -306,15 +342,24 @@ impl FromStr for PlainLayout {
         if let Some(line) = next {
             let (tail_name, element, end) = match *words(line).as_slice() {
                 ["tail", tail_name, primitive] => {
-                    let Some(p) = primitive_named(primitive) else { return lines.fail("the element's type is not a primitive") };
+                    let Some(p) = primitive_named(primitive) else {
+                        return lines.fail("the element's type is not a primitive");
+                    };
                     (tail_name, Element::Primitive(p), lines.next()?)
                 }
                 ["tail", tail_name, element, "size", size, "align", align] => {
                     let (name, size, align) = lines.checked(element, size, align)?;
                     let (fields, end) = lines.fields("element", size)?;
-                    (tail_name, Element::Struct { name: Cow::Owned(name), size, align, fields }, end)
+                    (
+                        tail_name,
+                        Element::Struct { name: Cow::Owned(name), size, align, fields },
+                        end,
+                    )
                 }
-                _ => return lines.fail("it must be 'field NAME TYPE offset BYTES' or 'tail NAME TYPE'"),
+                _ => {
+                    return lines
+                        .fail("it must be 'field NAME TYPE offset BYTES' or 'tail NAME TYPE'");
+                }
             };
             if end.is_some() {
                 return lines.fail("nothing may follow the trailing array");
@@ -353,7 +398,12 @@ impl<'a> Lines<'a> {
         Err(LayoutSyntaxError { line: self.number, text: cut(self.text), reason })
     }
 
-    fn checked(&self, name: &str, size: &str, align: &str) -> Result<(String, usize, usize), LayoutSyntaxError> {
+    fn checked(
+        &self,
+        name: &str,
+        size: &str,
+        align: &str,
+    ) -> Result<(String, usize, usize), LayoutSyntaxError> {
         let (Some(size), Some(align)) = (number(size), number(align)) else {
             return self.fail("a size or alignment is not a decimal number below 2^31");
         };
@@ -370,13 +420,19 @@ impl<'a> Lines<'a> {
     }
 
     /// Reads field lines until another one comes, and returns that one.
-    fn fields(&mut self, word: &str, struct_size: usize) -> Result<(Vec<Field>, Option<&'a str>), LayoutSyntaxError> {
+    fn fields(
+        &mut self,
+        word: &str,
+        struct_size: usize,
+    ) -> Result<(Vec<Field>, Option<&'a str>), LayoutSyntaxError> {
         let mut fields = Vec::new();
         let mut end = 0usize;
         loop {
             let line = self.next()?;
             let parts = line.map(words).unwrap_or_default();
-            let [first, name, ty, "offset", offset] = *parts.as_slice() else { return self.finish(fields, end, struct_size, line) };
+            let [first, name, ty, "offset", offset] = *parts.as_slice() else {
+                return self.finish(fields, end, struct_size, line);
+            };
             if first != word {
                 return self.finish(fields, end, struct_size, line);
             }
@@ -401,7 +457,13 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn finish<T>(&self, fields: Vec<Field>, end: usize, struct_size: usize, line: T) -> Result<(Vec<Field>, T), LayoutSyntaxError> {
+    fn finish<T>(
+        &self,
+        fields: Vec<Field>,
+        end: usize,
+        struct_size: usize,
+        line: T,
+    ) -> Result<(Vec<Field>, T), LayoutSyntaxError> {
         if end != struct_size {
             return self.fail("the fields before it do not fill the struct");
         }
@@ -419,7 +481,8 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 fn number(text: &str) -> Option<usize> {
-    let canonical = text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let canonical =
+        text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|&n: &usize| canonical && n < 1 << 31)
 }
 
@@ -430,7 +493,9 @@ fn primitive_named(name: &str) -> Option<Primitive> {
 fn type_of(text: &str) -> Option<(Primitive, usize)> {
     match text.split_once('[') {
         None => Some((primitive_named(text)?, 1)),
-        Some((name, rest)) => Some((primitive_named(name)?, number(rest.strip_suffix(']')?).filter(|&n| n > 1)?)),
+        Some((name, rest)) => {
+            Some((primitive_named(name)?, number(rest.strip_suffix(']')?).filter(|&n| n > 1)?))
+        }
     }
 }
 

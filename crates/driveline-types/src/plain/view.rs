@@ -23,7 +23,9 @@ pub enum PayloadError {
         min: usize,
     },
     /// Longer than what is to lie there, such as a type without a trailing array.
-    #[error("a payload of {len} bytes is too long for plain type '{type_name}', which takes {size} bytes here")]
+    #[error(
+        "a payload of {len} bytes is too long for plain type '{type_name}', which takes {size} bytes here"
+    )]
     Long {
         /// The type.
         type_name: &'static str,
@@ -55,7 +57,9 @@ pub enum PayloadError {
         align: usize,
     },
     /// A length that no payload can have.
-    #[error("a trailing array of {count} elements of plain type '{type_name}' is longer than the address space")]
+    #[error(
+        "a trailing array of {count} elements of plain type '{type_name}' is longer than the address space"
+    )]
     TooLong {
         /// The type.
         type_name: &'static str,
@@ -92,14 +96,21 @@ fn check_len<T: Plain>(len: usize) -> Result<usize, PayloadError> {
     let element = size_of::<T::Tail>();
     match len.checked_sub(offset) {
         None => Err(PayloadError::Short { type_name: T::NAME, len, min: offset }),
-        Some(rest) if rest != 0 && !has_tail::<T>() => Err(PayloadError::Long { type_name: T::NAME, len, size: size_of::<T>() }),
-        Some(rest) if rest % element != 0 => Err(PayloadError::Ragged { type_name: T::NAME, tail_len: rest, element }),
+        Some(rest) if rest != 0 && !has_tail::<T>() => {
+            Err(PayloadError::Long { type_name: T::NAME, len, size: size_of::<T>() })
+        }
+        Some(rest) if rest % element != 0 => {
+            Err(PayloadError::Ragged { type_name: T::NAME, tail_len: rest, element })
+        }
         Some(_) => Ok(offset),
     }
 }
 
 fn misaligned<T: Plain>() -> PayloadError {
-    PayloadError::Misaligned { type_name: T::NAME, align: align_of::<T>().max(align_of::<T::Tail>()) }
+    PayloadError::Misaligned {
+        type_name: T::NAME,
+        align: align_of::<T>().max(align_of::<T::Tail>()),
+    }
 }
 
 /// A payload seen as a plain type. Dereferences to the head. Copies nothing, never blocks or allocates.
@@ -125,7 +136,8 @@ impl<'a, T: Plain> PlainRef<'a, T> {
     pub fn new(payload: &'a [u8]) -> Result<Self, PayloadError> {
         let tail_offset = check_len::<T>(payload.len())?;
         let (head, _) = T::ref_from_prefix(payload).map_err(|_| misaligned::<T>())?;
-        let tail = <[T::Tail]>::ref_from_bytes(payload.get(tail_offset..).unwrap_or_default()).map_err(|_| misaligned::<T>())?;
+        let tail = <[T::Tail]>::ref_from_bytes(payload.get(tail_offset..).unwrap_or_default())
+            .map_err(|_| misaligned::<T>())?;
         Ok(Self { head, tail })
     }
 

@@ -75,7 +75,9 @@ pub enum SampleError {
         what: String,
     },
     /// Bytes that are no message of protocol buffers, or one of another type.
-    #[error("at byte {at}: {what}; the sample is broken, or the sender has another definition of the type")]
+    #[error(
+        "at byte {at}: {what}; the sample is broken, or the sender has another definition of the type"
+    )]
     Protobuf {
         /// From the beginning of the payload.
         at: usize,
@@ -122,7 +124,10 @@ pub struct Printer<'a> {
 
 impl fmt::Debug for Printer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Printer").field("style", &self.style).field("left", &self.left).finish_non_exhaustive()
+        f.debug_struct("Printer")
+            .field("style", &self.style)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,7 +145,9 @@ impl<'a> Printer<'a> {
         let granted = std::mem::take(&mut self.granted);
         if self.depth > 0 {
             if !granted {
-                let Some(left) = self.left.checked_sub(1) else { return self.either(" …\n", r#"{"not_shown":true}"#) };
+                let Some(left) = self.left.checked_sub(1) else {
+                    return self.either(" …\n", r#"{"not_shown":true}"#);
+                };
                 self.left = left;
             }
             self.either("\n", "")?;
@@ -196,7 +203,10 @@ impl<'a> Printer<'a> {
     ///
     /// # Errors
     /// See the type.
-    pub fn numbers<S: Into<Scalar>>(&mut self, values: impl ExactSizeIterator<Item = S>) -> fmt::Result {
+    pub fn numbers<S: Into<Scalar>>(
+        &mut self,
+        values: impl ExactSizeIterator<Item = S>,
+    ) -> fmt::Result {
         let len = values.len();
         let shown = self.take(len);
         match self.style {
@@ -211,7 +221,9 @@ impl<'a> Printer<'a> {
         }
         match self.style {
             Style::Text if shown == len => self.out.write_str("]\n"),
-            Style::Text => writeln!(self.out, "{}… ({len} in all)]", if shown == 0 { "" } else { ", " }),
+            Style::Text => {
+                writeln!(self.out, "{}… ({len} in all)]", if shown == 0 { "" } else { ", " })
+            }
             Style::Json => self.close_json_list(shown, len),
         }
     }
@@ -220,7 +232,11 @@ impl<'a> Printer<'a> {
     ///
     /// # Errors
     /// See the type.
-    pub fn list(&mut self, len: usize, mut element: impl FnMut(&mut Self, usize) -> fmt::Result) -> fmt::Result {
+    pub fn list(
+        &mut self,
+        len: usize,
+        mut element: impl FnMut(&mut Self, usize) -> fmt::Result,
+    ) -> fmt::Result {
         if len == 0 {
             return self.either(" []\n", "[]");
         }
@@ -315,8 +331,12 @@ impl<'a> Printer<'a> {
             Scalar::Bool(v) => write!(self.out, "{v}"),
             Scalar::Int(v) => write!(self.out, "{v}"),
             Scalar::UInt(v) => write!(self.out, "{v}"),
-            Scalar::F32(v) if self.style == Style::Text || v.is_finite() => write!(self.out, "{v:?}"),
-            Scalar::F64(v) if self.style == Style::Text || v.is_finite() => write!(self.out, "{v:?}"),
+            Scalar::F32(v) if self.style == Style::Text || v.is_finite() => {
+                write!(self.out, "{v:?}")
+            }
+            Scalar::F64(v) if self.style == Style::Text || v.is_finite() => {
+                write!(self.out, "{v:?}")
+            }
             Scalar::F32(v) => self.endless(v.into()),
             Scalar::F64(v) => self.endless(v),
         }

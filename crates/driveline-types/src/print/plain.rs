@@ -17,12 +17,18 @@ impl PlainLayout {
         let len = payload.len();
         let no = |what: String| Err(SampleError::Length { len, what });
         let Some(tail) = &self.tail else {
-            return if len == self.size { Ok(()) } else { no(format!("there should be {}", self.size)) };
+            return if len == self.size {
+                Ok(())
+            } else {
+                no(format!("there should be {}", self.size))
+            };
         };
         let element = tail.element.size().max(1);
         match len.checked_sub(self.tail_offset()) {
             None => no(format!("there should be {} at least", self.tail_offset())),
-            Some(rest) if rest % element != 0 => no(format!("{rest} are no whole number of '{}' of {element} bytes each", tail.name)),
+            Some(rest) if rest % element != 0 => {
+                no(format!("{rest} are no whole number of '{}' of {element} bytes each", tail.name))
+            }
             Some(_) => Ok(()),
         }
     }
@@ -34,15 +40,19 @@ impl PlainLayout {
     /// Those of what the printer writes to.
     pub fn print(&self, payload: &[u8], p: &mut Printer<'_>) -> fmt::Result {
         p.fields(|p| {
-            let all: Vec<Leaf<'_>> = self.fields.iter().map(|f| Leaf { field: f, rest: &f.name }).collect();
+            let all: Vec<Leaf<'_>> =
+                self.fields.iter().map(|f| Leaf { field: f, rest: &f.name }).collect();
             group(&all, payload, p)?;
             let Some(tail) = &self.tail else { return Ok(()) };
             p.field(&tail.name)?;
             let elements = payload.get(self.tail_offset()..).unwrap_or_default();
             match &tail.element {
-                Element::Primitive(of) => p.numbers(elements.chunks_exact(of.size()).map(|b| number(*of, b))),
+                Element::Primitive(of) => {
+                    p.numbers(elements.chunks_exact(of.size()).map(|b| number(*of, b)))
+                }
                 Element::Struct { size, fields, .. } => {
-                    let leaves: Vec<Leaf<'_>> = fields.iter().map(|f| Leaf { field: f, rest: &f.name }).collect();
+                    let leaves: Vec<Leaf<'_>> =
+                        fields.iter().map(|f| Leaf { field: f, rest: &f.name }).collect();
                     let size = (*size).max(1);
                     p.list(elements.len() / size, |p, i| {
                         let element = elements.get(i * size..).unwrap_or_default();
@@ -73,7 +83,9 @@ enum Head<'a> {
 /// Any name is one of these, also one that nobody would give.
 fn head(name: &str) -> Head<'_> {
     match name.find(['.', '[']) {
-        Some(at) if name.as_bytes().get(at) == Some(&b'.') => Head::Member(&name[..at], &name[at + 1..]),
+        Some(at) if name.as_bytes().get(at) == Some(&b'.') => {
+            Head::Member(&name[..at], &name[at + 1..])
+        }
         Some(at) if index(&name[at..]).is_some() => Head::Array(&name[..at], &name[at..]),
         _ => Head::Leaf,
     }
@@ -96,8 +108,12 @@ fn group(fields: &[Leaf<'_>], bytes: &[u8], p: &mut Printer<'_>) -> fmt::Result 
                 left = left.get(1..).unwrap_or_default();
                 continue;
             }
-            Head::Member(name, _) => together(left, |l| matches!(head(l.rest), Head::Member(other, _) if other == name)),
-            Head::Array(name, _) => together(left, |l| matches!(head(l.rest), Head::Array(other, _) if other == name)),
+            Head::Member(name, _) => {
+                together(left, |l| matches!(head(l.rest), Head::Member(other, _) if other == name))
+            }
+            Head::Array(name, _) => {
+                together(left, |l| matches!(head(l.rest), Head::Array(other, _) if other == name))
+            }
         };
         left = others;
         let inner: Vec<Leaf<'_>> = within
@@ -142,12 +158,18 @@ fn array(fields: &[Leaf<'_>], bytes: &[u8], p: &mut Printer<'_>) -> fmt::Result 
         if index(first.rest).is_some() {
             return array(element, bytes, p);
         }
-        let members: Vec<Leaf<'_>> = element.iter().map(|l| Leaf { rest: l.rest.strip_prefix('.').unwrap_or(l.rest), ..*l }).collect();
+        let members: Vec<Leaf<'_>> = element
+            .iter()
+            .map(|l| Leaf { rest: l.rest.strip_prefix('.').unwrap_or(l.rest), ..*l })
+            .collect();
         p.fields(|p| group(&members, bytes, p))
     })
 }
 
-fn together<'a, 'b>(fields: &'b [Leaf<'a>], belongs: impl Fn(&Leaf<'a>) -> bool) -> (&'b [Leaf<'a>], &'b [Leaf<'a>]) {
+fn together<'a, 'b>(
+    fields: &'b [Leaf<'a>],
+    belongs: impl Fn(&Leaf<'a>) -> bool,
+) -> (&'b [Leaf<'a>], &'b [Leaf<'a>]) {
     let n = fields.iter().position(|l| !belongs(l)).unwrap_or(fields.len());
     fields.split_at(n)
 }

@@ -86,9 +86,13 @@ impl FromStr for ProtobufDefinition {
         }
         let mut lines = (1..).zip(text.lines());
         if lines.next().map(|(_, l)| l) != Some(FIRST_LINE) {
-            return error(1, "it must be 'driveline protobuf 1'; the other end runs another release");
+            return error(
+                1,
+                "it must be 'driveline protobuf 1'; the other end runs another release",
+            );
         }
-        let lines: Vec<(usize, Vec<&str>)> = lines.map(|(n, l)| (n, l.split(' ').take(9).collect())).collect();
+        let lines: Vec<(usize, Vec<&str>)> =
+            lines.map(|(n, l)| (n, l.split(' ').take(9).collect())).collect();
         // What is referred to stands behind what refers to it.
         let (mut messages, mut enums) = (HashMap::new(), HashMap::new());
         for (line, words) in &lines {
@@ -114,15 +118,27 @@ impl FromStr for ProtobufDefinition {
                     definition.enums.push(HashMap::new());
                 }
                 ["field", number, name, label, ty @ ..] if in_message => {
-                    let Some(message) = definition.messages.last_mut() else { return error(*line, "no message stands before it") };
-                    let Ok(number @ 1..=0x1fff_ffff) = number.parse::<u32>() else { return error(*line, "the number is none of a field") };
+                    let Some(message) = definition.messages.last_mut() else {
+                        return error(*line, "no message stands before it");
+                    };
+                    let Ok(number @ 1..=0x1fff_ffff) = number.parse::<u32>() else {
+                        return error(*line, "the number is none of a field");
+                    };
                     if !is_name(name) {
-                        return error(*line, "the name has other characters than letters, digits and '_'");
+                        return error(
+                            *line,
+                            "the name has other characters than letters, digits and '_'",
+                        );
                     }
                     let repeated = match *label {
                         "repeated" => true,
                         "optional" | "required" => false,
-                        _ => return error(*line, "the label is none of optional, repeated and required"),
+                        _ => {
+                            return error(
+                                *line,
+                                "the label is none of optional, repeated and required",
+                            );
+                        }
                     };
                     let ty = match ty {
                         ["message", name, ..] => messages.get(name).map(|m| Type::Message(*m)),
@@ -130,7 +146,9 @@ impl FromStr for ProtobufDefinition {
                         [name, ..] => scalar_type(name),
                         [] => None,
                     };
-                    let Some(ty) = ty else { return error(*line, "its type is not known, or not defined here") };
+                    let Some(ty) = ty else {
+                        return error(*line, "its type is not known, or not defined here");
+                    };
                     message.fields.push(Field { number, name: (*name).to_owned(), repeated, ty });
                 }
                 ["value", number, name] if !in_message => {
@@ -142,7 +160,12 @@ impl FromStr for ProtobufDefinition {
                         values.entry(number).or_insert_with(|| (*name).to_owned());
                     }
                 }
-                _ => return error(*line, "it must be 'message NAME', 'field NUMBER NAME LABEL TYPE', 'enum NAME' or 'value NUMBER NAME'"),
+                _ => {
+                    return error(
+                        *line,
+                        "it must be 'message NAME', 'field NUMBER NAME LABEL TYPE', 'enum NAME' or 'value NUMBER NAME'",
+                    );
+                }
             }
         }
         if definition.messages.is_empty() {
@@ -287,7 +310,13 @@ impl ProtobufDefinition {
         self.check_message(0, payload, 0, 0)
     }
 
-    fn check_message(&self, message: usize, bytes: &[u8], from: usize, depth: usize) -> Result<(), SampleError> {
+    fn check_message(
+        &self,
+        message: usize,
+        bytes: &[u8],
+        from: usize,
+        depth: usize,
+    ) -> Result<(), SampleError> {
         let fault = |at: usize, what: String| Err(SampleError::Protobuf { at, what });
         if depth > MAX_DEPTH {
             return fault(from, format!("messages nested more than {MAX_DEPTH} deep"));
@@ -303,7 +332,12 @@ impl ProtobufDefinition {
             let fits = match (field.ty, wire) {
                 (Type::String | Type::Bytes, Wire::Bytes(_)) => true,
                 (Type::Message(inner), Wire::Bytes(b)) => {
-                    self.check_message(inner, b, from + (bytes.len() - rest.len() - b.len()), depth + 1)?;
+                    self.check_message(
+                        inner,
+                        b,
+                        from + (bytes.len() - rest.len() - b.len()),
+                        depth + 1,
+                    )?;
                     true
                 }
                 // Only many numbers are packed.
@@ -314,7 +348,10 @@ impl ProtobufDefinition {
                 }
             };
             if !fits {
-                return fault(at, format!("field {number} is no '{}' as it is defined", field.name));
+                return fault(
+                    at,
+                    format!("field {number} is no '{}' as it is defined", field.name),
+                );
             }
         }
         Ok(())
@@ -334,12 +371,22 @@ impl ProtobufDefinition {
         self.print_message(0, payload, 0, p)
     }
 
-    fn print_message(&self, message: usize, mut bytes: &[u8], depth: usize, p: &mut Printer<'_>) -> fmt::Result {
-        let Some(definition) = self.messages.get(message).filter(|_| depth <= MAX_DEPTH) else { return p.no_fields() };
+    fn print_message(
+        &self,
+        message: usize,
+        mut bytes: &[u8],
+        depth: usize,
+        p: &mut Printer<'_>,
+    ) -> fmt::Result {
+        let Some(definition) = self.messages.get(message).filter(|_| depth <= MAX_DEPTH) else {
+            return p.no_fields();
+        };
         let mut found: Vec<Vec<Wire<'_>>> = vec![Vec::new(); definition.fields.len()];
         while let Some((number, wire)) = next(&mut bytes) {
             let at = definition.fields.binary_search_by_key(&number, |f| f.number).ok();
-            if let (Some(values), Some(field)) = at.map_or((None, None), |i| (found.get_mut(i), definition.fields.get(i))) {
+            if let (Some(values), Some(field)) =
+                at.map_or((None, None), |i| (found.get_mut(i), definition.fields.get(i)))
+            {
                 // The last one counts; of messages in pieces, all.
                 if !field.repeated && !matches!(field.ty, Type::Message(_)) {
                     values.clear();
@@ -351,7 +398,9 @@ impl ProtobufDefinition {
             return p.no_fields();
         }
         p.fields(|p| {
-            for (field, values) in definition.fields.iter().zip(&found).filter(|(_, v)| !v.is_empty()) {
+            for (field, values) in
+                definition.fields.iter().zip(&found).filter(|(_, v)| !v.is_empty())
+            {
                 p.field(&field.name)?;
                 self.print_field(field, values, depth, p)?;
             }
@@ -359,18 +408,32 @@ impl ProtobufDefinition {
         })
     }
 
-    fn print_field(&self, field: &Field, values: &[Wire<'_>], depth: usize, p: &mut Printer<'_>) -> fmt::Result {
+    fn print_field(
+        &self,
+        field: &Field,
+        values: &[Wire<'_>],
+        depth: usize,
+        p: &mut Printer<'_>,
+    ) -> fmt::Result {
         let payload = |i: usize| if let Some(Wire::Bytes(b)) = values.get(i) { *b } else { &[] };
         match field.ty {
-            Type::Message(inner) if field.repeated => p.list(values.len(), |p, i| self.print_message(inner, payload(i), depth + 1, p)),
-            Type::Message(inner) if values.len() == 1 => self.print_message(inner, payload(0), depth + 1, p),
+            Type::Message(inner) if field.repeated => {
+                p.list(values.len(), |p, i| self.print_message(inner, payload(i), depth + 1, p))
+            }
+            Type::Message(inner) if values.len() == 1 => {
+                self.print_message(inner, payload(0), depth + 1, p)
+            }
             Type::Message(inner) => {
                 let pieces: Vec<u8> = (0..values.len()).flat_map(payload).copied().collect();
                 self.print_message(inner, &pieces, depth + 1, p)
             }
-            Type::String if field.repeated => p.list(values.len(), |p, i| p.text(&String::from_utf8_lossy(payload(i)))),
+            Type::String if field.repeated => {
+                p.list(values.len(), |p, i| p.text(&String::from_utf8_lossy(payload(i))))
+            }
             Type::String => p.text(&String::from_utf8_lossy(payload(0))),
-            Type::Bytes if field.repeated => p.list(values.len(), |p, i| p.numbers(payload(i).iter().copied())),
+            Type::Bytes if field.repeated => {
+                p.list(values.len(), |p, i| p.numbers(payload(i).iter().copied()))
+            }
             Type::Bytes => p.numbers(payload(0).iter().copied()),
             ty => {
                 let mut all = Vec::new();
@@ -378,7 +441,9 @@ impl ProtobufDefinition {
                     let _ = numbers(ty, *value, &mut all);
                 }
                 let name = |v: Scalar| match (ty, v) {
-                    (Type::Enum(e), Scalar::Int(v)) => i32::try_from(v).ok().and_then(|v| self.enums.get(e)?.get(&v)),
+                    (Type::Enum(e), Scalar::Int(v)) => {
+                        i32::try_from(v).ok().and_then(|v| self.enums.get(e)?.get(&v))
+                    }
                     _ => None,
                 };
                 let one = |p: &mut Printer<'_>, v: Scalar| match name(v) {
@@ -386,10 +451,12 @@ impl ProtobufDefinition {
                     None => p.scalar(v),
                 };
                 match (field.repeated, all.as_slice()) {
-                    (true, all) if matches!(ty, Type::Enum(_)) => p.list(all.len(), |p, i| match all.get(i) {
-                        Some(v) => one(p, *v),
-                        None => p.remark("nothing"),
-                    }),
+                    (true, all) if matches!(ty, Type::Enum(_)) => {
+                        p.list(all.len(), |p, i| match all.get(i) {
+                            Some(v) => one(p, *v),
+                            None => p.remark("nothing"),
+                        })
+                    }
                     (true, all) => p.numbers(all.iter().copied()),
                     (false, [.., v]) => one(p, *v),
                     (false, []) => p.remark("nothing"),

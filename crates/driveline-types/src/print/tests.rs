@@ -21,7 +21,11 @@ struct Scan {
     small: i32,
 }
 
-fn printed(style: Style, limits: Limits, f: impl FnOnce(&mut Printer<'_>) -> fmt::Result) -> String {
+fn printed(
+    style: Style,
+    limits: Limits,
+    f: impl FnOnce(&mut Printer<'_>) -> fmt::Result,
+) -> String {
     let mut out = String::new();
     f(&mut Printer::new(&mut out, style, limits)).unwrap();
     out
@@ -85,9 +89,24 @@ fn a_plain_type_is_shown_as_it_was_before_it_was_flattened() {
 #[test]
 fn a_payload_of_another_length_says_what_there_should_be() {
     let told = |payload: &[u8]| Scan::layout().check(payload).unwrap_err().to_string();
-    assert!(told(&[0; 10]).starts_with("10 bytes, of which there should be 64 at least; the publisher"), "{}", told(&[0; 10]));
-    assert!(told(&[0; 67]).starts_with("67 bytes, of which 3 are no whole number of 'points' of 8 bytes each"), "{}", told(&[0; 67]));
-    assert!(Point::layout().check(&[0; 9]).unwrap_err().to_string().starts_with("9 bytes, of which there should be 8;"));
+    assert!(
+        told(&[0; 10]).starts_with("10 bytes, of which there should be 64 at least; the publisher"),
+        "{}",
+        told(&[0; 10])
+    );
+    assert!(
+        told(&[0; 67])
+            .starts_with("67 bytes, of which 3 are no whole number of 'points' of 8 bytes each"),
+        "{}",
+        told(&[0; 67])
+    );
+    assert!(
+        Point::layout()
+            .check(&[0; 9])
+            .unwrap_err()
+            .to_string()
+            .starts_with("9 bytes, of which there should be 8;")
+    );
     assert!(Point::layout().check(&[0; 8]).is_ok());
 }
 
@@ -113,7 +132,10 @@ fn what_is_spent_is_told() {
             })
         })
     };
-    assert_eq!(print(Style::Text), "a:\n-\n  b: [1, … (2 in all)]\n… (3 in all)\nc: [… (2 in all)]\nd: …\ne: {}\n");
+    assert_eq!(
+        print(Style::Text),
+        "a:\n-\n  b: [1, … (2 in all)]\n… (3 in all)\nc: [… (2 in all)]\nd: …\ne: {}\n"
+    );
     let json = r#"{"a":{"length":3,"head":[{"b":{"length":2,"head":[1]}}]},"c":{"length":2,"head":[]},"d":{"not_shown":true},"e":{}}"#;
     assert_eq!(print(Style::Json), json);
 }
@@ -160,7 +182,10 @@ fn a_protobuf_message_is_read_by_its_definition() {
     assert_eq!(text, expected);
     let json = printed(Style::Json, Limits::default(), |p| definition.print(&bytes, p));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["k"][0], &json["g"], &json["d"]["inner"]), (&"MODE_OFF".into(), &"\u{1b}\"".into(), &serde_json::json!({})));
+    assert_eq!(
+        (&json["k"][0], &json["g"], &json["d"]["inner"]),
+        (&"MODE_OFF".into(), &"\u{1b}\"".into(), &serde_json::json!({}))
+    );
     for end in 0..bytes.len() {
         // Cut at the end of a field it is another message, and elsewhere none.
         if let Err(e) = definition.check(&bytes[..end]) {
@@ -181,7 +206,8 @@ fn a_protobuf_message_is_read_by_its_definition() {
         outer.extend(inner);
         outer
     });
-    let deep = [&[0x22, 0x80 | (deep.len() & 0x7f) as u8, (deep.len() >> 7) as u8], &deep[..]].concat();
+    let deep =
+        [&[0x22, 0x80 | (deep.len() & 0x7f) as u8, (deep.len() >> 7) as u8], &deep[..]].concat();
     assert!(definition.check(&deep).unwrap_err().to_string().contains("nested more than 64 deep"));
 }
 
@@ -196,7 +222,11 @@ fn a_definition_with_a_mistake_says_where() {
         ("enum test.Mode\nvalue", "message test.Part\nvalue", 19),
         ("value 0", "field 0", 20),
     ] {
-        assert_eq!(DEFINITION.replacen(from, to, 1).parse::<ProtobufDefinition>().unwrap_err().line, line, "{to}");
+        assert_eq!(
+            DEFINITION.replacen(from, to, 1).parse::<ProtobufDefinition>().unwrap_err().line,
+            line,
+            "{to}"
+        );
     }
     assert!("driveline protobuf 1\n".parse::<ProtobufDefinition>().is_err());
 }

@@ -5,7 +5,10 @@ use super::table::SOURCE_TOPIC;
 use crate::work::Crunch;
 use driveline::types::{Lineage, MonotonicNs, SampleHeader, Schema, TopicName, header::Arrival};
 use driveline::{Invocation, ParameterValue, RawPublisher};
-use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError, StopHandle};
+use driveline_runtime::component::{
+    Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
+    StopHandle,
+};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -42,7 +45,8 @@ impl Instance {
         let (words, _) = bytes.as_chunks::<8>();
         let (rows, _) = words.as_chunks::<5>();
         let row = |r: &[[u8; 8]; 5]| {
-            let [time_ns, latency_ns, idle_ns, communication_ns, computation_ns] = r.map(u64::from_le_bytes);
+            let [time_ns, latency_ns, idle_ns, communication_ns, computation_ns] =
+                r.map(u64::from_le_bytes);
             Self { time_ns, latency_ns, idle_ns, communication_ns, computation_ns }
         };
         rows.iter().map(row).collect()
@@ -60,29 +64,56 @@ impl ComponentLoader for Builtin {
 
 impl ComponentLibrary for Builtin {
     fn classes(&self) -> Vec<ComponentClass> {
-        let port = |name: &str| Port { name: name.into(), schema: Schema::bytes("workload/Message", "opaque", ""), doc: String::new() };
-        let integer = |name: &str, doc: &str| ParameterDecl { name: name.into(), default: ParameterValue::Integer(0), doc: doc.into() };
-        let text =
-            |name: &str, doc: &str| ParameterDecl { name: name.into(), default: ParameterValue::Text(String::new()), doc: doc.into() };
-        let class = |name: &str, doc: &str, inputs: &[&str], more: Vec<ParameterDecl>| ComponentClass {
+        let port = |name: &str| Port {
             name: name.into(),
-            doc: doc.into(),
-            inputs: inputs.iter().map(|n| port(n)).collect(),
-            outputs: vec![port("out")],
-            parameters: [
-                integer("bytes", "Length of each message."),
-                integer("limit", "Primes are counted up to here."),
-                integer("times", "How often they are."),
-            ]
-            .into_iter()
-            .chain(more)
-            .collect(),
+            schema: Schema::bytes("workload/Message", "opaque", ""),
+            doc: String::new(),
         };
+        let integer = |name: &str, doc: &str| ParameterDecl {
+            name: name.into(),
+            default: ParameterValue::Integer(0),
+            doc: doc.into(),
+        };
+        let text = |name: &str, doc: &str| ParameterDecl {
+            name: name.into(),
+            default: ParameterValue::Text(String::new()),
+            doc: doc.into(),
+        };
+        let class =
+            |name: &str, doc: &str, inputs: &[&str], more: Vec<ParameterDecl>| ComponentClass {
+                name: name.into(),
+                doc: doc.into(),
+                inputs: inputs.iter().map(|n| port(n)).collect(),
+                outputs: vec![port("out")],
+                parameters: [
+                    integer("bytes", "Length of each message."),
+                    integer("limit", "Primes are counted up to here."),
+                    integer("times", "How often they are."),
+                ]
+                .into_iter()
+                .chain(more)
+                .collect(),
+            };
         vec![
-            class(SOURCE_CLASS, "A sensor with a clock of its own.", &[], vec![integer("period_ns", "Time between messages.")]),
-            class(STAGE_CLASS, "Works on what comes, or at fixed times on what came.", &["in"], vec![]),
+            class(
+                SOURCE_CLASS,
+                "A sensor with a clock of its own.",
+                &[],
+                vec![integer("period_ns", "Time between messages.")],
+            ),
+            class(
+                STAGE_CLASS,
+                "Works on what comes, or at fixed times on what came.",
+                &["in"],
+                vec![],
+            ),
             class(PERIODIC_CLASS, "Works at fixed times.", &[], vec![]),
-            class(END_CLASS, "Works, and accounts for the way of each scan.", &["in"], vec![text("account", "File for the account.")]),
+            class(
+                END_CLASS,
+                "Works, and accounts for the way of each scan.",
+                &["in"],
+                vec![text("account", "File for the account.")],
+            ),
         ]
     }
 
@@ -117,7 +148,11 @@ struct Worker {
 impl Worker {
     fn new(io: &mut ComponentIo) -> Result<Self, ComponentFailure> {
         let bounded = |n: u64| u32::try_from(n).map_err(failure);
-        let work = Crunch { limit: bounded(integer(io, "limit"))?, times: bounded(integer(io, "times"))?, unit_ns: 0 };
+        let work = Crunch {
+            limit: bounded(integer(io, "limit"))?,
+            times: bounded(integer(io, "times"))?,
+            unit_ns: 0,
+        };
         let bytes = usize::try_from(integer(io, "bytes")).map_err(failure)?;
         let output = io.outputs.pop().map(Mutex::new).ok_or_else(|| failure("no output"))?;
         Ok(Self { work, bytes, output })
@@ -180,7 +215,8 @@ impl Component for Source {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("source".into()).spawn(body).map_err(failure)?;
+        let thread =
+            std::thread::Builder::new().name("source".into()).spawn(body).map_err(failure)?;
         *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some((stop, thread));
         Ok(())
     }
@@ -190,7 +226,9 @@ impl Component for Source {
     }
 
     fn shutdown(&self) {
-        if let Some((_, thread)) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some((_, thread)) =
+            self.running.lock().unwrap_or_else(PoisonError::into_inner).take()
+        {
             let _ = thread.join();
         }
     }
@@ -225,7 +263,14 @@ impl Component for End {
         worker.publish()?;
         let Some(sample) = invocation.sample(0) else { return Ok(()) };
         let topic = SOURCE_TOPIC.parse::<TopicName>().map_err(failure)?;
-        let Some(scan) = sample.header().origins.as_slice().iter().find(|o| o.topic == topic.id()).map(|o| o.source_newest) else {
+        let Some(scan) = sample
+            .header()
+            .origins
+            .as_slice()
+            .iter()
+            .find(|o| o.topic == topic.id())
+            .map(|o| o.source_newest)
+        else {
             // Of before the first scan.
             return Ok(());
         };
@@ -235,7 +280,8 @@ impl Component for End {
             // The age of what was just published, by the arithmetic with which Driveline itself has stamped it.
             let mut lineage = Lineage::start(invocation.start());
             lineage.inherit(sample.header(), Arrival::Triggered);
-            let mut header = SampleHeader { publish_time: MonotonicNs::now(), ..SampleHeader::default() };
+            let mut header =
+                SampleHeader { publish_time: MonotonicNs::now(), ..SampleHeader::default() };
             lineage.stamp(&mut header, topic.id(), None, 1);
             if let Some(o) = header.origins.as_slice().iter().find(|o| o.topic == topic.id()) {
                 // All of the chain is on this host: with its one clock nothing takes a negative time.
@@ -254,8 +300,12 @@ impl Component for End {
 
     fn shutdown(&self) {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes: Vec<u8> = seen.instances.iter().flat_map(|i| i.words()).flat_map(u64::to_le_bytes).collect();
+        let bytes: Vec<u8> =
+            seen.instances.iter().flat_map(|i| i.words()).flat_map(u64::to_le_bytes).collect();
         // Whoever reads it misses it if it is not there.
-        let _ = self.account.get().map(|path| std::fs::File::create(path).and_then(|mut f| f.write_all(&bytes)));
+        let _ = self
+            .account
+            .get()
+            .map(|path| std::fs::File::create(path).and_then(|mut f| f.write_all(&bytes)));
     }
 }

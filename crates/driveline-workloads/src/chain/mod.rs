@@ -28,7 +28,9 @@ use driveline_runtime::account::Record;
 use driveline_runtime::component::ComponentLibrary;
 use driveline_runtime::descriptor::ComponentClass;
 use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, OnExhausted, load};
-use driveline_runtime::launch::{End, Event, Interrupt, Interrupter, LaunchOptions, Sink, Stream, run};
+use driveline_runtime::launch::{
+    End, Event, Interrupt, Interrupter, LaunchOptions, Sink, Stream, run,
+};
 use plan::Plan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,22 +91,39 @@ impl Experiment for Chain {
     const DESCRIPTION: &'static str = "A chain of 17 callbacks over 8 modules among 176 background nodes, in one process or a process each";
 
     fn verify(&self) -> Result<()> {
-        ensure!(self.background_nodes <= 800, "'background_nodes' is {}; it must be at most 800", self.background_nodes);
-        ensure!((0.0..=4.0).contains(&self.load), "'load' is {}; it must be between 0 and 4 (of all CPUs together)", self.load);
-        ensure!((1..=256).contains(&self.threads), "'threads' is {}; it must be between 1 and 256", self.threads);
+        ensure!(
+            self.background_nodes <= 800,
+            "'background_nodes' is {}; it must be at most 800",
+            self.background_nodes
+        );
+        ensure!(
+            (0.0..=4.0).contains(&self.load),
+            "'load' is {}; it must be between 0 and 4 (of all CPUs together)",
+            self.load
+        );
+        ensure!(
+            (1..=256).contains(&self.threads),
+            "'threads' is {}; it must be between 1 and 256",
+            self.threads
+        );
         Ok(())
     }
 
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let unit = Crunch::calibrated(UNIT)?;
         let plan = Plan::new(self, job.seed);
-        let [file, library, account] = ["graph.yaml", "components", "instances"].map(|name| job.raw_dir.join(name));
-        std::fs::write(&library, "").context("cannot write into the directory for the observations")?;
+        let [file, library, account] =
+            ["graph.yaml", "components", "instances"].map(|name| job.raw_dir.join(name));
+        std::fs::write(&library, "")
+            .context("cannot write into the directory for the observations")?;
         let text = plan::text(&plan.graph(self, unit, &library, &account))?;
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         let loaded = load(&file, &LoadOptions::new(&classes));
         let Some(mut graph) = loaded.graph else {
-            bail!("the graph that was made for this run has errors: {}", loaded.diagnostics.render(Colour::No));
+            bail!(
+                "the graph that was made for this run has errors: {}",
+                loaded.diagnostics.render(Colour::No)
+            );
         };
         // A chain without one of its modules measures something else.
         graph.modules.iter_mut().for_each(|m| m.restart.on_exhausted = Some(OnExhausted::Stop));
@@ -112,18 +131,32 @@ impl Experiment for Chain {
             // What is not matched by then makes the run one that does not count.
             matched_within: Duration::from_secs(60),
             host_arguments: vec![WORKLOAD_COMMAND.into(), HOST.into()],
-            ..LaunchOptions::new(std::env::current_exe().context("cannot find the running program")?, job.domain_dir.clone())
+            ..LaunchOptions::new(
+                std::env::current_exe().context("cannot find the running program")?,
+                job.domain_dir.clone(),
+            )
         };
-        let (interrupt, interrupter) = Interrupt::by_hand().context("cannot make what ends the run")?;
+        let (interrupt, interrupter) =
+            Interrupt::by_hand().context("cannot make what ends the run")?;
         let mut observer = Observer::new(job, interrupter);
         let outcome = run(&graph, &options, &interrupt, &mut observer)?;
         match outcome.end {
             End::Interrupted => {}
             End::Died(death) => bail!("{death}{}", observer.last_words()),
-            End::NotReady { modules } => bail!("modules were not ready in time: {}{}", modules.join("; "), observer.last_words()),
-            End::Finished { component } => bail!("the run ended by itself, by component '{component}'"),
+            End::NotReady { modules } => bail!(
+                "modules were not ready in time: {}{}",
+                modules.join("; "),
+                observer.last_words()
+            ),
+            End::Finished { component } => {
+                bail!("the run ended by itself, by component '{component}'")
+            }
         }
-        ensure!(outcome.killed.is_empty(), "modules had to be killed: {}", outcome.killed.join(", "));
+        ensure!(
+            outcome.killed.is_empty(),
+            "modules had to be killed: {}",
+            outcome.killed.join(", ")
+        );
         let mut o = observer.finish()?;
         let bytes = std::fs::read(&account).context("the end of the chain has left no account")?;
         o.tell_instances(&Instance::read_all(&bytes));
@@ -178,7 +211,9 @@ impl Observer {
     }
 
     fn finish(mut self) -> Result<Observed> {
-        let Some((window, watcher)) = self.watching.take() else { bail!("the modules never ran{}", self.last_words()) };
+        let Some((window, watcher)) = self.watching.take() else {
+            bail!("the modules never ran{}", self.last_words())
+        };
         watcher.finish(&mut self.observations);
         let lost = self.lost_records.values().sum();
         self.observations.counters.insert("records lost".into(), lost);
@@ -216,7 +251,11 @@ impl Sink for Observer {
             Event::Unmatched { edge } => self.observations.invalid.push(edge.clone()),
             Event::Running => {
                 let now = MonotonicNs::now().0;
-                self.observations.put("all modules ready", Quantity::StartUp, [Point { time_ns: now, value: now - self.started_ns }]);
+                self.observations.put(
+                    "all modules ready",
+                    Quantity::StartUp,
+                    [Point { time_ns: now, value: now - self.started_ns }],
+                );
                 let window = Window::after(self.warm_up, self.duration);
                 match Watcher::start(self.processes.clone(), window) {
                     Ok(watcher) => self.watching = Some((window, watcher)),
@@ -228,7 +267,10 @@ impl Sink for Observer {
     }
 
     fn tick(&mut self) {
-        let over = self.watching.as_ref().is_some_and(|(window, _)| MonotonicNs::now().0 >= window.until_ns);
+        let over = self
+            .watching
+            .as_ref()
+            .is_some_and(|(window, _)| MonotonicNs::now().0 >= window.until_ns);
         if over && !std::mem::replace(&mut self.interrupted, true) {
             self.interrupter.interrupt();
         }
@@ -247,7 +289,11 @@ impl Observed {
             (Quantity::Computation, |i| i.computation_ns),
         ];
         for (quantity, part) in parts {
-            o.put(CHAIN, quantity, counting().map(|i| Point { time_ns: i.time_ns, value: part(i) }));
+            o.put(
+                CHAIN,
+                quantity,
+                counting().map(|i| Point { time_ns: i.time_ns, value: part(i) }),
+            );
         }
         if let Some(first) = instances.first() {
             let value = first.time_ns.saturating_sub(self.started_ns);

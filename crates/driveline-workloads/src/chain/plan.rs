@@ -9,7 +9,8 @@ use crate::work::Crunch;
 use anyhow::Result;
 use driveline::{ParameterValue, Reach};
 use driveline_runtime::graph::model::{
-    ComponentSpec, ExecutorSpec, GraphFile, GroupSpec, InputSpec, ModuleSpec, OutputSpec, TopicSpec, TriggerSpec,
+    ComponentSpec, ExecutorSpec, GraphFile, GroupSpec, InputSpec, ModuleSpec, OutputSpec,
+    TopicSpec, TriggerSpec,
 };
 use driveline_runtime::graph::{ByteSize, Milliseconds};
 use serde_json::Value;
@@ -48,7 +49,11 @@ impl Plan {
         let mut random = Random::new(seed, "timers");
         let mut nodes = chain(&mut random);
         let budget = with.load * with.cpus() as f64 - load(&nodes);
-        nodes.extend(background(with.background_nodes, budget.max(0.0), &mut Random::new(seed, "background")));
+        nodes.extend(background(
+            with.background_nodes,
+            budget.max(0.0),
+            &mut Random::new(seed, "background"),
+        ));
         Self { nodes }
     }
 
@@ -58,8 +63,15 @@ impl Plan {
     }
 
     /// The graph file that runs it. `library` is any file: the host has the components compiled in.
-    pub(super) fn graph(&self, with: &Chain, unit: Crunch, library: &Path, account: &Path) -> GraphFile {
-        let module_of: BTreeMap<&str, &str> = self.nodes.iter().map(|n| (n.output.as_str(), n.module)).collect();
+    pub(super) fn graph(
+        &self,
+        with: &Chain,
+        unit: Crunch,
+        library: &Path,
+        account: &Path,
+    ) -> GraphFile {
+        let module_of: BTreeMap<&str, &str> =
+            self.nodes.iter().map(|n| (n.output.as_str(), n.module)).collect();
         let process = |module: &'static str| match with.deployment {
             Deployment::SingleProcess => "all",
             Deployment::ProcessPerModule => module,
@@ -76,14 +88,29 @@ impl Plan {
             modules: Default::default(),
         };
         for n in &self.nodes {
-            let crosses = |other: &&Node| other.input.as_deref() == Some(&n.output) && process(other.module) != process(n.module);
-            let reach = if self.nodes.iter().find(crosses).is_some() { Reach::Host } else { Reach::Process };
-            let topic = TopicSpec { reach, max_payload: Some(ByteSize(n.bytes.into())), external: true, ..TopicSpec::default() };
+            let crosses = |other: &&Node| {
+                other.input.as_deref() == Some(&n.output)
+                    && process(other.module) != process(n.module)
+            };
+            let reach = if self.nodes.iter().find(crosses).is_some() {
+                Reach::Host
+            } else {
+                Reach::Process
+            };
+            let topic = TopicSpec {
+                reach,
+                max_payload: Some(ByteSize(n.bytes.into())),
+                external: true,
+                ..TopicSpec::default()
+            };
             graph.topics.insert(n.output.clone(), topic);
         }
         for (module, _) in MODULES {
             let spec = graph.modules.entry(process(module).to_owned()).or_default();
-            spec.executors.insert(module.to_owned(), ExecutorSpec { threads: with.threads, ..ExecutorSpec::default() });
+            spec.executors.insert(
+                module.to_owned(),
+                ExecutorSpec { threads: with.threads, ..ExecutorSpec::default() },
+            );
             for n in self.nodes.iter().filter(|n| n.module == module) {
                 debug_assert!(n.input.as_deref().is_none_or(|i| module_of.contains_key(i)));
                 spec.components.insert(n.name.clone(), n.component(unit, library, account));
@@ -102,14 +129,22 @@ impl Node {
     fn component(&self, unit: Crunch, library: &Path, account: &Path) -> ComponentSpec {
         let work = unit.for_duration(self.work);
         let integer = |n: u64| ParameterValue::Integer(i64::try_from(n).unwrap_or(i64::MAX));
-        let mut parameters = vec![("bytes", integer(self.bytes.into())), ("limit", integer(work.limit.into()))];
+        let mut parameters =
+            vec![("bytes", integer(self.bytes.into())), ("limit", integer(work.limit.into()))];
         parameters.push(("times", integer(work.times.into())));
         let period = self.period.map_or(0, |p| p.as_nanos() as u64);
         let mut trigger = None;
         match self.class {
             SOURCE_CLASS => parameters.push(("period_ns", integer(period))),
-            END_CLASS => parameters.push(("account", ParameterValue::Text(account.display().to_string()))),
-            _ => trigger = self.period.map(|p| TriggerSpec::Timer { period_ms: Milliseconds(p.as_secs_f64() * 1e3), max_age_ms: None }),
+            END_CLASS => {
+                parameters.push(("account", ParameterValue::Text(account.display().to_string())))
+            }
+            _ => {
+                trigger = self.period.map(|p| TriggerSpec::Timer {
+                    period_ms: Milliseconds(p.as_secs_f64() * 1e3),
+                    max_age_ms: None,
+                })
+            }
         }
         ComponentSpec {
             library: library.to_owned(),
@@ -117,8 +152,14 @@ impl Node {
             executor: Some(self.module.to_owned()),
             callback_group: GroupSpec::MutuallyExclusive,
             parameters: parameters.into_iter().map(|(n, v)| (n.to_owned(), v)).collect(),
-            inputs: self.input.iter().map(|i| ("in".to_owned(), InputSpec::Topic(i.clone()))).collect(),
-            outputs: [("out".to_owned(), OutputSpec::Topic(self.output.clone()))].into_iter().collect(),
+            inputs: self
+                .input
+                .iter()
+                .map(|i| ("in".to_owned(), InputSpec::Topic(i.clone())))
+                .collect(),
+            outputs: [("out".to_owned(), OutputSpec::Topic(self.output.clone()))]
+                .into_iter()
+                .collect(),
             trigger,
         }
     }
@@ -169,7 +210,8 @@ fn chain(random: &mut Random) -> Vec<Node> {
 /// Background nodes of each module, in the published proportion.
 pub(super) fn shares(count: u32) -> [u32; MODULES.len()] {
     let own = |module: &str| {
-        let nodes: std::collections::BTreeSet<_> = CHAIN.iter().filter(|c| c.module == module).map(|c| c.node).collect();
+        let nodes: std::collections::BTreeSet<_> =
+            CHAIN.iter().filter(|c| c.module == module).map(|c| c.node).collect();
         nodes.len() as u32 + u32::from(module == "sensing")
     };
     let free = MODULES.map(|(module, nodes)| nodes - own(module));
@@ -191,13 +233,17 @@ fn background(count: u32, budget: f64, random: &mut Random) -> Vec<Node> {
     for ((module, _), share) in MODULES.into_iter().zip(shares(count)) {
         let first = nodes.len();
         for k in 0..share {
-            let period = || Duration::from_millis(PERIODS_MS[(k as usize + module.len()) % PERIODS_MS.len()]);
+            let period = || {
+                Duration::from_millis(PERIODS_MS[(k as usize + module.len()) % PERIODS_MS.len()])
+            };
             let own = &nodes[first..];
             // Mostly from the own module, sometimes from any of those before.
             let from = if own.is_empty() || random.share() < 0.2 { nodes.as_slice() } else { own };
-            let source = from.get((random.share() * from.len() as f64) as usize).filter(|_| k % 3 != 0);
+            let source =
+                from.get((random.share() * from.len() as f64) as usize).filter(|_| k % 3 != 0);
             let nominal = if source.is_none() || k % 4 == 1 { Some(period()) } else { None };
-            let rate_hz = nominal.map_or_else(|| source.map_or(1.0, |s| s.rate_hz), |p| 1.0 / p.as_secs_f64());
+            let rate_hz = nominal
+                .map_or_else(|| source.map_or(1.0, |s| s.rate_hz), |p| 1.0 / p.as_secs_f64());
             nodes.push(Node {
                 name: format!("background_{module}_{k}"),
                 module,
@@ -250,7 +296,8 @@ mod tests {
             .iter()
             .zip(shares(176))
             .map(|((m, _), s)| {
-                let own: BTreeSet<_> = CHAIN.iter().filter(|c| c.module == *m).map(|c| c.node).collect();
+                let own: BTreeSet<_> =
+                    CHAIN.iter().filter(|c| c.module == *m).map(|c| c.node).collect();
                 s + own.len() as u32 + u32::from(*m == "sensing")
             })
             .collect();
@@ -264,7 +311,12 @@ mod tests {
     fn the_plan_is_the_seeds_and_has_the_load_that_was_asked_for() {
         let with = Chain { load: 0.5, ..Chain::default() };
         let plan = |seed| Plan::new(&with, seed);
-        let names = |p: &Plan| p.nodes.iter().map(|n| format!("{} {:?} {}", n.name, n.input, n.bytes)).collect::<Vec<_>>();
+        let names = |p: &Plan| {
+            p.nodes
+                .iter()
+                .map(|n| format!("{} {:?} {}", n.name, n.input, n.bytes))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(&plan(1)), names(&plan(1)));
         assert_ne!(names(&plan(1)), names(&plan(2)));
         for seed in 0..20 {
@@ -275,7 +327,11 @@ mod tests {
             assert!(p.nodes.iter().filter_map(|n| n.input.as_deref()).all(|i| outputs.contains(i)));
             let asked = 0.5 * with.cpus() as f64;
             // Less only if the chain alone is more, or works of the background were cut.
-            assert!((p.load() - asked).abs() < 0.05 * asked || with.cpus() > 4 || asked < 0.6, "{} {asked}", p.load());
+            assert!(
+                (p.load() - asked).abs() < 0.05 * asked || with.cpus() > 4 || asked < 0.6,
+                "{} {asked}",
+                p.load()
+            );
         }
     }
 }

@@ -45,7 +45,14 @@ pub(super) struct Callback {
     pub(super) work_us: u32,
 }
 
-const fn on(message: &'static str, node: &'static str, module: &'static str, output: &'static str, bytes: u32, work_us: u32) -> Callback {
+const fn on(
+    message: &'static str,
+    node: &'static str,
+    module: &'static str,
+    output: &'static str,
+    bytes: u32,
+    work_us: u32,
+) -> Callback {
     Callback { component: node, node, module, when: When::Message(message), output, bytes, work_us }
 }
 
@@ -55,7 +62,14 @@ const fn part(component: &'static str, callback: Callback) -> Callback {
     Callback { component, ..callback }
 }
 
-const fn timer(period_ms: u32, node: &'static str, module: &'static str, output: &'static str, bytes: u32, work_us: u32) -> Callback {
+const fn timer(
+    period_ms: u32,
+    node: &'static str,
+    module: &'static str,
+    output: &'static str,
+    bytes: u32,
+    work_us: u32,
+) -> Callback {
     Callback { component: node, node, module, when: When::Timer(period_ms), output, bytes, work_us }
 }
 
@@ -63,19 +77,56 @@ const fn timer(period_ms: u32, node: &'static str, module: &'static str, output:
 pub(super) const CHAIN: [Callback; 17] = [
     on("PointCloud2+Indices", "filter", "sensing", "lidar/filtered", 64_000, 4000),
     on("PointCloud2", "ndt_scan_matcher", "localization", "localization/pose", 1000, 12_000),
-    part("ekf_localizer_measurement", on("PoseWithCovariance", "ekf_localizer", "localization", "localization/ekf_state", 1000, 200)),
+    part(
+        "ekf_localizer_measurement",
+        on(
+            "PoseWithCovariance",
+            "ekf_localizer",
+            "localization",
+            "localization/ekf_state",
+            1000,
+            200,
+        ),
+    ),
     timer(20, "ekf_localizer", "localization", "localization/kinematic_state", 1000, 200),
     on("Odometry", "stop_filter", "localization", "localization/odometry", 1000, 100),
-    part("behavior_path_planner_odometry", on("Odometry", "behavior_path_planner", "planning", "planning/planner_state", 1000, 200)),
+    part(
+        "behavior_path_planner_odometry",
+        on("Odometry", "behavior_path_planner", "planning", "planning/planner_state", 1000, 200),
+    ),
     timer(100, "behavior_path_planner", "planning", "planning/path_with_lane_id", 64_000, 8000),
     on("PathWithLaneId", "behavior_velocity_planner", "planning", "planning/path", 32_000, 4000),
-    on("Path", "obstacle_avoidance_planner", "planning", "planning/avoidance/trajectory", 32_000, 6000),
-    on("Trajectory", "obstacle_velocity_limiter", "planning", "planning/limiter/trajectory", 32_000, 2000),
+    on(
+        "Path",
+        "obstacle_avoidance_planner",
+        "planning",
+        "planning/avoidance/trajectory",
+        32_000,
+        6000,
+    ),
+    on(
+        "Trajectory",
+        "obstacle_velocity_limiter",
+        "planning",
+        "planning/limiter/trajectory",
+        32_000,
+        2000,
+    ),
     on("Trajectory", "obstacle_stop_planner", "planning", "planning/stop/trajectory", 32_000, 2000),
     on("Trajectory", "scenario_selector", "planning", "planning/scenario/trajectory", 32_000, 200),
-    on("Trajectory", "motion_velocity_smoother", "planning", "planning/smoother/trajectory", 32_000, 3000),
+    on(
+        "Trajectory",
+        "motion_velocity_smoother",
+        "planning",
+        "planning/smoother/trajectory",
+        32_000,
+        3000,
+    ),
     on("Trajectory", "planning_validator", "planning", "planning/trajectory", 32_000, 500),
-    part("controller_trajectory", on("Trajectory", "controller", "control", "control/trajectory", 32_000, 500)),
+    part(
+        "controller_trajectory",
+        on("Trajectory", "controller", "control", "control/trajectory", 32_000, 500),
+    ),
     timer(33, "controller", "control", "control/command", 1000, 1000),
     on("AckermannControl", END, "vehicle", "vehicle/command", 1000, 200),
 ];
@@ -102,7 +153,8 @@ mod tests {
         let published: Vec<String> = published
             .split(" · ")
             .map(|step| {
-                let (message, node) = step.split_once('→').or_else(|| step.split_once(' ')).unwrap();
+                let (message, node) =
+                    step.split_once('→').or_else(|| step.split_once(' ')).unwrap();
                 format!("{message} {}", node.to_lowercase())
             })
             .collect();
@@ -113,7 +165,13 @@ mod tests {
     fn modules_have_191_nodes_of_which_few_are_the_chains() {
         assert_eq!(MODULES.iter().map(|(_, n)| n).sum::<u32>(), 191);
         assert_eq!(CHAIN.iter().map(|c| c.node).collect::<BTreeSet<_>>().len(), 14);
-        assert!(CHAIN.iter().all(|c| MODULES.iter().any(|(m, _)| *m == c.module) && (1000..=128_000).contains(&c.bytes)));
-        assert_eq!(CHAIN.iter().map(|c| c.component).chain([SOURCE]).collect::<BTreeSet<_>>().len(), 18);
+        assert!(
+            CHAIN.iter().all(|c| MODULES.iter().any(|(m, _)| *m == c.module)
+                && (1000..=128_000).contains(&c.bytes))
+        );
+        assert_eq!(
+            CHAIN.iter().map(|c| c.component).chain([SOURCE]).collect::<BTreeSet<_>>().len(),
+            18
+        );
     }
 }

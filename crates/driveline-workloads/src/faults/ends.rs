@@ -46,7 +46,12 @@ pub(crate) struct FaultReader {
 impl FaultWriter {
     pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
-        let options = PublisherOptions { reach: Reach::Host, max_payload: self.payload_bytes, pins: self.pins, ..Default::default() };
+        let options = PublisherOptions {
+            reach: Reach::Host,
+            max_payload: self.payload_bytes,
+            pins: self.pins,
+            ..Default::default()
+        };
         let mut publisher = node.bytes_publisher(&self.topic, ENCODING, options)?;
         wait_matched("the writer", self.wait_for, Duration::from_secs(20), || publisher.matched())?;
         superior.ready()?;
@@ -83,13 +88,24 @@ fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
     let segment = |line: &str| {
         let mut words = line.split_whitespace();
         let (range, rights) = (words.next()?, words.next()?);
-        (rights.starts_with("rw") && rights.ends_with('s') && line.contains("memfd:driveline-segment")).then_some(())?;
+        (rights.starts_with("rw")
+            && rights.ends_with('s')
+            && line.contains("memfd:driveline-segment"))
+        .then_some(())?;
         let (start, end) = range.split_once('-')?;
         Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
     };
-    let (start, end) = maps.lines().filter_map(segment).next().ok_or_else(|| anyhow!("this process has no segment"))?;
-    let memory = std::fs::OpenOptions::new().write(true).open("/proc/self/mem").context("cannot write to the segment")?;
-    let nonsense: Vec<u8> = (0..(end - start) / 8).flat_map(|_| random.next().to_le_bytes()).collect();
+    let (start, end) = maps
+        .lines()
+        .filter_map(segment)
+        .next()
+        .ok_or_else(|| anyhow!("this process has no segment"))?;
+    let memory = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/proc/self/mem")
+        .context("cannot write to the segment")?;
+    let nonsense: Vec<u8> =
+        (0..(end - start) / 8).flat_map(|_| random.next().to_le_bytes()).collect();
     let write = |span: std::ops::Range<usize>| {
         let bytes = nonsense.get(span.clone()).unwrap_or_default();
         memory.write_all_at(bytes, start + span.start as u64).context("cannot write to the segment")
@@ -105,7 +121,8 @@ fn scribble(random: &mut Random, the_newest_too: bool) -> Result<()> {
 impl FaultReader {
     pub(crate) fn run(&self, job: &PartJob, superior: &Superior) -> Result<Observations> {
         let node = job.node()?;
-        let options = SubscriptionOptions { reach: Reach::Host, max_held: HELD, ..Default::default() };
+        let options =
+            SubscriptionOptions { reach: Reach::Host, max_held: HELD, ..Default::default() };
         let mut subscriptions = Vec::new();
         for topic in TOPICS {
             subscriptions.push((topic, node.bytes_subscription(topic, ENCODING, options.clone())?));
@@ -116,8 +133,11 @@ impl FaultReader {
         std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (topic, subscription) in subscriptions {
-                let body = move || self.follow(topic, subscription, window, ending, superior_says(topic));
-                threads.push(std::thread::Builder::new().name(topic.into()).spawn_scoped(scope, body)?);
+                let body =
+                    move || self.follow(topic, subscription, window, ending, superior_says(topic));
+                threads.push(
+                    std::thread::Builder::new().name(topic.into()).spawn_scoped(scope, body)?,
+                );
             }
             superior.wait_for_end();
             ending.store(true, Relaxed);
@@ -170,10 +190,21 @@ impl FaultReader {
             }
         }
         let mut o = Observations::default();
-        let subject = if topic == TOPICS[0] { self.subject.clone() } else { format!("{} {topic}", self.subject) };
+        let subject = if topic == TOPICS[0] {
+            self.subject.clone()
+        } else {
+            format!("{} {topic}", self.subject)
+        };
         latency.finish(&subject, Quantity::Latency, &mut o);
-        let refused = subscription.host_stats().map_or(0, |s| s.corrupt_header + s.corrupt_checksum + s.corrupt_index + s.refused);
-        for (name, n) in [("received", received), ("missed", missed), ("not whole", broken), ("refused as damaged", refused)] {
+        let refused = subscription
+            .host_stats()
+            .map_or(0, |s| s.corrupt_header + s.corrupt_checksum + s.corrupt_index + s.refused);
+        for (name, n) in [
+            ("received", received),
+            ("missed", missed),
+            ("not whole", broken),
+            ("refused as damaged", refused),
+        ] {
             o.counters.insert(format!("{topic} {name}"), n);
         }
         Ok(o)

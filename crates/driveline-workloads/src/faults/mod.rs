@@ -66,7 +66,13 @@ pub(crate) struct Faults {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { fault: Fault::WriterKilled, times: 5, readers: 2, payload_bytes: 65_536, period_ms: 10.0 }
+        Self {
+            fault: Fault::WriterKilled,
+            times: 5,
+            readers: 2,
+            payload_bytes: 65_536,
+            period_ms: 10.0,
+        }
     }
 }
 
@@ -75,14 +81,26 @@ impl Experiment for Faults {
     const DESCRIPTION: &'static str = "Writer killed, reader killed or shared memory damaged while others go on: recovery, torn samples";
 
     fn verify(&self) -> Result<()> {
-        ensure!((1..=10_000).contains(&self.times), "'times' is {}; it must be between 1 and 10000", self.times);
-        ensure!((2..=32).contains(&self.readers), "'readers' is {}; it must be between 2 and 32", self.readers);
+        ensure!(
+            (1..=10_000).contains(&self.times),
+            "'times' is {}; it must be between 1 and 10000",
+            self.times
+        );
+        ensure!(
+            (2..=32).contains(&self.readers),
+            "'readers' is {}; it must be between 2 and 32",
+            self.readers
+        );
         ensure!(
             (32..=64 << 20).contains(&self.payload_bytes),
             "'payload_bytes' is {}; it must be between 32 and 67108864",
             self.payload_bytes
         );
-        ensure!((0.1..=1000.0).contains(&self.period_ms), "'period_ms' is {}; it must be between 0.1 and 1000", self.period_ms);
+        ensure!(
+            (0.1..=1000.0).contains(&self.period_ms),
+            "'period_ms' is {}; it must be between 0.1 and 1000",
+            self.period_ms
+        );
         Ok(())
     }
 
@@ -133,8 +151,11 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     fn set(with: &'a Faults, job: &'a WorkloadJob) -> Result<Self> {
         let mut children = Children::new(job)?;
-        let readers = (0..with.readers).map(|i| children.start_ready(&reader_name(i), with.reader(i))).collect::<Result<Vec<_>>>()?;
-        let bystander = children.start_ready("bystander", with.writer("beside", 0, with.readers))?;
+        let readers = (0..with.readers)
+            .map(|i| children.start_ready(&reader_name(i), with.reader(i)))
+            .collect::<Result<Vec<_>>>()?;
+        let bystander =
+            children.start_ready("bystander", with.writer("beside", 0, with.readers))?;
         let writer = children.start_ready("writer", with.writer("frames", 0, with.readers))?;
         let window = Window::after(Duration::from_millis(50) + job.warm_up(), job.duration());
         for &index in readers.iter().chain([&bystander, &writer]) {
@@ -155,7 +176,9 @@ impl<'a> Scene<'a> {
                 let last = self.readers.len() - 1;
                 let at = MonotonicNs::now().0;
                 self.children.kill(self.readers[last]);
-                self.readers[last] = self.children.start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
+                self.readers[last] = self
+                    .children
+                    .start_ready(&reader_name(last as u32), self.with.reader(last as u32))?;
                 self.children.begin(self.readers[last], self.window);
                 // The first sample that it gets is of the epoch that never ended.
                 self.recovery(last..last + 1, 0, at, RECOVERY, o)?;
@@ -167,7 +190,9 @@ impl<'a> Scene<'a> {
                     match self.children.hear(self.writer, PATIENCE)? {
                         Some(Said::Scribbled { epoch: e, time_ns }) if e == epoch => break time_ns,
                         Some(_) => {}
-                        None => anyhow::bail!("the writer did not damage its memory within {PATIENCE:?}"),
+                        None => anyhow::bail!(
+                            "the writer did not damage its memory within {PATIENCE:?}"
+                        ),
                     }
                 };
                 let all = 0..self.readers.len();
@@ -191,7 +216,14 @@ impl<'a> Scene<'a> {
         Ok(at)
     }
 
-    fn recovery(&mut self, of: impl IntoIterator<Item = usize>, epoch: u64, at: u64, within: Duration, o: &mut Observations) -> Result<()> {
+    fn recovery(
+        &mut self,
+        of: impl IntoIterator<Item = usize>,
+        epoch: u64,
+        at: u64,
+        within: Duration,
+        o: &mut Observations,
+    ) -> Result<()> {
         let left = self.wait_for_first(of, epoch, at, within, o)?;
         *o.counters.entry("not recovered".into()).or_default() += left.len() as u64;
         Ok(())
@@ -213,7 +245,11 @@ impl<'a> Scene<'a> {
                 match self.children.hear(self.readers[i], end.since(MonotonicNs::now()))? {
                     Some(Said::First { epoch: e, time_ns }) if e == epoch => {
                         let value = time_ns.saturating_sub(at);
-                        o.put(&reader_name(i as u32), Quantity::Recovery, [Point { time_ns: at, value }]);
+                        o.put(
+                            &reader_name(i as u32),
+                            Quantity::Recovery,
+                            [Point { time_ns: at, value }],
+                        );
                         *o.counters.entry("recovered".into()).or_default() += 1;
                         break;
                     }
@@ -242,11 +278,16 @@ impl<'a> Scene<'a> {
         o.counters.insert("frames sent by the last writer".into(), sent);
         let (frames, beside) = (take(o, "frames not whole"), take(o, "beside not whole"));
         // What a writer does to its own memory while it is read is no torn sample of the transport.
-        let (torn, damaged) = if self.with.fault == Fault::RegionCorrupted { (beside, frames) } else { (beside + frames, 0) };
+        let (torn, damaged) = if self.with.fault == Fault::RegionCorrupted {
+            (beside, frames)
+        } else {
+            (beside + frames, 0)
+        };
         o.counters.insert("torn samples".into(), torn);
         o.counters.insert("damaged samples delivered".into(), damaged);
         // Readers that lived through it all account for every sample that was not the victim's.
-        let [sent, got, missed] = ["beside sent", "beside received", "beside missed"].map(|c| o.counters.get(c).copied().unwrap_or(0));
+        let [sent, got, missed] = ["beside sent", "beside received", "beside missed"]
+            .map(|c| o.counters.get(c).copied().unwrap_or(0));
         let lived = self.readers.len() as u64;
         if self.with.fault != Fault::ReaderKilled && sent * lived != got + missed {
             o.invalid.push(format!("the account does not close: {sent} sent to {lived} readers, {got} received, {missed} missed"));
@@ -273,6 +314,9 @@ impl Faults {
     }
 
     fn reader(&self, index: u32) -> Part {
-        Part::FaultReader(FaultReader { subject: reader_name(index), period_ns: (self.period_ms * 1e6) as u64 })
+        Part::FaultReader(FaultReader {
+            subject: reader_name(index),
+            period_ns: (self.period_ms * 1e6) as u64,
+        })
     }
 }

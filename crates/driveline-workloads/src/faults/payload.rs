@@ -32,7 +32,11 @@ pub(super) fn verify(payload: &[u8]) -> Option<Stamp> {
     let stamp = Stamp { epoch: at(1)?, number: at(2)? };
     let whole = at(0)? == MAGIC
         && at(3)? == !stamp.number
-        && words.iter().enumerate().skip(HEAD).all(|(i, w)| u64::from_le_bytes(*w) == word(stamp, i))
+        && words
+            .iter()
+            .enumerate()
+            .skip(HEAD)
+            .all(|(i, w)| u64::from_le_bytes(*w) == word(stamp, i))
         && tail.iter().all(|b| *b == stamp.number as u8);
     whole.then_some(stamp)
 }

@@ -17,7 +17,9 @@ use crate::usage::Watcher;
 use crate::work::Crunch;
 use anyhow::{Context as _, Result, ensure};
 use driveline::types::MonotonicNs;
-use driveline::{Context, ContextOptions, Executor, ExecutorOptions, Reach, Schedule, SchedulingClass};
+use driveline::{
+    Context, ContextOptions, Executor, ExecutorOptions, Reach, Schedule, SchedulingClass,
+};
 use driveline_bench::observations::{Observations, Point, Quantity};
 use nodes::{Graph, Probes, Setting};
 use schemars::JsonSchema;
@@ -63,7 +65,13 @@ pub(crate) struct Refsys {
 
 impl Default for Refsys {
     fn default() -> Self {
-        Self { executor: ExecutorKind::SingleThreaded, threads: 0, crunch_ms: 6.0, message_bytes: 4096, reach: Reach::Process }
+        Self {
+            executor: ExecutorKind::SingleThreaded,
+            threads: 0,
+            crunch_ms: 6.0,
+            message_bytes: 4096,
+            reach: Reach::Process,
+        }
     }
 }
 
@@ -95,13 +103,26 @@ impl Refsys {
         let executor = |name: &str, threads, priority| {
             let class = if priority > 0 { SchedulingClass::Fifo } else { SchedulingClass::Other };
             let schedule = Schedule { class, priority, ..Schedule::default() };
-            Executor::new(ExecutorOptions { name: name.into(), threads, schedule, ..ExecutorOptions::default() })
+            Executor::new(ExecutorOptions {
+                name: name.into(),
+                threads,
+                schedule,
+                ..ExecutorOptions::default()
+            })
         };
         Ok(match self.executor {
-            ExecutorKind::SingleThreaded => Executors { all: vec![executor("all", 1, 0)?], planner: 0, hot: 0, rest: 0 },
-            ExecutorKind::MultiThreaded => Executors { all: vec![executor("all", threads, 0)?], planner: 0, hot: 0, rest: 0 },
+            ExecutorKind::SingleThreaded => {
+                Executors { all: vec![executor("all", 1, 0)?], planner: 0, hot: 0, rest: 0 }
+            }
+            ExecutorKind::MultiThreaded => {
+                Executors { all: vec![executor("all", threads, 0)?], planner: 0, hot: 0, rest: 0 }
+            }
             ExecutorKind::Prioritised => Executors {
-                all: vec![executor("planner", 1, 30)?, executor("hot", threads, 20)?, executor("rest", threads, 0)?],
+                all: vec![
+                    executor("planner", 1, 30)?,
+                    executor("hot", threads, 20)?,
+                    executor("rest", threads, 0)?,
+                ],
                 planner: 0,
                 hot: 1,
                 rest: 2,
@@ -112,11 +133,16 @@ impl Refsys {
 
 impl Experiment for Refsys {
     const NAME: &'static str = "refsys";
-    const DESCRIPTION: &'static str = "Autoware reference system: 24 nodes in one process, latency and drops of the hot path";
+    const DESCRIPTION: &'static str =
+        "Autoware reference system: 24 nodes in one process, latency and drops of the hot path";
 
     fn verify(&self) -> Result<()> {
         ensure!(self.threads <= 256, "'threads' is {}; an executor has at most 256", self.threads);
-        ensure!((0.0..=1000.0).contains(&self.crunch_ms), "'crunch_ms' is {}; it must be between 0 and 1000", self.crunch_ms);
+        ensure!(
+            (0.0..=1000.0).contains(&self.crunch_ms),
+            "'crunch_ms' is {}; it must be between 0 and 1000",
+            self.crunch_ms
+        );
         ensure!(
             (16..=16 << 20).contains(&self.message_bytes),
             "'message_bytes' is {}; it must be between 16 (two stamps) and 16777216",
@@ -127,7 +153,10 @@ impl Experiment for Refsys {
 
     fn run(&self, job: &WorkloadJob) -> Result<Observations> {
         let crunch = Crunch::calibrated(Duration::from_secs_f64(self.crunch_ms / 1e3))?;
-        let context = Context::new(ContextOptions { domain_dir: Some(job.domain_dir.clone()), ..ContextOptions::named("refsys") })?;
+        let context = Context::new(ContextOptions {
+            domain_dir: Some(job.domain_dir.clone()),
+            ..ContextOptions::named("refsys")
+        })?;
         let executors = self.executors()?;
         // Found before the start: callbacks look at it.
         let settle = Duration::from_millis(200);
@@ -138,13 +167,19 @@ impl Experiment for Refsys {
             deviation: Recorder::new(10.0, job.duration()),
             last_planned_ns: std::sync::atomic::AtomicU64::new(0),
         };
-        let setting = Setting { crunch, message_bytes: self.message_bytes as usize, reach: self.reach };
-        let graph = Graph::build(&context, &setting, probes, Random::new(job.seed, "phases"), |node| executors.of(node))?;
+        let setting =
+            Setting { crunch, message_bytes: self.message_bytes as usize, reach: self.reach };
+        let graph =
+            Graph::build(&context, &setting, probes, Random::new(job.seed, "phases"), |node| {
+                executors.of(node)
+            })?;
         graph.wait_matched(Duration::from_secs(10))?;
         let mut o = Observations::default();
         for executor in &executors.all {
             let reports = executor.start().context("the executor does not start")?;
-            o.unset.extend(reports.into_iter().filter(|r| !r.refused.is_empty()).map(|r| r.to_string()));
+            o.unset.extend(
+                reports.into_iter().filter(|r| !r.refused.is_empty()).map(|r| r.to_string()),
+            );
         }
         let watcher = Watcher::start(vec![(PROCESS.into(), std::process::id())], window)?;
         let drops = observe_drops(&graph, window, &mut o);
@@ -168,7 +203,11 @@ fn observe_drops(graph: &Graph, window: Window, o: &mut Observations) -> u64 {
         next = (next + INTERVAL_NS).min(window.until_ns);
         sleep_until(next);
         let now = graph.hot_path_drops();
-        o.put(HOT_PATH, Quantity::Drops, [Point { time_ns: MonotonicNs::now().0, value: now - before }]);
+        o.put(
+            HOT_PATH,
+            Quantity::Drops,
+            [Point { time_ns: MonotonicNs::now().0, value: now - before }],
+        );
         before = now;
     }
     before - first

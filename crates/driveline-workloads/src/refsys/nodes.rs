@@ -9,8 +9,9 @@ use crate::work::Crunch;
 use anyhow::{Result, bail};
 use driveline::types::MonotonicNs;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, Invocation, PublishedCounter, PublisherOptions,
-    RawPublisher, RawSample, Reach, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, Executor, GroupKind, Invocation,
+    PublishedCounter, PublisherOptions, RawPublisher, RawSample, Reach, SubscriptionOptions,
+    Trigger,
 };
 use driveline_bench::observations::{Observations, Quantity};
 use std::collections::BTreeMap;
@@ -85,7 +86,9 @@ impl Stage {
         if self.callback.node == END {
             let newest = stamps[0].max(stamps[1]);
             if self.probes.window.contains(newest) {
-                self.probes.latency.add(invocation.start(), invocation.start().0.saturating_sub(newest));
+                self.probes
+                    .latency
+                    .add(invocation.start(), invocation.start().0.saturating_sub(newest));
             }
         }
         self.crunch.run();
@@ -96,7 +99,8 @@ impl Stage {
         let offered = {
             let mut kept = lock(&self.kept);
             let before = kept.replaced;
-            let both = invocation.trigger().and_then(|i| kept.offer(i, invocation.sample(i)?.clone()));
+            let both =
+                invocation.trigger().and_then(|i| kept.offer(i, invocation.sample(i)?.clone()));
             self.replaced.fetch_add(kept.replaced - before, Relaxed);
             both
         };
@@ -111,7 +115,10 @@ impl Stage {
         if last != 0 && self.probes.window.contains(start.0) {
             self.probes.deviation.add(start, (start.0 - last).abs_diff(period.as_nanos() as u64));
         }
-        let stamps = (0..self.callback.inputs.len()).filter_map(|i| invocation.read(i)).map(|s| stamps(&s)).fold([0; 2], newest);
+        let stamps = (0..self.callback.inputs.len())
+            .filter_map(|i| invocation.read(i))
+            .map(|s| stamps(&s))
+            .fold([0; 2], newest);
         self.crunch.run();
         self.publish(stamps)
     }
@@ -160,27 +167,41 @@ impl Graph {
         for callback in CALLBACKS {
             let node = context.node(callback.node)?;
             let executor = executor_of(callback.node);
-            let group = groups.entry(callback.node).or_insert_with(|| executor.group(GroupKind::MutuallyExclusive)).clone();
+            let group = groups
+                .entry(callback.node)
+                .or_insert_with(|| executor.group(GroupKind::MutuallyExclusive))
+                .clone();
             let output = match callback.output {
                 None => None,
                 Some(topic) => {
-                    let options =
-                        PublisherOptions { reach: setting.reach, max_payload: setting.message_bytes, pins: 32, ..Default::default() };
+                    let options = PublisherOptions {
+                        reach: setting.reach,
+                        max_payload: setting.message_bytes,
+                        pins: 32,
+                        ..Default::default()
+                    };
                     let publisher = node.bytes_publisher(topic, ENCODING, options)?;
                     let published = publisher.published_counter();
                     let publisher = Arc::new(Mutex::new(publisher));
-                    let subscriptions = CALLBACKS.iter().flat_map(|c| c.inputs).filter(|i| **i == topic).count();
-                    outputs.insert(topic, Output { published, publisher: publisher.clone(), subscriptions });
+                    let subscriptions =
+                        CALLBACKS.iter().flat_map(|c| c.inputs).filter(|i| **i == topic).count();
+                    outputs.insert(
+                        topic,
+                        Output { published, publisher: publisher.clone(), subscriptions },
+                    );
                     Some(publisher)
                 }
             };
             let subscribe = |topic: &&str| {
-                let options = SubscriptionOptions { reach: setting.reach, max_held: 4, ..Default::default() };
+                let options =
+                    SubscriptionOptions { reach: setting.reach, max_held: 4, ..Default::default() };
                 Ok(((*topic).to_owned(), node.bytes_subscription(topic, ENCODING, options)?))
             };
             let inputs = callback.inputs.iter().map(subscribe).collect::<Result<Vec<_>>>()?;
             let trigger = match callback.rule {
-                Rule::Sensor(period) | Rule::Cyclic(period) => Trigger::Timer { period, max_age: None },
+                Rule::Sensor(period) | Rule::Cyclic(period) => {
+                    Trigger::Timer { period, max_age: None }
+                }
                 Rule::Transform | Rule::Fusion | Rule::Command => Trigger::any(),
             };
             let hot = callback.inputs.iter().any(|i| is_hot_edge(callback.node, i));
@@ -209,7 +230,11 @@ impl Graph {
         for (topic, output) in &self.outputs {
             while lock(&output.publisher).matched() < output.subscriptions {
                 if Instant::now() > end {
-                    bail!("only {} of {} subscriptions of '{topic}' were matched", lock(&output.publisher).matched(), output.subscriptions);
+                    bail!(
+                        "only {} of {} subscriptions of '{topic}' were matched",
+                        lock(&output.publisher).matched(),
+                        output.subscriptions
+                    );
                 }
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -239,7 +264,9 @@ impl Graph {
             failed += stats.failed + stats.take_errors;
             count("timer overruns", stats.overruns);
             count("callbacks", stats.invocations);
-            for input in handle.inputs().into_iter().filter(|_| !matches!(callback.rule, Rule::Cyclic(_))) {
+            for input in
+                handle.inputs().into_iter().filter(|_| !matches!(callback.rule, Rule::Cyclic(_)))
+            {
                 edges += 1;
                 sent += self.outputs.get(input.input.as_str()).map_or(0, |out| out.published.get());
                 received += input.stats.received;
@@ -250,7 +277,10 @@ impl Graph {
         count("sent to triggers", sent);
         count("received by triggers", received);
         count("replaced before triggers", replaced);
-        count("replaced before fusion", self.replaced.load(Relaxed) + self.hot_replaced.load(Relaxed));
+        count(
+            "replaced before fusion",
+            self.replaced.load(Relaxed) + self.hot_replaced.load(Relaxed),
+        );
         count("failed callbacks", failed);
         if failed > 0 {
             o.invalid.push(format!("{failed} callbacks failed, or could not take their samples"));

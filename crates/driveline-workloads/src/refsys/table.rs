@@ -75,12 +75,24 @@ pub(super) const CALLBACKS: [Callback; 25] = [
     transform("ParkingPlanner", &["Lanelet2MapLoader"]),
     transform("LanePlanner", &["Lanelet2MapLoader"]),
     transform(DETECTOR, &["RayGroundFilter"]),
-    Callback { node: DETECTOR, rule: Rule::Transform, inputs: &["EuclideanClusterSettings"], output: Some("EuclideanIntersection") },
+    Callback {
+        node: DETECTOR,
+        rule: Rule::Transform,
+        inputs: &["EuclideanClusterSettings"],
+        output: Some("EuclideanIntersection"),
+    },
     transform(END, &[DETECTOR]),
     Callback {
         node: PLANNER,
         rule: Rule::Cyclic(ms(100)),
-        inputs: &[END, "NDTLocalizer", "Lanelet2GlobalPlanner", "Lanelet2MapLoader", "ParkingPlanner", "LanePlanner"],
+        inputs: &[
+            END,
+            "NDTLocalizer",
+            "Lanelet2GlobalPlanner",
+            "Lanelet2MapLoader",
+            "ParkingPlanner",
+            "LanePlanner",
+        ],
         output: Some(PLANNER),
     },
     transform("MPCController", &[PLANNER]),
@@ -91,8 +103,13 @@ pub(super) const CALLBACKS: [Callback; 25] = [
 
 /// Nodes between the lidars and the end of the hot path, both included.
 pub(super) fn on_hot_path(node: &str) -> bool {
-    const BETWEEN: [&str; 5] =
-        ["PointsTransformerFront", "PointsTransformerRear", "PointCloudFusion", "RayGroundFilter", "EuclideanClusterDetector"];
+    const BETWEEN: [&str; 5] = [
+        "PointsTransformerFront",
+        "PointsTransformerRear",
+        "PointCloudFusion",
+        "RayGroundFilter",
+        "EuclideanClusterDetector",
+    ];
     LIDARS.contains(&node) || BETWEEN.contains(&node) || node == END
 }
 
@@ -159,7 +176,10 @@ mod tests {
         assert_eq!(outputs.iter().collect::<BTreeSet<_>>().len(), outputs.len());
         let inputs: BTreeSet<_> = CALLBACKS.iter().flat_map(|c| c.inputs).collect();
         assert_eq!(inputs, outputs.iter().filter(|o| inputs.contains(o)).collect());
-        let hot: Vec<_> = CALLBACKS.iter().flat_map(|c| c.inputs.iter().filter(|i| is_hot_edge(c.node, i)).map(|i| (*i, c.node))).collect();
+        let hot: Vec<_> = CALLBACKS
+            .iter()
+            .flat_map(|c| c.inputs.iter().filter(|i| is_hot_edge(c.node, i)).map(|i| (*i, c.node)))
+            .collect();
         assert_eq!(hot.len(), 7, "{hot:?}");
     }
 }

@@ -5,7 +5,10 @@
 //! Before Zenoh closes one it waits until nobody waits for room in it any more, and over TLS for room for what that keeps back, for as long as the kernel goes on trying: a quarter of an
 //! hour, or for ever where the other end stands still. An error of the socket wakes all of them, and Zenoh has no setting for that. Who breaks it first does not matter, then: the kernel,
 //! because nothing is acknowledged, or `shut`, because Zenoh has heard nothing for a lease, or that the other end has closed it.
-#![allow(unsafe_code, reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory")]
+#![allow(
+    unsafe_code,
+    reason = "the border to the kernel's table of descriptors; tools/check_source.py knows this directory"
+)]
 
 mod scout;
 
@@ -58,16 +61,24 @@ fn look(limit: Duration) -> io::Result<()> {
 /// Ends a TCP connection of this process, so that whoever reads, writes or waits for room in it goes on, and closing it waits for nobody (Zenoh has that wait for what is not acknowledged, for
 /// 10 s). Gives whether it is one of TCP, ended already or not; others are left alone.
 pub(crate) fn shut(link: &Link) -> bool {
-    let (Some(here), Some(there)) = (address(link.src().as_str()), address(link.dst().as_str())) else { return false };
+    let (Some(here), Some(there)) = (address(link.src().as_str()), address(link.dst().as_str()))
+    else {
+        return false;
+    };
     // Without /proc it ends as Zenoh has it.
     let _ = shut_between(here, there);
     true
 }
 
 fn shut_between(here: Address, there: Address) -> io::Result<()> {
-    let end = |found: SocketAddrAny| SocketAddr::try_from(found).ok().map(|found| (found.ip().to_canonical(), found.port()));
+    let end = |found: SocketAddrAny| {
+        SocketAddr::try_from(found).ok().map(|found| (found.ip().to_canonical(), found.port()))
+    };
     let is_it = |socket: BorrowedFd<'_>| {
-        let (own, other) = (getsockname(socket).ok().and_then(end), getpeername(socket).ok().flatten().and_then(end));
+        let (own, other) = (
+            getsockname(socket).ok().and_then(end),
+            getpeername(socket).ok().flatten().and_then(end),
+        );
         (own, other) == (Some(here), Some(there))
     };
     for number in sockets()?.filter(|number| is_it(borrowed(*number))) {
@@ -118,10 +129,16 @@ mod tests {
     #[test]
     fn one_that_is_shut_wakes_who_waits_for_room_in_it_and_no_other_ends() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let connect = || (TcpStream::connect(listener.local_addr().unwrap()).unwrap(), listener.accept().unwrap().0);
+        let connect = || {
+            (
+                TcpStream::connect(listener.local_addr().unwrap()).unwrap(),
+                listener.accept().unwrap().0,
+            )
+        };
         let ((mut full, stands_still), (mut beside, mut heard)) = (connect(), connect());
         let locator = |address: SocketAddr| format!("tls/{address}?rel=1");
-        let (here, there) = (locator(full.local_addr().unwrap()), locator(full.peer_addr().unwrap()));
+        let (here, there) =
+            (locator(full.local_addr().unwrap()), locator(full.peer_addr().unwrap()));
         let kept = full.try_clone().unwrap();
         // As Zenoh has it.
         set_socket_linger(&kept, Some(Duration::from_secs(10))).unwrap();
@@ -142,8 +159,16 @@ mod tests {
         assert!(!writer.is_finished());
         shut_between(address(&here).unwrap(), address(&there).unwrap()).unwrap();
         let why: io::Result<()> = writer.join().unwrap();
-        assert_eq!(why.unwrap_err().kind(), io::ErrorKind::BrokenPipe, "it is this that has woken it");
-        assert_eq!(socket_linger(&kept).unwrap(), None, "closing it would wait for what is not acknowledged");
+        assert_eq!(
+            why.unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe,
+            "it is this that has woken it"
+        );
+        assert_eq!(
+            socket_linger(&kept).unwrap(),
+            None,
+            "closing it would wait for what is not acknowledged"
+        );
         beside.write_all(b"on").unwrap();
         let mut two = [0; 2];
         heard.read_exact(&mut two).unwrap();

@@ -34,8 +34,12 @@ pub fn look_for_others(from: &[Ipv4Addr]) -> io::Result<usize> {
 fn asks_by(number: RawFd, from: &[Ipv4Addr]) -> Option<OwnedFd> {
     is_of_datagrams(borrowed(number)).then_some(())?;
     let socket = rustix::io::fcntl_dupfd_cloexec(borrowed(number), 0).ok()?;
-    let is_udp = is_of_datagrams(&socket) && SocketAddrV4::try_from(getsockname(&socket).ok()?).is_ok();
-    (is_udp && from.contains(&sockopt::ip_multicast_if(&socket).ok()?) && getpeername(&socket).is_err()).then_some(socket)
+    let is_udp =
+        is_of_datagrams(&socket) && SocketAddrV4::try_from(getsockname(&socket).ok()?).is_ok();
+    (is_udp
+        && from.contains(&sockopt::ip_multicast_if(&socket).ok()?)
+        && getpeername(&socket).is_err())
+    .then_some(socket)
 }
 
 fn is_of_datagrams(socket: impl AsFd) -> bool {

@@ -25,9 +25,11 @@ fn a_draining_timer_ticks_once_more_and_then_only_for_samples_that_it_has_not_re
     let _entered = clock.enter();
     let r = rig(1);
     let mut publisher = r.publisher("number");
-    let subscription = r.node.bytes_subscription("number", "raw", SubscriptionOptions::default()).unwrap();
+    let subscription =
+        r.node.bytes_subscription("number", "raw", SubscriptionOptions::default()).unwrap();
     let timer = |period| Trigger::Timer { period, max_age: None };
-    let planner = r.callback(timer(PERIOD), vec![("in".to_owned(), subscription)], |i| drop(i.read(0)));
+    let planner =
+        r.callback(timer(PERIOD), vec![("in".to_owned(), subscription)], |i| drop(i.read(0)));
     let source = r.callback(timer(PERIOD), vec![], |_| {});
     let ticks = || (planner.stats().invocations, source.stats().invocations);
     let step = || {
@@ -51,7 +53,11 @@ fn a_draining_timer_ticks_once_more_and_then_only_for_samples_that_it_has_not_re
     step();
     assert_eq!(ticks(), (5, 4), "a late sample is read, once");
     let stats = planner.stats();
-    assert_eq!((stats.overruns, planner.inputs()[0].stats.not_read), (0, 0), "ticks that are not wanted are no overruns");
+    assert_eq!(
+        (stats.overruns, planner.inputs()[0].stats.not_read),
+        (0, 0),
+        "ticks that are not wanted are no overruns"
+    );
 }
 
 #[test]
@@ -60,10 +66,15 @@ fn a_draining_timer_without_inputs_ticks_after_calls_that_feed_it() {
     let _entered = clock.enter();
     let r = rig(1);
     let mut publisher = r.publisher("number");
-    let subscription = r.node.bytes_subscription("number", "raw", SubscriptionOptions::default()).unwrap();
+    let subscription =
+        r.node.bytes_subscription("number", "raw", SubscriptionOptions::default()).unwrap();
     let callback = r.callback(Trigger::any(), vec![("in".to_owned(), subscription)], |_| {});
     let (flushed, flush) = counter();
-    let options = TimerOptions { name: "flush".into(), group: r.executor.group(GroupKind::MutuallyExclusive), period: PERIOD };
+    let options = TimerOptions {
+        name: "flush".into(),
+        group: r.executor.group(GroupKind::MutuallyExclusive),
+        period: PERIOD,
+    };
     let timer = r.executor.add_timer(options, move |_| flush()).unwrap();
     timer.fed_by(&callback);
     let step = || {

@@ -8,7 +8,9 @@ use super::record::{CallbackRecord, InputRecord, Observer};
 use crate::event::{DeadlineLines, EndpointEvent, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
-use crate::trigger::{Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale};
+use crate::trigger::{
+    Fresh, InputPort, InputStall, Polled, Samples, Skips, Trigger, TriggerState, count, is_stale,
+};
 use driveline_types::header::Arrival;
 use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
 use smallvec::SmallVec;
@@ -268,9 +270,13 @@ impl Entry {
         attention: Option<Arc<dyn Attention>>,
     ) -> Result<Self, String> {
         let timer = match &trigger {
-            Trigger::Timer { period, .. } => {
-                Some(Clock { period: *period, first: *period, next: MonotonicNs(NEVER), ended: false, drain: Drain::No })
-            }
+            Trigger::Timer { period, .. } => Some(Clock {
+                period: *period,
+                first: *period,
+                next: MonotonicNs(NEVER),
+                ended: false,
+                drain: Drain::No,
+            }),
             _ => None,
         };
         let topics = ports.iter().map(|p| p.subscription.topic().id()).collect();
@@ -323,11 +329,17 @@ impl Entry {
 
     /// When the silence or a stall of an input is an event. Looks at the inputs only if one has a deadline or a lease.
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
-        let stall = Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
+        let stall =
+            Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
         if !self.watches_silence {
             return stall;
         }
-        self.state().ports.iter().filter_map(|p| p.subscription.silence_deadline()).chain(stall).min()
+        self.state()
+            .ports
+            .iter()
+            .filter_map(|p| p.subscription.silence_deadline())
+            .chain(stall)
+            .min()
     }
 
     /// Notes when a stall has to be reported. Call it when samples of the inputs were asked for.
@@ -365,7 +377,8 @@ impl Entry {
             }
         }
         for (i, event) in events {
-            let (callback, input) = (&*self.name, self.input_names.get(i).map_or("", String::as_str));
+            let (callback, input) =
+                (&*self.name, self.input_names.get(i).map_or("", String::as_str));
             if let Some(observer) = observer {
                 observer.event(callback, input, &event);
             }
@@ -373,7 +386,11 @@ impl Entry {
                 sender.send(input, false, &event);
             }
             let mut lines = self.deadline_lines.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(event) = lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now())) else { continue };
+            let Some(event) =
+                lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now()))
+            else {
+                continue;
+            };
             drop(lines);
             match event.severity() {
                 Severity::Error => tracing::error!(callback, input, "{event}"),
@@ -441,7 +458,10 @@ impl Entry {
 
     /// Number of calls that gave this timer something to work on.
     fn fed(&self) -> u64 {
-        self.fed_by.get().and_then(Weak::upgrade).map_or(0, |other| other.invocations.load(Ordering::Relaxed))
+        self.fed_by
+            .get()
+            .and_then(Weak::upgrade)
+            .map_or(0, |other| other.invocations.load(Ordering::Relaxed))
     }
 
     /// Whether a tick that is due now is to be made.
@@ -450,7 +470,9 @@ impl Entry {
         let may = match clock.drain {
             Drain::No => return true,
             Drain::LastTick => true,
-            Drain::OnlyFresh { fed: before } => fed != before || ports.iter().any(|p| p.subscription.has_unread()),
+            Drain::OnlyFresh { fed: before } => {
+                fed != before || ports.iter().any(|p| p.subscription.has_unread())
+            }
         };
         if may {
             clock.drain = Drain::OnlyFresh { fed };
@@ -460,7 +482,8 @@ impl Entry {
 
     /// When the entry wants to be looked at next, whatever arrives.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
-        let timer = Some(MonotonicNs(self.deadline.load(Ordering::Acquire))).filter(|d| d.0 != NEVER);
+        let timer =
+            Some(MonotonicNs(self.deadline.load(Ordering::Acquire))).filter(|d| d.0 != NEVER);
         timer.into_iter().chain(self.attention.as_ref().and_then(|a| a.deadline())).min()
     }
 
@@ -472,7 +495,8 @@ impl Entry {
     /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         if let Some(inbox) = &self.inbox {
-            let job = Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
+            let job =
+                Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
             return inbox.is_due().then_some(job);
         }
         // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
@@ -493,10 +517,18 @@ impl Entry {
             }
             self.overruns.fetch_add(overruns, Ordering::Relaxed);
             let samples = ports.iter().map(|_| None).collect();
-            return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: Some(TimerTick { scheduled, overruns }) });
+            return Some(Job {
+                entry: self,
+                samples,
+                trigger: None,
+                fresh: 0,
+                tick: Some(TimerTick { scheduled, overruns }),
+            });
         }
         let mut polled = trigger.poll(ports, &self.skips);
-        if !matches!(polled, Polled::Run { .. }) && self.attention.as_ref().is_some_and(|a| a.is_due(now())) {
+        if !matches!(polled, Polled::Run { .. })
+            && self.attention.as_ref().is_some_and(|a| a.is_due(now()))
+        {
             // Once more: what came before it fell due goes first.
             polled = trigger.poll(ports, &self.skips);
             if !matches!(polled, Polled::Run { .. }) {
@@ -514,7 +546,9 @@ impl Entry {
             samples.iter().flatten().for_each(|s| attention.has_taken(s));
         }
         match polled {
-            Polled::Run { samples, trigger, fresh } => Some(Job { entry: self, samples, trigger, fresh, tick: None }),
+            Polled::Run { samples, trigger, fresh } => {
+                Some(Job { entry: self, samples, trigger, fresh, tick: None })
+            }
             Polled::Nothing | Polled::HeldLimit => None,
         }
     }
@@ -536,8 +570,11 @@ impl Entry {
 
 impl Entry {
     pub(super) fn inputs(&self) -> Vec<InputStats> {
-        let stats =
-            |p: &InputPort| InputStats { input: p.name.clone(), topic: p.subscription.topic().clone(), stats: p.subscription.stats() };
+        let stats = |p: &InputPort| InputStats {
+            input: p.name.clone(),
+            topic: p.subscription.topic().clone(),
+            stats: p.subscription.stats(),
+        };
         self.state().ports.iter().map(stats).collect()
     }
 }
@@ -551,7 +588,9 @@ impl Job<'_> {
         let start = MonotonicNs::now();
         let mut lineage = Lineage::start(start);
         // The trigger first: its trace and its source time are inherited.
-        if let Some(sample) = self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref) {
+        if let Some(sample) =
+            self.trigger.and_then(|t| self.samples.get(t)).and_then(Option::as_ref)
+        {
             lineage.inherit(sample.header(), Arrival::Triggered);
         }
         for (i, sample) in self.samples.iter().enumerate() {
@@ -596,12 +635,17 @@ impl Invocation<'_> {
     fn observe(&self, observer: &dyn Observer, conversions: crate::Conversions, failed: bool) {
         let end = MonotonicNs::now();
         let read = self.read.borrow();
-        let chosen = self.samples.iter().enumerate().filter_map(|(i, s)| s.as_ref().map(|s| (i, s, self.fresh >> i & 1 == 1)));
+        let chosen = self
+            .samples
+            .iter()
+            .enumerate()
+            .filter_map(|(i, s)| s.as_ref().map(|s| (i, s, self.fresh >> i & 1 == 1)));
         let later = read.iter().map(|(i, s, fresh)| (*i, s, *fresh));
         let inputs: SmallVec<[_; 6]> = chosen
             .chain(later)
             .filter_map(|(i, s, fresh)| {
-                let arrival = if Some(i) == self.trigger { Arrival::Triggered } else { Arrival::Read };
+                let arrival =
+                    if Some(i) == self.trigger { Arrival::Triggered } else { Arrival::Read };
                 Some(InputRecord {
                     input: self.entry.input_names.get(i)?,
                     topic: *self.entry.topics.get(i)?,
@@ -612,6 +656,13 @@ impl Invocation<'_> {
                 })
             })
             .collect();
-        observer.callback(&CallbackRecord { callback: &self.entry.name, start: self.start, end, conversions, inputs: &inputs, failed });
+        observer.callback(&CallbackRecord {
+            callback: &self.entry.name,
+            start: self.start,
+            end,
+            conversions,
+            inputs: &inputs,
+            failed,
+        });
     }
 }

@@ -59,7 +59,11 @@ impl Inbox {
         let mut waiting = self.waiting();
         let next = match std::mem::take(&mut waiting.lost) {
             0 => waiting.events.pop_front(),
-            count => Some(PortEvent { port: String::new(), is_output: false, event: EndpointEvent::EventsLost { count } }),
+            count => Some(PortEvent {
+                port: String::new(),
+                is_output: false,
+                event: EndpointEvent::EventsLost { count },
+            }),
         };
         self.any.store(!waiting.events.is_empty(), Ordering::Release);
         next

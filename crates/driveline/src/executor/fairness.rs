@@ -58,7 +58,10 @@ impl Rotation {
 
     /// Tries groups in the order of their turns until one gives a call. The group whose turn it is comes first, with the
     /// rest of its round, and last, with all of its members.
-    pub(crate) fn search<T>(&self, mut try_group: impl FnMut(&Turns, Part) -> Option<T>) -> Option<T> {
+    pub(crate) fn search<T>(
+        &self,
+        mut try_group: impl FnMut(&Turns, Part) -> Option<T>,
+    ) -> Option<T> {
         let n = self.groups.len() as u64;
         // Relaxed: the cursor orders nothing but the search.
         let start = self.cursor.load(Ordering::Relaxed);
@@ -99,7 +102,11 @@ impl Turns {
 impl Entered<'_> {
     /// Returns the call of the first member that has one; the group stays entered for it. Else leaves the group and returns
     /// `Err(true)` if the waiting thread passed the group over meanwhile and must be kicked.
-    pub(crate) fn first_due<T>(self, part: Part, due: impl Fn(usize) -> Option<T>) -> Result<T, bool> {
+    pub(crate) fn first_due<T>(
+        self,
+        part: Part,
+        due: impl Fn(usize) -> Option<T>,
+    ) -> Result<T, bool> {
         let Self { turns, last } = self;
         for member in order(last, turns.members.len(), part) {
             if let Some(found) = due(turns.members.start + member) {

@@ -52,7 +52,12 @@ pub struct ExecutorOptions {
 
 impl Default for ExecutorOptions {
     fn default() -> Self {
-        Self { name: "executor".into(), threads: 1, schedule: Schedule::default(), spin: Duration::ZERO }
+        Self {
+            name: "executor".into(),
+            threads: 1,
+            schedule: Schedule::default(),
+            spin: Duration::ZERO,
+        }
     }
 }
 
@@ -177,8 +182,8 @@ impl Executor {
         if options.threads == 0 || options.threads > MAX_THREADS {
             return Err(ExecutorError::Threads { name: options.name, threads: options.threads });
         }
-        let shared =
-            Shared::new(options.threads, options.spin).map_err(|source| ExecutorError::Os { name: options.name.clone(), source })?;
+        let shared = Shared::new(options.threads, options.spin)
+            .map_err(|source| ExecutorError::Os { name: options.name.clone(), source })?;
         Ok(Self { options, shared: Arc::new(shared), threads: Mutex::default() })
     }
 
@@ -207,9 +212,14 @@ impl Executor {
         attention: Option<Arc<dyn Attention>>,
         callback: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        let ports = o.inputs.into_iter().map(|(name, subscription)| InputPort::new(name, subscription)).collect();
+        let ports = o
+            .inputs
+            .into_iter()
+            .map(|(name, subscription)| InputPort::new(name, subscription))
+            .collect();
         let made = Entry::new(&o.name, o.group, o.trigger, ports, Box::new(callback), attention);
-        let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
+        let entry =
+            Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: o.name, reason })?);
         self.shared.add(entry.clone(), &self.options.name)?;
         Ok(CallbackHandle { entry })
     }
@@ -233,8 +243,11 @@ impl Executor {
                 callback(invocation, &event);
             }
         };
-        let made = Entry::new(name, group, Trigger::any(), Vec::new(), Box::new(call), None).map(|e| e.with_inbox(inbox));
-        let entry = Arc::new(made.map_err(|reason| ExecutorError::Trigger { callback: name.to_owned(), reason })?);
+        let made = Entry::new(name, group, Trigger::any(), Vec::new(), Box::new(call), None)
+            .map(|e| e.with_inbox(inbox));
+        let entry = Arc::new(
+            made.map_err(|reason| ExecutorError::Trigger { callback: name.to_owned(), reason })?,
+        );
         self.shared.add(entry.clone(), &self.options.name)?;
         Ok((CallbackHandle { entry }, sender))
     }
@@ -290,14 +303,20 @@ impl Executor {
         self.shared.begin();
         let (reports, received) = mpsc::channel();
         for i in 0..self.options.threads {
-            let (shared, schedule, reports) = (self.shared.clone(), self.options.schedule.clone(), reports.clone());
+            let (shared, schedule, reports) =
+                (self.shared.clone(), self.options.schedule.clone(), reports.clone());
             let name: String = format!("{}/{i}", self.options.name);
             let short = name.chars().rev().take(15).collect::<Vec<_>>().into_iter().rev().collect();
             let spawned = std::thread::Builder::new().name(short).spawn(move || {
                 let _ = reports.send(schedule.apply_to_this_thread(&name));
                 shared.work();
             });
-            threads.push(spawned.map_err(|source| ExecutorError::Os { name: self.options.name.clone(), source })?);
+            threads.push(
+                spawned.map_err(|source| ExecutorError::Os {
+                    name: self.options.name.clone(),
+                    source,
+                })?,
+            );
         }
         drop(reports);
         let mut reports: Vec<_> = received.iter().take(self.options.threads).collect();
@@ -321,8 +340,10 @@ impl Executor {
     pub fn stop(&self) {
         self.shared.stop();
         // Taken out first: a second caller must not wait for the lock while a thread that is joined here wants it.
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())
+        {
             let _ = thread.join();
         }
     }

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use thread_priority::unix::{
-    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
-    thread_schedule_policy_param,
+    NormalThreadSchedulePolicy, RealtimeThreadSchedulePolicy, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id, thread_schedule_policy_param,
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
@@ -92,44 +92,68 @@ impl Schedule {
             }
             set.set(cpu);
         }
-        sched_setaffinity(None, &set)
-            .map_err(|e| format!("CPUs {:?}: {e}; the machine or its cpuset has {:?}", self.cpus, current_cpus()))?;
-        let missing: Vec<_> = self.cpus.iter().filter(|c| !current_cpus().contains(c)).copied().collect();
+        sched_setaffinity(None, &set).map_err(|e| {
+            format!("CPUs {:?}: {e}; the machine or its cpuset has {:?}", self.cpus, current_cpus())
+        })?;
+        let missing: Vec<_> =
+            self.cpus.iter().filter(|c| !current_cpus().contains(c)).copied().collect();
         if missing.is_empty() { Ok(()) } else { Err(format!("CPUs {missing:?} do not exist here")) }
     }
 
     fn apply_class(&self) -> Result<(), String> {
         let realtime = matches!(self.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin);
         if realtime != (1..=99).contains(&self.priority) || (!realtime && self.priority != 0) {
-            return Err(format!("class {:?} with priority {}: real-time classes take 1 to 99, the others 0", self.class, self.priority));
+            return Err(format!(
+                "class {:?} with priority {}: real-time classes take 1 to 99, the others 0",
+                self.class, self.priority
+            ));
         }
         let policy = match self.class {
-            SchedulingClass::Other => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other),
-            SchedulingClass::Batch => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch),
+            SchedulingClass::Other => {
+                ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other)
+            }
+            SchedulingClass::Batch => {
+                ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Batch)
+            }
             SchedulingClass::Idle => ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle),
-            SchedulingClass::Fifo => ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo),
-            SchedulingClass::RoundRobin => ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin),
+            SchedulingClass::Fifo => {
+                ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo)
+            }
+            SchedulingClass::RoundRobin => {
+                ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::RoundRobin)
+            }
         };
         let advice = "needs CAP_SYS_NICE or an rtprio limit (ulimit -r); in a container also --cap-add SYS_NICE and a real-time budget";
         if realtime {
             let value = ThreadPriorityValue::try_from(self.priority).map_err(|e| e.to_owned())?;
-            set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Crossplatform(value), policy)
-                .map_err(|e| format!("class {:?} priority {}: {e:?}; {advice}", self.class, self.priority))?;
+            set_thread_priority_and_policy(
+                thread_native_id(),
+                ThreadPriority::Crossplatform(value),
+                policy,
+            )
+            .map_err(|e| {
+                format!("class {:?} priority {}: {e:?}; {advice}", self.class, self.priority)
+            })?;
         } else {
             if self.class != SchedulingClass::Other {
                 set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, policy)
                     .map_err(|e| format!("class {:?}: {e:?}", self.class))?;
             }
             if self.nice != 0 {
-                rustix::process::setpriority_process(Some(rustix::thread::gettid()), i32::from(self.nice))
-                    .map_err(|e| format!("nice {}: {e}; raising one's priority {advice}", self.nice))?;
-                let in_force = rustix::process::getpriority_process(Some(rustix::thread::gettid())).map_err(|e| e.to_string())?;
+                rustix::process::setpriority_process(
+                    Some(rustix::thread::gettid()),
+                    i32::from(self.nice),
+                )
+                .map_err(|e| format!("nice {}: {e}; raising one's priority {advice}", self.nice))?;
+                let in_force = rustix::process::getpriority_process(Some(rustix::thread::gettid()))
+                    .map_err(|e| e.to_string())?;
                 if in_force != i32::from(self.nice) {
                     return Err(format!("nice {}: the kernel has {in_force} instead", self.nice));
                 }
             }
         }
-        let (in_force, param) = thread_schedule_policy_param(thread_native_id()).map_err(|e| e.to_string())?;
+        let (in_force, param) =
+            thread_schedule_policy_param(thread_native_id()).map_err(|e| e.to_string())?;
         if in_force != policy || (realtime && param.sched_priority != i32::from(self.priority)) {
             return Err(format!(
                 "class {:?} priority {}: the kernel has {in_force:?} priority {} instead",
@@ -141,7 +165,9 @@ impl Schedule {
 }
 
 fn current_cpus() -> Vec<usize> {
-    sched_getaffinity(None).map(|set| (0..CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect()).unwrap_or_default()
+    sched_getaffinity(None)
+        .map(|set| (0..CpuSet::MAX_CPU).filter(|&c| set.is_set(c)).collect())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -176,9 +202,16 @@ mod tests {
 
     #[test]
     fn a_real_time_class_is_in_force_or_its_refusal_is_explained() {
-        let report = on_a_thread(Schedule { class: SchedulingClass::Fifo, priority: 7, ..Schedule::default() });
+        let report = on_a_thread(Schedule {
+            class: SchedulingClass::Fifo,
+            priority: 7,
+            ..Schedule::default()
+        });
         if report.refused.is_empty() {
-            assert!(report.in_force.contains("Fifo") && report.in_force.ends_with("priority 7"), "{report}");
+            assert!(
+                report.in_force.contains("Fifo") && report.in_force.ends_with("priority 7"),
+                "{report}"
+            );
         } else {
             assert!(report.refused[0].contains("CAP_SYS_NICE"), "{report}");
         }

@@ -23,7 +23,10 @@ impl Observer for Reports {
 
 /// A publisher and an input of two samples that it is matched with.
 fn edge(rig: &Rig, reach: Reach) -> (RawPublisher, (String, RawSubscription)) {
-    let mut publisher = rig.node.bytes_publisher("topic", "raw", PublisherOptions { reach, ..Default::default() }).unwrap();
+    let mut publisher = rig
+        .node
+        .bytes_publisher("topic", "raw", PublisherOptions { reach, ..Default::default() })
+        .unwrap();
     let o = SubscriptionOptions { reach, max_held: 2, ..Default::default() };
     let subscription = rig.node.bytes_subscription("topic", "raw", o).unwrap();
     while publisher.matched() == 0 {
@@ -41,7 +44,9 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
         let (mut publisher, input) = edge(&rig, reach);
         let kept: Arc<Mutex<Vec<RawSample>>> = Arc::default();
         let keep = kept.clone();
-        let handle = rig.callback(Trigger::any(), vec![input], move |i| keep.lock().unwrap().push(i.sample(0).unwrap().clone()));
+        let handle = rig.callback(Trigger::any(), vec![input], move |i| {
+            keep.lock().unwrap().push(i.sample(0).unwrap().clone())
+        });
         let (reports, reported) = mpsc::channel();
         let look = || handle.entry.log_events(Some(&Reports(reports.clone())));
         for n in 0..5 {
@@ -62,8 +67,16 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
             "{reach:?}"
         );
         assert_eq!(stall.end, None);
-        assert!(stall.to_string().contains("2 of its samples are held, which is max_held; drop one first, or raise max_held"), "{stall}");
-        assert!(reported.try_recv().is_err() && handle.entry.silence_deadline().is_none(), "{reach:?}: once");
+        assert!(
+            stall.to_string().contains(
+                "2 of its samples are held, which is max_held; drop one first, or raise max_held"
+            ),
+            "{stall}"
+        );
+        assert!(
+            reported.try_recv().is_err() && handle.entry.silence_deadline().is_none(),
+            "{reach:?}: once"
+        );
         let stats = handle.inputs()[0].stats;
         assert_eq!((stats.received, stats.missed, stats.not_read), (2, 2, 1), "{reach:?}");
 
@@ -71,7 +84,10 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
         clock.advance(Duration::from_secs(2));
         kept.lock().unwrap().clear();
         assert_eq!(rig.executor.run_ready(), 1, "{reach:?}: it goes on by itself");
-        assert!(handle.entry.silence_deadline().is_some_and(|at| at <= clock.now()), "{reach:?}: the executor wakes for that as well");
+        assert!(
+            handle.entry.silence_deadline().is_some_and(|at| at <= clock.now()),
+            "{reach:?}: the executor wakes for that as well"
+        );
         look();
         let end = reported.try_recv().unwrap().2.end.unwrap();
         assert_eq!((end.lasted, end.missed), (Duration::from_millis(2500), 1), "{reach:?}");
@@ -88,7 +104,9 @@ fn a_sleeping_executor_wakes_to_report_a_stall() {
         let (mut publisher, input) = edge(&rig, reach);
         let kept: Arc<Mutex<Vec<RawSample>>> = Arc::default();
         let keep = kept.clone();
-        let handle = rig.callback(Trigger::any(), vec![input], move |i| keep.lock().unwrap().push(i.sample(0).unwrap().clone()));
+        let handle = rig.callback(Trigger::any(), vec![input], move |i| {
+            keep.lock().unwrap().push(i.sample(0).unwrap().clone())
+        });
         let (reports, reported) = mpsc::channel();
         rig.executor.set_observer(Arc::new(Reports(reports)));
         rig.executor.start().unwrap();
@@ -130,7 +148,10 @@ fn a_read_that_fails_again_and_again_is_reported_and_one_that_failed_once_is_not
     assert_eq!(rig.executor.run_ready(), 1);
     look();
     let stall = reported.try_recv().unwrap().2;
-    assert!(!stall.triggers && stall.held == 2 && stall.to_string().contains("cannot be read"), "{stall}");
+    assert!(
+        !stall.triggers && stall.held == 2 && stall.to_string().contains("cannot be read"),
+        "{stall}"
+    );
 }
 
 #[test]
@@ -139,12 +160,17 @@ fn a_stall_that_has_just_begun_is_reported_when_the_run_ends() {
     let (mut publisher, input) = edge(&rig, Reach::Process);
     let kept: Arc<Mutex<Vec<RawSample>>> = Arc::default();
     let keep = kept.clone();
-    let handle = rig.callback(Trigger::any(), vec![input], move |i| keep.lock().unwrap().push(i.sample(0).unwrap().clone()));
+    let handle = rig.callback(Trigger::any(), vec![input], move |i| {
+        keep.lock().unwrap().push(i.sample(0).unwrap().clone())
+    });
     for n in 0..3 {
         send(&mut publisher, n, 1);
         rig.executor.run_ready();
     }
     let stalls = handle.unreported_stalls();
-    assert_eq!(stalls.iter().map(|(input, s)| (input.as_str(), s.held)).collect::<Vec<_>>(), [("in", 2)]);
+    assert_eq!(
+        stalls.iter().map(|(input, s)| (input.as_str(), s.held)).collect::<Vec<_>>(),
+        [("in", 2)]
+    );
     assert!(handle.unreported_stalls().is_empty(), "once");
 }

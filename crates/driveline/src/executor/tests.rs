@@ -19,7 +19,11 @@ pub(super) struct Rig {
 
 pub(super) fn rig(threads: usize) -> Rig {
     let dir = tempfile::tempdir().unwrap();
-    let context = Context::new(ContextOptions { name: "test".into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
+    let context = Context::new(ContextOptions {
+        name: "test".into(),
+        domain_dir: Some(dir.path().join("domain")),
+    })
+    .unwrap();
     let executor = Executor::new(ExecutorOptions { threads, ..Default::default() }).unwrap();
     Rig { node: context.node("test").unwrap(), executor, _dir: dir }
 }
@@ -29,7 +33,11 @@ impl Rig {
         self.node.bytes_publisher(topic, "raw", PublisherOptions::default()).unwrap()
     }
     fn input(&self, topic: &str, depth: u32) -> (String, RawSubscription) {
-        let o = SubscriptionOptions { qos: Qos { depth, ..Qos::default() }, max_held: 8, ..Default::default() };
+        let o = SubscriptionOptions {
+            qos: Qos { depth, ..Qos::default() },
+            max_held: 8,
+            ..Default::default()
+        };
         (topic.to_owned(), self.node.bytes_subscription(topic, "raw", o).unwrap())
     }
     pub(super) fn callback(
@@ -39,7 +47,9 @@ impl Rig {
         f: impl Fn(&Invocation<'_>) + Send + Sync + 'static,
     ) -> CallbackHandle {
         let group = self.executor.group(GroupKind::MutuallyExclusive);
-        self.executor.add_callback(CallbackOptions { name: "callback".into(), group, trigger, inputs }, f).unwrap()
+        self.executor
+            .add_callback(CallbackOptions { name: "callback".into(), group, trigger, inputs }, f)
+            .unwrap()
     }
 }
 
@@ -59,7 +69,9 @@ type Calls = Arc<Mutex<Vec<Vec<Option<u8>>>>>;
 fn collector() -> (Calls, impl Fn(&Invocation<'_>, usize) + Send + Sync + 'static) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = seen.clone();
-    (seen, move |invocation: &Invocation<'_>, inputs| sink.lock().unwrap().push(values(invocation, inputs)))
+    (seen, move |invocation: &Invocation<'_>, inputs| {
+        sink.lock().unwrap().push(values(invocation, inputs))
+    })
 }
 
 #[test]
@@ -105,7 +117,8 @@ fn all_latest_waits_for_every_input_and_counts_what_it_skips() {
     let (mut lanes, mut boxes) = (r.publisher("lanes"), r.publisher("boxes"));
     let (seen, push) = collector();
     let inputs = vec![r.input("lanes", 4), r.input("boxes", 1)];
-    let handle = r.callback(Trigger::AllLatest { on: 0, max_age: None }, inputs, move |i| push(i, 2));
+    let handle =
+        r.callback(Trigger::AllLatest { on: 0, max_age: None }, inputs, move |i| push(i, 2));
     send(&mut lanes, 1, 1);
     assert_eq!(r.executor.run_ready(), 0);
     assert_eq!(handle.stats().skipped_missing, 1);
@@ -122,7 +135,11 @@ fn all_latest_refuses_stale_samples_by_source_time() {
     let r = rig(1);
     let (mut lanes, mut boxes) = (r.publisher("lanes"), r.publisher("boxes"));
     let inputs = vec![r.input("lanes", 4), r.input("boxes", 1)];
-    let handle = r.callback(Trigger::AllLatest { on: 0, max_age: Some(Duration::from_secs(3600)) }, inputs, |_| {});
+    let handle = r.callback(
+        Trigger::AllLatest { on: 0, max_age: Some(Duration::from_secs(3600)) },
+        inputs,
+        |_| {},
+    );
     let now = MonotonicNs::now().0;
     let two_hours_ago = now.wrapping_sub(7_200_000_000_000);
     if two_hours_ago < now {
@@ -142,7 +159,11 @@ fn exact_and_approximate_pair_by_source_time() {
     let (mut a, mut b) = (r.publisher("a"), r.publisher("b"));
     let (exact, push_exact) = collector();
     let (near, push_near) = collector();
-    r.callback(Trigger::Exact { queue: 4, max_age: None }, vec![r.input("a", 8), r.input("b", 8)], move |i| push_exact(i, 2));
+    r.callback(
+        Trigger::Exact { queue: 4, max_age: None },
+        vec![r.input("a", 8), r.input("b", 8)],
+        move |i| push_exact(i, 2),
+    );
     let approximate = Trigger::Approximate { queue: 4, max_interval: None, max_age: None };
     r.callback(approximate, vec![r.input("a", 8), r.input("b", 8)], move |i| push_near(i, 2));
     for (value, stamp) in [(1, 100), (2, 200), (3, 300)] {
@@ -177,7 +198,12 @@ fn timers_keep_their_grid_and_count_overruns() {
     let sink = ticks.clone();
     let group = r.executor.group(GroupKind::MutuallyExclusive);
     let period = Duration::from_millis(2);
-    let handle = r.executor.add_timer(TimerOptions { name: "tick".into(), group, period }, move |t| sink.lock().unwrap().push(*t)).unwrap();
+    let handle = r
+        .executor
+        .add_timer(TimerOptions { name: "tick".into(), group, period }, move |t| {
+            sink.lock().unwrap().push(*t)
+        })
+        .unwrap();
     while ticks.lock().unwrap().len() < 3 {
         r.executor.run_ready();
     }
@@ -202,7 +228,8 @@ fn a_first_tick_comes_when_it_is_told_to_and_the_grid_begins_there() {
     let add = |name: &'static str, after: Option<Duration>| {
         let (group, sink) = (r.executor.group(GroupKind::MutuallyExclusive), ticks.clone());
         let options = TimerOptions { name: name.into(), group, period };
-        let handle = r.executor.add_timer(options, move |t| sink.lock().unwrap().push((name, *t))).unwrap();
+        let handle =
+            r.executor.add_timer(options, move |t| sink.lock().unwrap().push((name, *t))).unwrap();
         after.into_iter().for_each(|after| handle.first_tick_after(after));
         handle
     };
@@ -225,10 +252,17 @@ fn a_first_tick_comes_when_it_is_told_to_and_the_grid_begins_there() {
 fn a_timer_can_end_from_within_its_own_tick_and_before_the_start() {
     let r = rig(1);
     let group = r.executor.group(GroupKind::MutuallyExclusive);
-    let options = |name: &str| TimerOptions { name: name.into(), group: group.clone(), period: Duration::from_millis(1) };
+    let options = |name: &str| TimerOptions {
+        name: name.into(),
+        group: group.clone(),
+        period: Duration::from_millis(1),
+    };
     let own: Arc<Mutex<Option<TimerEnd>>> = Arc::default();
     let inside = own.clone();
-    let ends = r.executor.add_timer(options("ends"), move |_| inside.lock().unwrap().take().unwrap().end()).unwrap();
+    let ends = r
+        .executor
+        .add_timer(options("ends"), move |_| inside.lock().unwrap().take().unwrap().end())
+        .unwrap();
     *own.lock().unwrap() = Some(ends.timer_end());
     let never = r.executor.add_timer(options("never"), |_| {}).unwrap();
     never.timer_end().end();
@@ -236,7 +270,10 @@ fn a_timer_can_end_from_within_its_own_tick_and_before_the_start() {
     while goes_on.stats().invocations < 5 {
         r.executor.run_ready();
     }
-    assert_eq!((ends.stats().invocations, ends.stats().failed, never.stats().invocations), (1, 0, 0));
+    assert_eq!(
+        (ends.stats().invocations, ends.stats().failed, never.stats().invocations),
+        (1, 0, 0)
+    );
 }
 
 #[derive(Default)]
@@ -248,7 +285,14 @@ impl Observer for Log {
         let inputs: Vec<_> = r
             .inputs
             .iter()
-            .map(|i| format!("{}#{}{}", i.input, i.header.sequence, if i.arrival == Arrival::Triggered { "!" } else { "" }))
+            .map(|i| {
+                format!(
+                    "{}#{}{}",
+                    i.input,
+                    i.header.sequence,
+                    if i.arrival == Arrival::Triggered { "!" } else { "" }
+                )
+            })
             .collect();
         self.0.lock().unwrap().push(format!("{} {}", r.callback, inputs.join(" ")));
     }
@@ -261,7 +305,9 @@ fn the_observer_sees_every_call_and_published_samples_inherit_their_origins() {
     r.executor.set_observer(log.clone());
     let (mut camera, lanes) = (r.publisher("camera"), Mutex::new(r.publisher("lanes")));
     let (_, mut sink) = r.input("lanes", 1);
-    r.callback(Trigger::any(), vec![r.input("camera", 1)], move |_| send(&mut lanes.lock().unwrap(), 1, 5));
+    r.callback(Trigger::any(), vec![r.input("camera", 1)], move |_| {
+        send(&mut lanes.lock().unwrap(), 1, 5)
+    });
     send(&mut camera, 1, 1000);
     assert_eq!(r.executor.run_ready(), 1);
     let sample = sink.latest().unwrap().unwrap();
@@ -292,7 +338,11 @@ fn the_observer_is_told_of_inputs_that_cannot_be_connected() {
     r.executor.set_observer(refusals.clone());
     let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
     // An executor that sleeps looks for it only when something wakes it.
-    r.callback(Trigger::Timer { period: Duration::from_millis(5), max_age: None }, vec![r.input("camera", 1)], |_| {});
+    r.callback(
+        Trigger::Timer { period: Duration::from_millis(5), max_age: None },
+        vec![r.input("camera", 1)],
+        |_| {},
+    );
     r.executor.start().unwrap();
     let end = std::time::Instant::now() + PATIENCE;
     while refusals.0.lock().unwrap().is_empty() && std::time::Instant::now() < end {
@@ -300,7 +350,10 @@ fn the_observer_is_told_of_inputs_that_cannot_be_connected() {
     }
     r.executor.stop();
     let refusals = refusals.0.lock().unwrap();
-    assert!(refusals.len() == 1 && refusals[0].starts_with("callback camera: topic 'camera'"), "{refusals:?}");
+    assert!(
+        refusals.len() == 1 && refusals[0].starts_with("callback camera: topic 'camera'"),
+        "{refusals:?}"
+    );
 }
 
 /// Start and conversions of each call.
@@ -320,7 +373,10 @@ struct Slow;
 impl crate::Value for Slow {
     type Inner = u8;
     fn schema() -> driveline_types::Schema {
-        driveline_types::Schema { kind: driveline_types::PayloadKind::Protobuf, ..driveline_types::Schema::bytes("test.Slow", "", "") }
+        driveline_types::Schema {
+            kind: driveline_types::PayloadKind::Protobuf,
+            ..driveline_types::Schema::bytes("test.Slow", "", "")
+        }
     }
     fn encoded_len(_: &u8) -> Option<usize> {
         Some(1)
@@ -343,14 +399,23 @@ const SLOW: Duration = Duration::from_millis(3);
 fn slow_conversions_are_communication_and_not_computation() {
     let r = rig(1);
     // What comes from outside comes as bytes.
-    let outside = Context::new(ContextOptions { name: "other".into(), domain_dir: Some(r._dir.path().join("domain")) }).unwrap();
+    let outside = Context::new(ContextOptions {
+        name: "other".into(),
+        domain_dir: Some(r._dir.path().join("domain")),
+    })
+    .unwrap();
     let outside = outside.node("other").unwrap();
     let p = || PublisherOptions { reach: crate::Reach::Host, ..Default::default() };
-    let s =
-        || SubscriptionOptions { reach: crate::Reach::Host, qos: Qos { depth: 4, ..Qos::default() }, max_held: 4, ..Default::default() };
+    let s = || SubscriptionOptions {
+        reach: crate::Reach::Host,
+        qos: Qos { depth: 4, ..Qos::default() },
+        max_held: 4,
+        ..Default::default()
+    };
     let mut source = outside.value_publisher::<Slow>("in", p()).unwrap();
     let mut sink = outside.value_subscription::<Slow>("second", s()).unwrap().into_raw();
-    let outputs = Mutex::new(["first", "second"].map(|t| r.node.value_publisher::<Slow>(t, p()).unwrap()));
+    let outputs =
+        Mutex::new(["first", "second"].map(|t| r.node.value_publisher::<Slow>(t, p()).unwrap()));
     let mut first = outside.value_subscription::<Slow>("first", s()).unwrap().into_raw();
     let input = r.node.value_subscription::<Slow>("in", s()).unwrap().into_raw();
     while first.matched() == 0 || sink.matched() == 0 {
@@ -382,11 +447,15 @@ fn slow_conversions_are_communication_and_not_computation() {
     let (first, second) = (first.take().unwrap().unwrap(), sink.take().unwrap().unwrap());
     let split = |s: &crate::RawSample| {
         let o = s.header().origins.as_slice()[0];
-        assert_eq!(o.communication_ns + o.computation_ns + o.idle_ns, o.age_ns(s.header().publish_time));
+        assert_eq!(
+            o.communication_ns + o.computation_ns + o.idle_ns,
+            o.age_ns(s.header().publish_time)
+        );
         (o.communication_ns - o.age_ns(start), o.computation_ns)
     };
     // Encoding the first sample comes after its publish time, and so is on the way of the second one only.
-    let [own_ns, publish_ns, slow] = [conversions.own_ns, conversions.publish_ns, slow].map(u64::cast_signed);
+    let [own_ns, publish_ns, slow] =
+        [conversions.own_ns, conversions.publish_ns, slow].map(u64::cast_signed);
     assert_eq!(split(&first).0, own_ns);
     let (converted, computed) = split(&second);
     assert!(converted >= own_ns + slow && converted < own_ns + publish_ns);
@@ -404,7 +473,10 @@ struct Freshness(Mutex<Vec<Vec<(u64, bool)>>>);
 
 impl Observer for Freshness {
     fn callback(&self, r: &CallbackRecord<'_>) {
-        self.0.lock().unwrap().push(r.inputs.iter().map(|i| (i.header.sequence, i.fresh)).collect());
+        self.0
+            .lock()
+            .unwrap()
+            .push(r.inputs.iter().map(|i| (i.header.sequence, i.fresh)).collect());
     }
 }
 
@@ -430,21 +502,40 @@ fn a_sample_is_fresh_in_one_call_only_and_inputs_count_what_no_call_saw() {
     send(&mut lanes, 4, 1);
     assert_eq!(r.executor.run_ready(), 1);
     let calls = log.0.lock().unwrap();
-    assert_eq!(*calls, [vec![(2, true), (3, true)], vec![(3, true), (3, false)], vec![(4, true), (4, true)]]);
-    let counted: Vec<_> = handle.inputs().into_iter().map(|i| (i.input, i.stats.received, i.stats.missed, i.stats.superseded)).collect();
-    assert_eq!(counted, [("lanes".to_owned(), 4, 0, 0), ("boxes".to_owned(), 2, 0, 2)], "of boxes only the newest is wanted");
+    assert_eq!(
+        *calls,
+        [vec![(2, true), (3, true)], vec![(3, true), (3, false)], vec![(4, true), (4, true)]]
+    );
+    let counted: Vec<_> = handle
+        .inputs()
+        .into_iter()
+        .map(|i| (i.input, i.stats.received, i.stats.missed, i.stats.superseded))
+        .collect();
+    assert_eq!(
+        counted,
+        [("lanes".to_owned(), 4, 0, 0), ("boxes".to_owned(), 2, 0, 2)],
+        "of boxes only the newest is wanted"
+    );
 }
 
 #[test]
 fn threads_share_the_work_and_an_exclusive_group_never_overlaps() {
     let r = rig(3);
     let total = 300u32;
-    let (inside, most, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (inside, most, done) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicUsize::new(0)),
+    );
     let group = r.executor.group(GroupKind::MutuallyExclusive);
     for topic in ["a", "b"] {
         let (inside, most, done) = (inside.clone(), most.clone(), done.clone());
-        let options =
-            CallbackOptions { name: topic.into(), group: group.clone(), trigger: Trigger::any(), inputs: vec![r.input(topic, 512)] };
+        let options = CallbackOptions {
+            name: topic.into(),
+            group: group.clone(),
+            trigger: Trigger::any(),
+            inputs: vec![r.input(topic, 512)],
+        };
         r.executor
             .add_callback(options, move |_| {
                 most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -462,7 +553,9 @@ fn threads_share_the_work_and_an_exclusive_group_never_overlaps() {
             p.publish(loan).unwrap();
         }
         // Keeps the pool's bound, which counts on readers that keep up within their depth.
-        while done.load(Ordering::SeqCst) + 400 < 2 * total as usize && inside.load(Ordering::SeqCst) > 1 {
+        while done.load(Ordering::SeqCst) + 400 < 2 * total as usize
+            && inside.load(Ordering::SeqCst) > 1
+        {
             std::thread::yield_now();
         }
     }
@@ -479,7 +572,12 @@ fn a_reentrant_group_runs_one_callback_on_several_threads() {
     let meet = Arc::new(std::sync::Barrier::new(2));
     let group = r.executor.group(GroupKind::Reentrant);
     let at = meet.clone();
-    let options = CallbackOptions { name: "meet".into(), group, trigger: Trigger::any(), inputs: vec![r.input("a", 8)] };
+    let options = CallbackOptions {
+        name: "meet".into(),
+        group,
+        trigger: Trigger::any(),
+        inputs: vec![r.input("a", 8)],
+    };
     // Ends only if two calls run at the same time.
     let handle = r
         .executor
@@ -503,11 +601,26 @@ fn impossible_set_ups_are_refused_with_the_reason() {
     assert!(Executor::new(ExecutorOptions { threads: 0, ..Default::default() }).is_err());
     let add = |trigger, inputs| {
         let group = r.executor.group(GroupKind::Reentrant);
-        r.executor.add_callback(CallbackOptions { name: "x".into(), group, trigger, inputs }, |_| {}).err().map(|e| e.to_string())
+        r.executor
+            .add_callback(CallbackOptions { name: "x".into(), group, trigger, inputs }, |_| {})
+            .err()
+            .map(|e| e.to_string())
     };
-    assert!(add(Trigger::AllLatest { on: 3, max_age: None }, vec![r.input("a", 1)]).unwrap().contains("input 3"));
-    assert!(add(Trigger::Exact { queue: 2, max_age: None }, vec![r.input("a", 1)]).unwrap().contains("at least 2"));
-    assert!(add(Trigger::Timer { period: Duration::ZERO, max_age: None }, vec![]).unwrap().contains("period"));
+    assert!(
+        add(Trigger::AllLatest { on: 3, max_age: None }, vec![r.input("a", 1)])
+            .unwrap()
+            .contains("input 3")
+    );
+    assert!(
+        add(Trigger::Exact { queue: 2, max_age: None }, vec![r.input("a", 1)])
+            .unwrap()
+            .contains("at least 2")
+    );
+    assert!(
+        add(Trigger::Timer { period: Duration::ZERO, max_age: None }, vec![])
+            .unwrap()
+            .contains("period")
+    );
     r.executor.run_ready();
     assert!(add(Trigger::any(), vec![]).unwrap().contains("runs already"));
 }
@@ -518,7 +631,8 @@ fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
     const TOPICS: usize = 140;
     let dir = tempfile::tempdir().unwrap();
     let node = |name: &str| {
-        let options = ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) };
+        let options =
+            ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) };
         Context::new(options).unwrap().node(name).unwrap()
     };
     let (sender, receiver) = (node("sender"), node("receiver"));
@@ -531,11 +645,15 @@ fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
             let o = PublisherOptions { reach: host, max_payload: 64, ..Default::default() };
             let publisher = sender.bytes_publisher(&name, "raw", o).unwrap();
             let o = SubscriptionOptions { reach: host, ..Default::default() };
-            let inputs = vec![(name.clone(), receiver.bytes_subscription(&name, "raw", o).unwrap())];
+            let inputs =
+                vec![(name.clone(), receiver.bytes_subscription(&name, "raw", o).unwrap())];
             let called = called.clone();
             let group = executor.group(GroupKind::MutuallyExclusive);
             executor
-                .add_callback(CallbackOptions { name, group, trigger: Trigger::any(), inputs }, move |_| called.send(i).unwrap())
+                .add_callback(
+                    CallbackOptions { name, group, trigger: Trigger::any(), inputs },
+                    move |_| called.send(i).unwrap(),
+                )
                 .unwrap();
             publisher
         })
@@ -586,8 +704,9 @@ fn an_input_that_may_hold_one_sample_is_read_anew_at_every_reach() {
 fn a_sample_is_not_forgotten_because_the_inputs_are_being_looked_at() {
     let rig = rig(2);
     let (called, calls) = mpsc::channel();
-    let handle = rig
-        .callback(Trigger::any(), vec![rig.input("topic", 1)], move |i| called.send(i.sample(0).unwrap().payload().unwrap()[0]).unwrap());
+    let handle = rig.callback(Trigger::any(), vec![rig.input("topic", 1)], move |i| {
+        called.send(i.sample(0).unwrap().payload().unwrap()[0]).unwrap()
+    });
     let mut publisher = rig.publisher("topic");
     rig.executor.start().unwrap();
     let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -624,14 +743,19 @@ fn on_drop(f: impl FnOnce() + Send + Sync + 'static) -> OnDrop {
 
 #[test]
 fn a_destructor_may_publish_subscribe_and_panic() {
-    for durability in [driveline_types::Durability::Volatile, driveline_types::Durability::TransientLocal] {
+    for durability in
+        [driveline_types::Durability::Volatile, driveline_types::Durability::TransientLocal]
+    {
         let rig = rig(1);
         let qos = Qos { depth: 1, durability, ..Qos::default() };
         let o = PublisherOptions { qos: qos.clone(), ..Default::default() };
-        let other = Arc::new(Mutex::new(rig.node.value_publisher::<crate::Object<OnDrop>>("topic", o.clone()).unwrap()));
+        let other = Arc::new(Mutex::new(
+            rig.node.value_publisher::<crate::Object<OnDrop>>("topic", o.clone()).unwrap(),
+        ));
         let mut publisher = rig.node.value_publisher::<crate::Object<OnDrop>>("topic", o).unwrap();
         let s = SubscriptionOptions { qos, ..Default::default() };
-        let mut subscription = rig.node.value_subscription::<crate::Object<OnDrop>>("topic", s.clone()).unwrap();
+        let mut subscription =
+            rig.node.value_subscription::<crate::Object<OnDrop>>("topic", s.clone()).unwrap();
         let ran = Arc::new(AtomicUsize::new(0));
         let (node, ran_too) = (rig.node.clone(), ran.clone());
         publisher
@@ -653,13 +777,19 @@ fn a_destructor_may_publish_subscribe_and_panic() {
 fn a_callback_goes_on_after_values_that_panic_when_they_are_dropped() {
     let rig = rig(2);
     let o = SubscriptionOptions { max_held: 8, ..Default::default() };
-    let input = rig.node.raw_subscription("topic", <crate::Object<OnDrop> as crate::Value>::schema(), o).unwrap();
+    let input = rig
+        .node
+        .raw_subscription("topic", <crate::Object<OnDrop> as crate::Value>::schema(), o)
+        .unwrap();
     let (called, calls) = mpsc::channel();
     rig.callback(Trigger::any(), vec![("topic".into(), input)], move |_| {
         called.send(()).unwrap();
         std::panic::panic_any(on_drop(|| panic!("in what was thrown")));
     });
-    let mut publisher = rig.node.value_publisher::<crate::Object<OnDrop>>("topic", PublisherOptions::default()).unwrap();
+    let mut publisher = rig
+        .node
+        .value_publisher::<crate::Object<OnDrop>>("topic", PublisherOptions::default())
+        .unwrap();
     rig.executor.start().unwrap();
     for _ in 0..5 {
         publisher.publish(on_drop(|| panic!("in a destructor"))).unwrap();
@@ -670,11 +800,17 @@ fn a_callback_goes_on_after_values_that_panic_when_they_are_dropped() {
 #[test]
 fn an_executor_can_be_stopped_by_its_own_callback_and_not_started_again() {
     let rig = rig(2);
-    let executor = Arc::new(Executor::new(ExecutorOptions { threads: 2, ..Default::default() }).unwrap());
+    let executor =
+        Arc::new(Executor::new(ExecutorOptions { threads: 2, ..Default::default() }).unwrap());
     let (stopped, wait) = mpsc::channel();
     let weak = Arc::downgrade(&executor);
     let group = executor.group(GroupKind::MutuallyExclusive);
-    let o = CallbackOptions { name: "stop".into(), group, trigger: Trigger::any(), inputs: vec![rig.input("topic", 1)] };
+    let o = CallbackOptions {
+        name: "stop".into(),
+        group,
+        trigger: Trigger::any(),
+        inputs: vec![rig.input("topic", 1)],
+    };
     executor
         .add_callback(o, move |_| {
             weak.upgrade().unwrap().stop();
@@ -691,11 +827,17 @@ fn an_executor_can_be_stopped_by_its_own_callback_and_not_started_again() {
 fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
     for reach in [crate::Reach::Process, crate::Reach::Host] {
         let rig = rig(1);
-        let mut publisher = rig.node.bytes_publisher("topic", "raw", PublisherOptions { reach, ..Default::default() }).unwrap();
+        let mut publisher = rig
+            .node
+            .bytes_publisher("topic", "raw", PublisherOptions { reach, ..Default::default() })
+            .unwrap();
         let o = SubscriptionOptions { reach, max_held: 1, ..Default::default() };
-        let inputs = vec![("topic".to_owned(), rig.node.bytes_subscription("topic", "raw", o).unwrap())];
+        let inputs =
+            vec![("topic".to_owned(), rig.node.bytes_subscription("topic", "raw", o).unwrap())];
         let (called, calls) = mpsc::channel();
-        let handle = rig.callback(Trigger::any(), inputs, move |i| called.send(i.sample(0).unwrap().clone()).unwrap());
+        let handle = rig.callback(Trigger::any(), inputs, move |i| {
+            called.send(i.sample(0).unwrap().clone()).unwrap()
+        });
         while publisher.matched() == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -104,7 +104,10 @@ impl Shared {
                 attached = result;
             }
         });
-        attached.map_err(|e| ExecutorError::Trigger { callback: entry.name.to_string(), reason: e.to_string() })?;
+        attached.map_err(|e| ExecutorError::Trigger {
+            callback: entry.name.to_string(),
+            reason: e.to_string(),
+        })?;
         waiting.push(entry);
         Ok(())
     }
@@ -274,7 +277,10 @@ impl Shared {
         let last = self.events_at.load(Ordering::Relaxed);
         // Relaxed: only one winner counts; the entries' locks order what it reads.
         now.since(MonotonicNs(last)) >= EVENT_INTERVAL
-            && self.events_at.compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && self
+                .events_at
+                .compare_exchange(last, now.0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
     }
 
     fn poll_all_events(&self) {

@@ -18,7 +18,10 @@ pub(crate) struct HeldCounters(Arc<Shared>);
 
 impl HeldCounters {
     pub(crate) fn new(max_held: u32) -> Self {
-        Self(Arc::new(Shared { counters: (0..max_held).map(|_| AtomicU32::new(0)).collect(), room: RoomWatch::default() }))
+        Self(Arc::new(Shared {
+            counters: (0..max_held).map(|_| AtomicU32::new(0)).collect(),
+            room: RoomWatch::default(),
+        }))
     }
 
     /// Takes a free counter, or `None` if as many samples are held as may be.

@@ -35,7 +35,9 @@ impl LocalLoan {
     }
 
     pub(crate) fn shrink(&mut self, to: usize) {
-        if let Some(Body::Bytes { len, .. }) = self.sample.as_mut().and_then(Arc::get_mut).map(|s| &mut s.body) {
+        if let Some(Body::Bytes { len, .. }) =
+            self.sample.as_mut().and_then(Arc::get_mut).map(|s| &mut s.body)
+        {
             *len = to.min(*len);
         }
     }
@@ -99,7 +101,11 @@ impl LocalPublisher {
     }
 
     fn sample_in(&self, buffer: AlignedBytes) -> Arc<LocalSample> {
-        Arc::new(LocalSample { header: SampleHeader::default(), publisher: self.end.id, body: Body::Bytes { buffer, len: 0 } })
+        Arc::new(LocalSample {
+            header: SampleHeader::default(),
+            publisher: self.end.id,
+            body: Body::Bytes { buffer, len: 0 },
+        })
     }
 
     pub(crate) fn matched(&mut self) -> usize {
@@ -136,7 +142,11 @@ impl LocalPublisher {
 
     pub(crate) fn loan(&mut self, len: usize) -> Result<LocalLoan, LoanError> {
         if len > self.end.buffer_len {
-            return Err(LoanError::TooLong { topic: self.topic.name.to_string(), requested: len, limit: self.end.buffer_len });
+            return Err(LoanError::TooLong {
+                topic: self.topic.name.to_string(),
+                requested: len,
+                limit: self.end.buffer_len,
+            });
         }
         self.refresh();
         while let Some(sample) = self.returned.pop() {
@@ -144,14 +154,22 @@ impl LocalPublisher {
             self.pool.push(sample);
         }
         if self.out >= self.loans as usize {
-            return Err(LoanError::AllOut { topic: self.topic.name.to_string(), limit: self.loans });
+            return Err(LoanError::AllOut {
+                topic: self.topic.name.to_string(),
+                limit: self.loans,
+            });
         }
         let free = self.pool.iter_mut().position(|s| Arc::get_mut(s).is_some());
         let mut sample = match free {
             Some(i) => self.pool.swap_remove(i),
             // Only when a reader and this publisher were created at the same time, and neither saw the other.
             None if self.pool.len() + self.out < self.capacity => self.fresh(),
-            None => return Err(LoanError::AllHeld { topic: self.topic.name.to_string(), buffers: self.capacity }),
+            None => {
+                return Err(LoanError::AllHeld {
+                    topic: self.topic.name.to_string(),
+                    buffers: self.capacity,
+                });
+            }
         };
         if let Some(Body::Bytes { len: l, .. }) = Arc::get_mut(&mut sample).map(|s| &mut s.body) {
             *l = len;
@@ -170,8 +188,16 @@ impl LocalPublisher {
         self.deliver(&sample)
     }
 
-    pub(crate) fn publish_object(&mut self, object: Arc<dyn LocalObject>, header: &SampleHeader) -> Delivery {
-        let sample = Arc::new(LocalSample { header: *header, publisher: self.end.id, body: Body::Object(object) });
+    pub(crate) fn publish_object(
+        &mut self,
+        object: Arc<dyn LocalObject>,
+        header: &SampleHeader,
+    ) -> Delivery {
+        let sample = Arc::new(LocalSample {
+            header: *header,
+            publisher: self.end.id,
+            body: Body::Object(object),
+        });
         self.deliver(&sample)
     }
 
@@ -185,8 +211,11 @@ impl LocalPublisher {
             delivery.displace(self.topic.retain(&self.end, sample, kept));
         }
         self.refresh();
-        let wait = (self.end.qos.reliability == driveline_types::Reliability::Reliable)
-            .then(|| MonotonicNs::real_now() + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms)));
+        let wait =
+            (self.end.qos.reliability == driveline_types::Reliability::Reliable).then(|| {
+                MonotonicNs::real_now()
+                    + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms))
+            });
         for r in self.readers.iter().filter(|r| sample.header.sequence > r.history_until) {
             if let Some(deadline) = &r.deadline {
                 deadline.published(sample.header.publish_time);

@@ -49,7 +49,11 @@ impl LocalQueue {
     /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable subscription; without it,
     /// or when it has passed, the oldest sample gives way. A reader that was waited for in vain is not waited for again
     /// until it has read everything. Returns the one that had to give way.
-    pub(crate) fn push(&self, sample: Arc<LocalSample>, wait_until: Option<MonotonicNs>) -> Option<Arc<LocalSample>> {
+    pub(crate) fn push(
+        &self,
+        sample: Arc<LocalSample>,
+        wait_until: Option<MonotonicNs>,
+    ) -> Option<Arc<LocalSample>> {
         if let (true, Some(deadline)) = (self.reliable, wait_until) {
             if self.ring.is_empty() {
                 self.given_up.store(false, Ordering::Relaxed);

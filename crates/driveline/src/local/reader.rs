@@ -49,7 +49,13 @@ pub(crate) struct LocalReader {
 
 impl LocalReader {
     /// `depth` is that of its queue, for all writers together, of which one writer fills at most `of_one`.
-    pub(crate) fn new(topic: Arc<LocalTopic>, end: Arc<LocalEnd>, depth: u32, of_one: u32, max_held: u32) -> Self {
+    pub(crate) fn new(
+        topic: Arc<LocalTopic>,
+        end: Arc<LocalEnd>,
+        depth: u32,
+        of_one: u32,
+        max_held: u32,
+    ) -> Self {
         let reliable = end.qos.reliability == driveline_types::Reliability::Reliable;
         let queue = Arc::new(LocalQueue::new(depth, reliable));
         let keeps = (of_one + max_held) as usize;
@@ -57,7 +63,17 @@ impl LocalReader {
         topic.add_reader(end.clone(), queue.clone(), keeps);
         let held = HeldCounters::new(max_held);
         let progress = Vec::with_capacity(8);
-        Self { topic, end, queue, held, progress, head: None, head_overwritten: 0, passed_over: 0, expired: 0 }
+        Self {
+            topic,
+            end,
+            queue,
+            held,
+            progress,
+            head: None,
+            head_overwritten: 0,
+            passed_over: 0,
+            expired: 0,
+        }
     }
 
     pub(crate) fn has_unread(&self) -> bool {
@@ -91,7 +107,11 @@ impl LocalReader {
             }
             self.pass_over();
             let Some(sample) = self.queue.pop() else { break };
-            self.head = if self.queue.is_empty() { self.admit(sample) } else { self.is_new(&sample).then_some(sample) };
+            self.head = if self.queue.is_empty() {
+                self.admit(sample)
+            } else {
+                self.is_new(&sample).then_some(sample)
+            };
         }
     }
 
@@ -145,7 +165,8 @@ impl LocalReader {
             Some(i) => self.progress.remove(i),
             None => {
                 if self.progress.len() >= MAX_PUBLISHERS
-                    && let Some(gone) = self.progress.iter().position(|p| !self.end.has_writer(p.publisher))
+                    && let Some(gone) =
+                        self.progress.iter().position(|p| !self.end.has_writer(p.publisher))
                 {
                     self.progress.remove(gone);
                 }

@@ -35,7 +35,13 @@ struct Promises {
 impl Default for Promises {
     fn default() -> Self {
         let now = MonotonicNs::now().0;
-        Self { watched: None, deadline: None, reports: Mutex::default(), alive_ns: AtomicU64::new(now), death_told: AtomicU64::new(0) }
+        Self {
+            watched: None,
+            deadline: None,
+            reports: Mutex::default(),
+            alive_ns: AtomicU64::new(now),
+            death_told: AtomicU64::new(0),
+        }
     }
 }
 
@@ -115,7 +121,10 @@ impl LocalEnd {
     pub(crate) fn deadlines(&self, now: MonotonicNs) -> (u64, Option<MonotonicNs>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
         let meters = || baselines.iter().filter_map(|b| b.deadline.as_ref());
-        let missed = meters().fold(self.deadlines_of_forgotten.load(Ordering::Relaxed), |sum, m| sum.saturating_add(m.missed(now)));
+        let missed = meters()
+            .fold(self.deadlines_of_forgotten.load(Ordering::Relaxed), |sum, m| {
+                sum.saturating_add(m.missed(now))
+            });
         (missed, meters().filter_map(|m| m.next_miss(now)).min())
     }
 
@@ -140,10 +149,16 @@ impl LocalEnd {
     /// Adds an event if a lease has run out since the last look, once for each silence.
     fn look_at_lease(&self) {
         let p = &self.promises;
-        let Some(lease_ms) = self.qos.lease_ms.filter(|_| self.qos.liveliness == Liveliness::ManualByTopic) else { return };
+        let Some(lease_ms) =
+            self.qos.lease_ms.filter(|_| self.qos.liveliness == Liveliness::ManualByTopic)
+        else {
+            return;
+        };
         let since = p.alive_ns.load(Ordering::Relaxed);
         let silent = MonotonicNs::now().since(MonotonicNs(since));
-        if silent > Duration::from_millis(u64::from(lease_ms)) && p.death_told.swap(since, Ordering::Relaxed) != since {
+        if silent > Duration::from_millis(u64::from(lease_ms))
+            && p.death_told.swap(since, Ordering::Relaxed) != since
+        {
             self.event(EndpointEvent::LivelinessLost { peer: "this publisher".into() });
         }
     }
@@ -151,7 +166,8 @@ impl LocalEnd {
     /// The next report of deadlines that this writer has missed.
     fn missed_deadlines(&self) -> Option<EndpointEvent> {
         let p = &self.promises;
-        let (promise, deadline, now) = (p.watched.as_ref()?, p.deadline.as_ref()?, MonotonicNs::now());
+        let (promise, deadline, now) =
+            (p.watched.as_ref()?, p.deadline.as_ref()?, MonotonicNs::now());
         let mut reports = p.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let DeadlinesMissed { missed, total } = reports.next(deadline.missed(now), now)?;
         Some(promise.offered(missed, total))
@@ -220,7 +236,10 @@ impl LocalEnd {
     /// that the reader requests of it.
     fn match_with(&self, writer: u64) -> (u64, Option<Arc<DeadlineMeter>>) {
         let baselines = self.baselines.lock().unwrap_or_else(PoisonError::into_inner);
-        baselines.iter().find(|b| b.writer == writer).map_or((0, None), |b| (b.history_until, b.deadline.clone()))
+        baselines
+            .iter()
+            .find(|b| b.writer == writer)
+            .map_or((0, None), |b| (b.history_until, b.deadline.clone()))
     }
 
     fn set_baseline(&self, writer: u64, before: u64, history_until: u64) {
@@ -348,7 +367,8 @@ impl LocalTopic {
     /// Writers of a reader that have to give signs of life themselves.
     pub(crate) fn manual_writers_of(&self, reader: &LocalEnd) -> Vec<Arc<LocalEnd>> {
         let ends = self.ends();
-        let manual = ends.writers.iter().filter(|w| w.end.qos.liveliness == Liveliness::ManualByTopic);
+        let manual =
+            ends.writers.iter().filter(|w| w.end.qos.liveliness == Liveliness::ManualByTopic);
         manual.filter(|w| self.verdict(&w.end, reader).is_ok()).map(|w| w.end.clone()).collect()
     }
 
@@ -372,7 +392,13 @@ impl LocalTopic {
     pub(crate) fn writing_peers(&self, reader: &LocalEnd) -> Vec<Peer> {
         let ends = self.ends();
         let matching = ends.writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok());
-        let of = |w: &Writer| Peer { id: w.end.id, node: w.end.node.clone(), depth: w.end.qos.depth, has_room: true, end: w.end.clone() };
+        let of = |w: &Writer| Peer {
+            id: w.end.id,
+            node: w.end.node.clone(),
+            depth: w.end.qos.depth,
+            has_room: true,
+            end: w.end.clone(),
+        };
         matching.map(of).collect()
     }
 
@@ -425,7 +451,12 @@ impl LocalTopic {
     /// Keeps a sample for transient-local readers that come later, at most `depth`, and returns the one that gives way.
     /// Called before the sample is delivered: a reader that joins in between gets it here or there, or twice, and then
     /// drops the second by its sequence number.
-    pub(super) fn retain(&self, writer: &LocalEnd, sample: &Arc<LocalSample>, depth: usize) -> Option<Arc<LocalSample>> {
+    pub(super) fn retain(
+        &self,
+        writer: &LocalEnd,
+        sample: &Arc<LocalSample>,
+        depth: usize,
+    ) -> Option<Arc<LocalSample>> {
         let mut ends = self.ends();
         let w = ends.writers.iter_mut().find(|w| w.end.id == writer.id)?;
         let evicted = if w.retained.len() >= depth { w.retained.pop_front() } else { None };
@@ -435,16 +466,27 @@ impl LocalTopic {
 
     /// Payload memory that a new reader's samples will take, in bytes, over all its writers.
     pub(crate) fn buffers_for(&self, reader: &LocalEnd, samples: usize) -> u64 {
-        self.ends().writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()).map(|w| (w.end.buffer_len * samples) as u64).sum()
+        self.ends()
+            .writers
+            .iter()
+            .filter(|w| self.verdict(&w.end, reader).is_ok())
+            .map(|w| (w.end.buffer_len * samples) as u64)
+            .sum()
     }
 
     /// Gives each writer as many buffers as the new reader can keep from it, so that no writer has to allocate when the
     /// reader comes. Not under the topic's lock: clearing the memory takes time.
     pub(crate) fn bring_buffers(&self, reader: &LocalEnd, samples: usize) {
-        let writers: Vec<Arc<LocalEnd>> =
-            self.ends().writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()).map(|w| w.end.clone()).collect();
+        let writers: Vec<Arc<LocalEnd>> = self
+            .ends()
+            .writers
+            .iter()
+            .filter(|w| self.verdict(&w.end, reader).is_ok())
+            .map(|w| w.end.clone())
+            .collect();
         for writer in writers.iter().filter(|w| w.buffer_len > 0) {
-            let buffers: Vec<AlignedBytes> = (0..samples).map(|_| AlignedBytes::zeroed(writer.buffer_len)).collect();
+            let buffers: Vec<AlignedBytes> =
+                (0..samples).map(|_| AlignedBytes::zeroed(writer.buffer_len)).collect();
             writer.spare.lock().unwrap_or_else(PoisonError::into_inner).extend(buffers);
         }
     }
@@ -494,7 +536,8 @@ impl LocalTopic {
 
     pub(crate) fn remove_reader(&self, reader: &LocalEnd) {
         let mut ends = self.ends();
-        let gone: Vec<Arc<Reader>> = ends.readers.extract_if(.., |r| r.end.id == reader.id).collect();
+        let gone: Vec<Arc<Reader>> =
+            ends.readers.extract_if(.., |r| r.end.id == reader.id).collect();
         for w in ends.writers.iter().filter(|w| self.verdict(&w.end, reader).is_ok()) {
             w.end.event(EndpointEvent::Unmatched { peer: reader.node.clone() });
         }

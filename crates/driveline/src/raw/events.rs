@@ -47,7 +47,10 @@ impl Queue {
 }
 
 impl EventSources {
-    pub(super) fn new(local: Option<Arc<LocalEnd>>, host: Option<Box<dyn Fn() -> Option<EndpointEvent> + Send + Sync>>) -> Arc<Self> {
+    pub(super) fn new(
+        local: Option<Arc<LocalEnd>>,
+        host: Option<Box<dyn Fn() -> Option<EndpointEvent> + Send + Sync>>,
+    ) -> Arc<Self> {
         Arc::new(Self { local, host, waiting: Mutex::default() })
     }
 
@@ -66,7 +69,11 @@ impl EventSources {
         let Waiting { owner, watcher, watched } = &mut *waiting;
         // No more than both sources hold at once.
         for _ in 0..2 * MAX_WAITING {
-            let new = self.local.as_ref().and_then(|l| l.poll_event()).or_else(|| self.host.as_ref().and_then(|h| h()));
+            let new = self
+                .local
+                .as_ref()
+                .and_then(|l| l.poll_event())
+                .or_else(|| self.host.as_ref().and_then(|h| h()));
             let Some(new) = new else { break };
             if *watched {
                 watcher.push(new.clone());

@@ -25,7 +25,10 @@ pub(crate) struct Writer {
 }
 
 impl Matches {
-    pub(super) fn new(local: Option<(Arc<LocalTopic>, Arc<LocalEnd>)>, host: Option<driveline_shm::Publishers>) -> Self {
+    pub(super) fn new(
+        local: Option<(Arc<LocalTopic>, Arc<LocalEnd>)>,
+        host: Option<driveline_shm::Publishers>,
+    ) -> Self {
         Self { local, host }
     }
 
@@ -47,9 +50,19 @@ impl Matches {
     /// Locks and allocates.
     pub(crate) fn writers(&self) -> Vec<Writer> {
         let local = self.local.iter().flat_map(|(topic, end)| topic.writing_peers(end));
-        let inside = local.map(|p| Writer { id: ShortId(p.id), node: p.node, depth: p.depth, reach: Reach::Process });
+        let inside = local.map(|p| Writer {
+            id: ShortId(p.id),
+            node: p.node,
+            depth: p.depth,
+            reach: Reach::Process,
+        });
         let host = self.host.iter().flat_map(driveline_shm::Publishers::list);
-        let outside = host.map(|p| Writer { id: p.publisher.into(), node: p.node.to_string(), depth: p.qos.depth, reach: Reach::Host });
+        let outside = host.map(|p| Writer {
+            id: p.publisher.into(),
+            node: p.node.to_string(),
+            depth: p.qos.depth,
+            reach: Reach::Host,
+        });
         inside.chain(outside).collect()
     }
 

@@ -15,7 +15,9 @@ mod watch;
 
 pub use events::PublisherEvents;
 pub(crate) use matches::{Matches, Writer};
-pub use publisher::{DisplacedValues, Parcel, PublishedCounter, PublisherStats, RawLoan, RawPublisher};
+pub use publisher::{
+    DisplacedValues, Parcel, PublishedCounter, PublisherStats, RawLoan, RawPublisher,
+};
 pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;

@@ -11,7 +11,10 @@ use crate::options::{PublisherOptions, Reach};
 use crate::scope;
 use driveline_shm::{DeadlineMeter, Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig};
 use driveline_types::service::ShortId;
-use driveline_types::{Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName, wall_offset_ns};
+use driveline_types::{
+    Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName,
+    wall_offset_ns,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -152,13 +155,18 @@ enum Place {
 
 /// Admits memory for samples inside the process. It is touched when it is reserved, and more than exists would end the
 /// process. Keep the result until it is reserved.
-pub(super) fn admit_memory(topic: &TopicName, needed: u64) -> Result<Option<MemoryAdmission>, EndpointError> {
+pub(super) fn admit_memory(
+    topic: &TopicName,
+    needed: u64,
+) -> Result<Option<MemoryAdmission>, EndpointError> {
     if needed < NOT_WORTH_CHECKING {
         return Ok(None);
     }
     let topic = topic.to_string();
     driveline_shm::admit_memory(needed).map(Some).map_err(|refusal| match refusal {
-        MemoryRefusal::Short { needed, available, limit } => EndpointError::Memory { topic, needed, available, limit },
+        MemoryRefusal::Short { needed, available, limit } => {
+            EndpointError::Memory { topic, needed, available, limit }
+        }
         refusal @ MemoryRefusal::Busy { .. } => EndpointError::MemoryBusy { topic, refusal },
     })
 }
@@ -210,13 +218,21 @@ impl RawPublisher {
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
-                let mut config = PublisherConfig::new(topic.clone(), node.clone(), schema.clone(), o.max_payload);
+                let mut config = PublisherConfig::new(
+                    topic.clone(),
+                    node.clone(),
+                    schema.clone(),
+                    o.max_payload,
+                );
                 config.qos = o.qos.clone();
                 config.loans = o.loans;
                 config.pins = o.pins;
                 config.access = o.access;
                 let made = context.participant().create_publisher(config);
-                Some(made.map_err(|source| EndpointError::Publisher { topic: topic.to_string(), source })?)
+                Some(made.map_err(|source| EndpointError::Publisher {
+                    topic: topic.to_string(),
+                    source,
+                })?)
             }
         };
         // One number for both transports: what names this publisher to a service must not depend on the way that a request took.
@@ -227,19 +243,26 @@ impl RawPublisher {
             let has_buffers = matches!(kind, PayloadKind::Plain | PayloadKind::Bytes);
             let end = if has_buffers { end.with_buffers(max_payload) } else { end };
             // At host reach the host transport watches.
-            let end = Arc::new(if o.reach == Reach::Process { end.watching_itself(&topic) } else { end });
+            let end =
+                Arc::new(if o.reach == Reach::Process { end.watching_itself(&topic) } else { end });
             let local_topic = context.topic(&topic);
-            let _admission = admit_memory(&topic, LocalPublisher::memory_for(&local_topic, &end, o.loans))?;
+            let _admission =
+                admit_memory(&topic, LocalPublisher::memory_for(&local_topic, &end, o.loans))?;
             Some(LocalPublisher::new(local_topic, end, o.loans))
         } else {
             None
         };
         let header = SampleHeader::stamped_now();
-        let deadline = host.as_ref().map_or_else(|| local.as_ref()?.end.deadline_meter(), driveline_shm::Publisher::deadline_meter);
+        let deadline = host.as_ref().map_or_else(
+            || local.as_ref()?.end.deadline_meter(),
+            driveline_shm::Publisher::deadline_meter,
+        );
         let ends = local.as_ref().map(|l| l.end.clone());
         let sources = host.as_ref().map(driveline_shm::Publisher::event_source);
         let promise = super::watch::Promise { topic: topic.clone(), deadline_ms };
-        let sources = sources.map(|s| Box::new(move || s().map(|e| super::watch::publisher_event(e, &promise))) as Box<_>);
+        let sources = sources.map(|s| {
+            Box::new(move || s().map(|e| super::watch::publisher_event(e, &promise))) as Box<_>
+        });
         Ok(Self {
             topic_id: topic.id(),
             topic,
@@ -282,9 +305,14 @@ impl RawPublisher {
             (PayloadKind::Protobuf | PayloadKind::Object, _, _) => {
                 return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind });
             }
-            (_, Some(host), _) => Place::Host(host.loan(len).map_err(|source| LoanError::Host { topic: self.topic.to_string(), source })?),
+            (_, Some(host), _) => Place::Host(
+                host.loan(len)
+                    .map_err(|source| LoanError::Host { topic: self.topic.to_string(), source })?,
+            ),
             (_, None, Some(local)) => Place::Local(local.loan(len)?),
-            (_, None, None) => return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind }),
+            (_, None, None) => {
+                return Err(LoanError::NotBytes { topic: self.topic.to_string(), kind: self.kind });
+            }
         };
         Ok(RawLoan { place, source_time: None })
     }
@@ -298,13 +326,24 @@ impl RawPublisher {
         let Self { header, topic, topic_id, id, .. } = self;
         match (loan.place, &mut self.host, &mut self.local) {
             (Place::Host(place), Some(host), _) => {
-                scope::stamp(header, *topic_id, loan.source_time, scope::fresh_trace(*id, host.next_sequence()));
-                host.publish(place, header).map_err(|source| PublishError::Host { topic: topic.to_string(), source })?;
+                scope::stamp(
+                    header,
+                    *topic_id,
+                    loan.source_time,
+                    scope::fresh_trace(*id, host.next_sequence()),
+                );
+                host.publish(place, header)
+                    .map_err(|source| PublishError::Host { topic: topic.to_string(), source })?;
             }
             (Place::Local(place), _, Some(local)) if place.publisher == *id => {
                 header.sequence = local.next_sequence;
                 header.payload_len = place.payload().len() as u64;
-                scope::stamp(header, *topic_id, loan.source_time, scope::fresh_trace(*id, header.sequence));
+                scope::stamp(
+                    header,
+                    *topic_id,
+                    loan.source_time,
+                    scope::fresh_trace(*id, header.sequence),
+                );
                 self.stats.overwritten += local.publish_loan(place, header).overwritten;
             }
             _ => return Err(PublishError::ForeignLoan { topic: topic.to_string() }),
@@ -321,13 +360,19 @@ impl RawPublisher {
     ///
     /// Values that gave way are kept until [`Self::take_displaced`] or the next call: their destructors may do anything,
     /// publish on this topic for example.
-    pub fn publish_object(&mut self, object: Arc<dyn LocalObject>, source_time: Option<MonotonicNs>) -> Result<u64, PublishError> {
+    pub fn publish_object(
+        &mut self,
+        object: Arc<dyn LocalObject>,
+        source_time: Option<MonotonicNs>,
+    ) -> Result<u64, PublishError> {
         if !matches!(self.kind, PayloadKind::Protobuf | PayloadKind::Object) {
             return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
         }
         self.stamp_times();
         let header = &mut self.header;
-        let Some(local) = &mut self.local else { return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind }) };
+        let Some(local) = &mut self.local else {
+            return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
+        };
         let sequence = local.next_sequence;
         header.sequence = sequence;
         // The length is only known to who serialises, which pointers are spared.
@@ -348,11 +393,15 @@ impl RawPublisher {
             // On its way since the publish time, and so part of the next hop's communication.
             let loan = conversion::publishing(|| {
                 let len = object.encoded_len().unwrap_or(0);
-                let mut loan = host.loan(len).map_err(|source| LoanError::Host { topic: topic(), source })?;
-                object.encode(loan.payload_mut()).map_err(|source| PublishError::Encode { topic: topic(), source })?;
+                let mut loan =
+                    host.loan(len).map_err(|source| LoanError::Host { topic: topic(), source })?;
+                object
+                    .encode(loan.payload_mut())
+                    .map_err(|source| PublishError::Encode { topic: topic(), source })?;
                 Ok::<_, PublishError>(loan)
             })?;
-            host.publish_numbered(loan, header).map_err(|source| PublishError::Host { topic: topic(), source })?;
+            host.publish_numbered(loan, header)
+                .map_err(|source| PublishError::Host { topic: topic(), source })?;
             self.stats.serialised += 1;
         } else if let Some(host) = &mut self.host {
             host.has_passed_by(header.publish_time);
@@ -366,7 +415,11 @@ impl RawPublisher {
     }
 
     /// Publishes what belongs to a service, with its word.
-    pub(crate) fn publish_for_service(&mut self, parcel: Parcel, word: u64) -> Result<u64, PublishError> {
+    pub(crate) fn publish_for_service(
+        &mut self,
+        parcel: Parcel,
+        word: u64,
+    ) -> Result<u64, PublishError> {
         self.header.service = Some(word);
         let published = match parcel {
             Parcel::Loan(loan) => self.publish(loan),
@@ -430,7 +483,8 @@ impl RawPublisher {
 
     /// Number of subscriptions that are matched now.
     pub fn matched(&mut self) -> usize {
-        self.local.as_mut().map_or(0, LocalPublisher::matched) + self.host.as_ref().map_or(0, driveline_shm::Publisher::matched)
+        self.local.as_mut().map_or(0, LocalPublisher::matched)
+            + self.host.as_ref().map_or(0, driveline_shm::Publisher::matched)
     }
 
     /// The next event, if any.
@@ -447,7 +501,11 @@ impl RawPublisher {
     /// Counters since creation.
     #[must_use]
     pub fn stats(&self) -> PublisherStats {
-        PublisherStats { published: self.published.get(), deadlines_missed: self.published.deadlines_missed(), ..self.stats }
+        PublisherStats {
+            published: self.published.get(),
+            deadlines_missed: self.published.deadlines_missed(),
+            ..self.stats
+        }
     }
 
     /// A view of how many samples were published, for other threads than the publisher's.

@@ -10,7 +10,9 @@ use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
 use crate::scope;
-use driveline_shm::{DeadlineReports, DeadlinesMissed, OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake};
+use driveline_shm::{
+    DeadlineReports, DeadlinesMissed, OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake,
+};
 use driveline_types::service::ShortId;
 use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName, Uncounted};
 use std::os::fd::BorrowedFd;
@@ -107,14 +109,22 @@ impl RawSubscription {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
                 // A message that moves as a pointer inside the process must not come a second time as bytes.
-                let own_process = if schema.kind == PayloadKind::Protobuf { OwnProcess::Exclude } else { OwnProcess::Include };
-                let mut config = SubscriptionConfig::new(topic.clone(), node.clone(), schema.clone());
+                let own_process = if schema.kind == PayloadKind::Protobuf {
+                    OwnProcess::Exclude
+                } else {
+                    OwnProcess::Include
+                };
+                let mut config =
+                    SubscriptionConfig::new(topic.clone(), node.clone(), schema.clone());
                 config.qos = o.qos;
                 config.max_held = o.max_held;
                 config.own_process = own_process;
                 config.access = o.access;
                 let made = context.participant().create_subscription(config);
-                Some(made.map_err(|source| EndpointError::Subscription { topic: topic.to_string(), source })?)
+                Some(made.map_err(|source| EndpointError::Subscription {
+                    topic: topic.to_string(),
+                    source,
+                })?)
             }
         };
         // Publishers inside the process may have either reach, so the local end is always there; it costs nothing idle. One number
@@ -122,7 +132,8 @@ impl RawSubscription {
         let id = host.as_ref().map_or_else(|| context.next_id(), |h| ShortId::from(h.id()).0);
         let end = Arc::new(LocalEnd::new(id, node.as_str(), schema.clone(), qos));
         let local_topic = context.topic(&topic);
-        let admission = admit_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;
+        let admission =
+            admit_memory(&topic, local_topic.buffers_for(&end, (of_one + o.max_held) as usize))?;
         let local = Some(LocalReader::new(local_topic, end, depth, of_one, o.max_held));
         drop(admission);
         Ok(Self {
@@ -216,7 +227,8 @@ impl RawSubscription {
                 Order::Oldest => host.take_next(),
                 Order::Newest => host.take_latest(),
             };
-            let taken = taken.map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+            let taken = taken
+                .map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
             // In this order: of two samples that one thread has published, the one from inside the process is seen if the other is.
             if !self.local.as_ref().is_some_and(LocalReader::has_unread) {
                 return Ok(taken.map(RawSample::host));
@@ -231,7 +243,11 @@ impl RawSubscription {
     fn pick_of_both(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
         let held_limit = |held| TakeError::HeldLimit { topic: self.topic.to_string(), held };
         let mut token = None;
-        if let Some(local) = self.local.as_mut().filter(|l| l.has_unread() && (order == Order::Newest || self.host_head.is_none())) {
+        if let Some(local) = self
+            .local
+            .as_mut()
+            .filter(|l| l.has_unread() && (order == Order::Newest || self.host_head.is_none()))
+        {
             // First: nothing is passed over in favour of a sample that may not be held.
             token = Some(local.acquire().map_err(held_limit)?);
         }
@@ -247,11 +263,18 @@ impl RawSubscription {
                     self.heads_passed_over += 1;
                     host.pass_over(old);
                 }
-                self.host_head = host.take_latest().map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
+                self.host_head = host
+                    .take_latest()
+                    .map_err(|source| TakeError::Host { topic: self.topic.to_string(), source })?;
             }
         }
         // Looking first is cheaper: an empty pop ends in a full fence.
-        let local_time = self.local.as_mut().filter(|l| l.has_unread()).and_then(LocalReader::peek).map(|s| s.header.publish_time);
+        let local_time = self
+            .local
+            .as_mut()
+            .filter(|l| l.has_unread())
+            .and_then(LocalReader::peek)
+            .map(|s| s.header.publish_time);
         let host_time = self.host_head.as_ref().map(|s| s.header().publish_time);
         let host_first = match (local_time, host_time) {
             (None, None) => return Ok(None),
@@ -262,7 +285,9 @@ impl RawSubscription {
                 // The loser is older than what is returned: it is skipped like any other.
                 if let (true, Some(local)) = (host_wins, &mut self.local) {
                     local.pass_over();
-                } else if let (Some(host), Some(old)) = (&mut self.host, self.host_head.take_if(|_| !host_wins)) {
+                } else if let (Some(host), Some(old)) =
+                    (&mut self.host, self.host_head.take_if(|_| !host_wins))
+                {
                     self.heads_passed_over += 1;
                     host.pass_over(old);
                 }
@@ -317,7 +342,10 @@ impl RawSubscription {
             return self.wait_for_fd(deadline, mode);
         }
         loop {
-            let wake = self.own_wait.as_mut().map_or(Wake::TimedOut, |set| set.wait(deadline, mode.spin()));
+            let wake = self
+                .own_wait
+                .as_mut()
+                .map_or(Wake::TimedOut, |set| set.wait(deadline, mode.spin()));
             // The set knows of samples from other processes, and is kicked for those from inside this one.
             if wake == Wake::Data || self.has_unread() {
                 return Ok(true);
@@ -330,7 +358,11 @@ impl RawSubscription {
     }
 
     /// Waiting once [`Self::fd`] was asked for: on the descriptor, which stays what it is.
-    fn wait_for_fd(&mut self, deadline: Option<MonotonicNs>, mode: WaitMode) -> Result<bool, WaitError> {
+    fn wait_for_fd(
+        &mut self,
+        deadline: Option<MonotonicNs>,
+        mode: WaitMode,
+    ) -> Result<bool, WaitError> {
         let spin_until = (!mode.spin().is_zero()).then(|| MonotonicNs::real_now() + mode.spin());
         loop {
             if self.has_unread() {
@@ -403,7 +435,8 @@ impl RawSubscription {
     /// Number of publishers that are matched now.
     #[must_use]
     pub fn matched(&self) -> usize {
-        self.local.as_ref().map_or(0, LocalReader::matched) + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
+        self.local.as_ref().map_or(0, LocalReader::matched)
+            + self.host.as_ref().map_or(0, driveline_shm::Subscription::matched)
     }
 
     /// Whether silence of publishers is an event.
@@ -414,7 +447,8 @@ impl RawSubscription {
     /// When silence of a publisher is an event that can be polled.
     pub(crate) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let now = MonotonicNs::now();
-        let deadline = self.deadlines(now).map(|(total, next)| self.deadline_reports.due(total, next));
+        let deadline =
+            self.deadlines(now).map(|(total, next)| self.deadline_reports.due(total, next));
         self.next_lease_look().into_iter().chain(deadline).min()
     }
 
@@ -422,7 +456,8 @@ impl RawSubscription {
     fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.deadline_ms?;
         let (inside, next) = self.local.as_ref().map_or((0, None), |l| l.deadlines(now));
-        let (outside, at) = self.host.as_ref().and_then(|h| h.deadlines(now)).unwrap_or((0, MonotonicNs(u64::MAX)));
+        let (outside, at) =
+            self.host.as_ref().and_then(|h| h.deadlines(now)).unwrap_or((0, MonotonicNs(u64::MAX)));
         Some((inside.saturating_add(outside), next.map_or(at, |next| next.min(at))))
     }
 
@@ -442,7 +477,11 @@ impl RawSubscription {
     fn next_lease_look(&self) -> Option<MonotonicNs> {
         let (lease, local) = (self.lease?, self.local.as_ref()?);
         let next = |w: &Arc<LocalEnd>| {
-            if self.silent_writers.contains(&w.id) { MonotonicNs::now() + lease / 4 } else { w.last_alive() + lease }
+            if self.silent_writers.contains(&w.id) {
+                MonotonicNs::now() + lease / 4
+            } else {
+                w.last_alive() + lease
+            }
         };
         local.manual_writers().iter().map(next).min()
     }
@@ -488,7 +527,8 @@ impl RawSubscription {
     pub fn stats(&self) -> SubscriptionStats {
         let local = self.local.as_ref().map(LocalReader::ledger).unwrap_or_default();
         let host = self.host.as_ref().map(driveline_shm::Subscription::stats).unwrap_or_default();
-        let overwritten = local.overwritten.saturating_add(host.missed.saturating_sub(host.passed_over));
+        let overwritten =
+            local.overwritten.saturating_add(host.missed.saturating_sub(host.passed_over));
         let passed_over = local.passed_over.saturating_add(self.heads_passed_over);
         let replaced = local.overwritten.saturating_add(passed_over).saturating_add(host.missed);
         let (missed, superseded) = if self.newest_only { (0, replaced) } else { (replaced, 0) };
@@ -497,10 +537,16 @@ impl RawSubscription {
             missed,
             superseded,
             expired: local.expired.saturating_add(host.expired),
-            corrupt: host.corrupt_header.saturating_add(host.corrupt_checksum).saturating_add(host.corrupt_index),
+            corrupt: host
+                .corrupt_header
+                .saturating_add(host.corrupt_checksum)
+                .saturating_add(host.corrupt_index),
             refused: host.refused,
             lost_on_the_way: host.lost_on_the_way,
-            not_read: local.not_read.saturating_add(host.not_read).saturating_add(u64::from(self.host_head.is_some())),
+            not_read: local
+                .not_read
+                .saturating_add(host.not_read)
+                .saturating_add(u64::from(self.host_head.is_some())),
             overwritten,
             uncounted: host.uncounted,
             uncounted_reason: host.uncounted_reason,

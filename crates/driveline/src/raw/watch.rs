@@ -36,10 +36,16 @@ struct NotifierShared {
 impl Notifier {
     pub(super) fn start(mut set: WaitSet, local: Option<Arc<LocalQueue>>) -> std::io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(NotifierShared { event, state: AtomicU8::new(WATCHING), changed: (Mutex::new(()), Condvar::new()) });
+        let shared = Arc::new(NotifierShared {
+            event,
+            state: AtomicU8::new(WATCHING),
+            changed: (Mutex::new(()), Condvar::new()),
+        });
         let kicker = set.kicker();
         let helper = shared.clone();
-        let thread = std::thread::Builder::new().name("driveline-fd".into()).spawn(move || helper.watch(&mut set, local.as_deref()))?;
+        let thread = std::thread::Builder::new()
+            .name("driveline-fd".into())
+            .spawn(move || helper.watch(&mut set, local.as_deref()))?;
         Ok(Self { shared, kicker, thread: Some(thread) })
     }
 
@@ -49,8 +55,12 @@ impl Notifier {
 
     /// Sleeps until the descriptor is readable or the time is over.
     pub(super) fn sleep(&self, timeout: Option<Duration>) -> std::io::Result<()> {
-        let timeout = timeout.map(rustix::event::Timespec::try_from).transpose().map_err(std::io::Error::other)?;
-        let mut fds = [rustix::event::PollFd::new(&self.shared.event, rustix::event::PollFlags::IN)];
+        let timeout = timeout
+            .map(rustix::event::Timespec::try_from)
+            .transpose()
+            .map_err(std::io::Error::other)?;
+        let mut fds =
+            [rustix::event::PollFd::new(&self.shared.event, rustix::event::PollFlags::IN)];
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
@@ -83,8 +93,14 @@ impl NotifierShared {
                 return;
             }
             // A kick may be about a sample that was read long ago, or an event.
-            let data = set.wait(None, Duration::ZERO) == Wake::Data || local.is_some_and(|q| !q.is_empty());
-            if data && self.state.compare_exchange(WATCHING, SIGNALLED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            let data = set.wait(None, Duration::ZERO) == Wake::Data
+                || local.is_some_and(|q| !q.is_empty());
+            if data
+                && self
+                    .state
+                    .compare_exchange(WATCHING, SIGNALLED, Ordering::AcqRel, Ordering::Acquire)
+                    .is_ok()
+            {
                 // Cannot be full: it is written once per burst.
                 let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
             }
@@ -116,7 +132,11 @@ impl Promise {
     fn missed(&self, what: &str, missed: u64, total: u64) -> EndpointEvent {
         let Self { topic, deadline_ms } = self;
         let ms = deadline_ms.unwrap_or(0);
-        EndpointEvent::DeadlineMissed { text: format!("topic '{topic}': {what} deadline of {ms} ms"), missed, total }
+        EndpointEvent::DeadlineMissed {
+            text: format!("topic '{topic}': {what} deadline of {ms} ms"),
+            missed,
+            total,
+        }
     }
 
     /// A publisher's.
@@ -140,7 +160,9 @@ pub(super) fn publisher_event(event: PublisherEvent, promise: &Promise) -> Endpo
             EndpointEvent::LivelinessLost { peer: format!("this publisher ({total} times so far)") }
         }
         PublisherEvent::Downgraded { node, .. } => EndpointEvent::Downgraded {
-            text: format!("subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"),
+            text: format!(
+                "subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"
+            ),
         },
         PublisherEvent::Dropped { count } => EndpointEvent::EventsLost { count },
     }
@@ -152,8 +174,12 @@ pub(super) fn subscription_event(event: SubscriptionEvent, promise: &Promise) ->
         SubscriptionEvent::Unmatched { node, .. } => EndpointEvent::Unmatched { peer: node },
         SubscriptionEvent::Refused { text, .. } => EndpointEvent::Refused { text },
         SubscriptionEvent::DeadlineMissed { missed, total } => promise.requested(missed, total),
-        SubscriptionEvent::LivelinessLost { publisher } => EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") },
-        SubscriptionEvent::LivelinessGained { publisher } => EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") },
+        SubscriptionEvent::LivelinessLost { publisher } => {
+            EndpointEvent::LivelinessLost { peer: format!("publisher {publisher}") }
+        }
+        SubscriptionEvent::LivelinessGained { publisher } => {
+            EndpointEvent::LivelinessGained { peer: format!("publisher {publisher}") }
+        }
         SubscriptionEvent::Dropped { count } => EndpointEvent::EventsLost { count },
     }
 }

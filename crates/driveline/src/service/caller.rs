@@ -69,25 +69,41 @@ impl Executor {
     ///
     /// # Errors
     /// [`ExecutorError`] if the executor runs already, or the kernel refuses what waiting needs.
-    pub fn add_raw_client(&self, client: RawClient, o: ServiceCallback) -> Result<(RawCaller, CallbackHandle), ExecutorError> {
+    pub fn add_raw_client(
+        &self,
+        client: RawClient,
+        o: ServiceCallback,
+    ) -> Result<(RawCaller, CallbackHandle), ExecutorError> {
         let (requester, responses) = client.into_ends();
         let kicker = self.kicker();
         requester.kick_on_event(&kicker);
         let events = requester.publisher().events();
-        let shared = Arc::new(Shared { requester: Mutex::new(requester), events, kicker, watcher: OnceLock::new() });
-        let options =
-            CallbackOptions { name: o.name, group: o.group, trigger: Trigger::any(), inputs: vec![("responses".into(), responses)] };
+        let shared = Arc::new(Shared {
+            requester: Mutex::new(requester),
+            events,
+            kicker,
+            watcher: OnceLock::new(),
+        });
+        let options = CallbackOptions {
+            name: o.name,
+            group: o.group,
+            trigger: Trigger::any(),
+            inputs: vec![("responses".into(), responses)],
+        };
         let inside = Inside(shared.clone());
-        let handle = self.add_attentive(options, Some(shared.clone()), move |invocation| match invocation.sample(0) {
-            Some(sample) => {
-                let ended = inside.0.requester().accept(sample.clone());
-                // Not under the lock: it may call again.
-                if let Some((_, then, outcome)) = ended {
-                    then(outcome);
+        let handle =
+            self.add_attentive(options, Some(shared.clone()), move |invocation| match invocation
+                .sample(0)
+            {
+                Some(sample) => {
+                    let ended = inside.0.requester().accept(sample.clone());
+                    // Not under the lock: it may call again.
+                    if let Some((_, then, outcome)) = ended {
+                        then(outcome);
+                    }
                 }
-            }
-            None => inside.0.give_up_the_lost(),
-        })?;
+                None => inside.0.give_up_the_lost(),
+            })?;
         Ok((RawCaller(shared), handle))
     }
 }
@@ -138,7 +154,12 @@ impl RawCaller {
     ///
     /// # Errors
     /// [`CallError`] if the request could not be sent: `then` is not called.
-    pub fn call_then(&self, request: RawLoan, timeout: Duration, then: impl FnOnce(Outcome) + Send + 'static) -> Result<(), CallError> {
+    pub fn call_then(
+        &self,
+        request: RawLoan,
+        timeout: Duration,
+        then: impl FnOnce(Outcome) + Send + 'static,
+    ) -> Result<(), CallError> {
         self.send(Parcel::Loan(request), timeout, Box::new(then))
     }
 
@@ -146,13 +167,23 @@ impl RawCaller {
     ///
     /// # Errors
     /// As [`Self::loan`] and [`Self::call_then`].
-    pub fn call_bytes_then(&self, request: &[u8], timeout: Duration, then: impl FnOnce(Outcome) + Send + 'static) -> Result<(), CallError> {
+    pub fn call_bytes_then(
+        &self,
+        request: &[u8],
+        timeout: Duration,
+        then: impl FnOnce(Outcome) + Send + 'static,
+    ) -> Result<(), CallError> {
         let mut loan = self.loan(request.len())?;
         loan.payload_mut().copy_from_slice(request);
         self.call_then(loan, timeout, then)
     }
 
-    pub(super) fn send(&self, request: Parcel, timeout: Duration, then: Then) -> Result<(), CallError> {
+    pub(super) fn send(
+        &self,
+        request: Parcel,
+        timeout: Duration,
+        then: Then,
+    ) -> Result<(), CallError> {
         let sent = {
             let mut requester = self.0.requester();
             requester.look_at_events();

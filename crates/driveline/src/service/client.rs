@@ -33,7 +33,13 @@ impl Node {
     ///
     /// # Errors
     /// [`EndpointError`] if the name or an option is not possible, or memory is short.
-    pub fn raw_client(&self, service: &str, request: Schema, response: Schema, options: ClientOptions) -> Result<RawClient, EndpointError> {
+    pub fn raw_client(
+        &self,
+        service: &str,
+        request: Schema,
+        response: Schema,
+        options: ClientOptions,
+    ) -> Result<RawClient, EndpointError> {
         let name: ServiceName = service.parse()?;
         check_client(service, [&request, &response], &options)?;
         RawClient::new(self, name, request, response, &options)
@@ -41,9 +47,18 @@ impl Node {
 }
 
 impl RawClient {
-    fn new(node: &Node, service: ServiceName, request: Schema, response: Schema, o: &ClientOptions) -> Result<Self, EndpointError> {
+    fn new(
+        node: &Node,
+        service: ServiceName,
+        request: Schema,
+        response: Schema,
+        o: &ClientOptions,
+    ) -> Result<Self, EndpointError> {
         let (requester, mut responses) = Requester::new(node, &service, request, response, o)?;
-        let os = |e: String| EndpointError::Os { topic: service.to_string(), source: std::io::Error::other(e) };
+        let os = |e: String| EndpointError::Os {
+            topic: service.to_string(),
+            source: std::io::Error::other(e),
+        };
         let mut wait = WaitSet::new(WaitBackend::Auto).map_err(|e| os(e.to_string()))?;
         responses.attach(&mut wait).map_err(|e| os(e.to_string()))?;
         requester.kick_on_event(&wait.kicker());
@@ -76,7 +91,8 @@ impl RawClient {
     /// # Errors
     /// [`CallError::Loan`] if it is longer than `max_request`, or loans are out.
     pub fn loan(&mut self, len: usize) -> Result<RawLoan, CallError> {
-        self.loan_for(len).map_err(|source| CallError::Loan { service: self.service.to_string(), source })
+        self.loan_for(len)
+            .map_err(|source| CallError::Loan { service: self.service.to_string(), source })
     }
 
     pub(super) fn loan_for(&mut self, len: usize) -> Result<RawLoan, LoanError> {
@@ -95,7 +111,11 @@ impl RawClient {
     ///
     /// # Errors
     /// As [`Self::loan`] and [`Self::call`].
-    pub fn call_bytes(&mut self, request: &[u8], timeout: Duration) -> Result<RawSample, CallError> {
+    pub fn call_bytes(
+        &mut self,
+        request: &[u8],
+        timeout: Duration,
+    ) -> Result<RawSample, CallError> {
         let mut loan = self.loan(request.len())?;
         loan.payload_mut().copy_from_slice(request);
         self.call(loan, timeout)
@@ -105,11 +125,19 @@ impl RawClient {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub fn call_object(&mut self, request: Arc<dyn LocalObject>, timeout: Duration) -> Result<RawSample, CallError> {
+    pub fn call_object(
+        &mut self,
+        request: Arc<dyn LocalObject>,
+        timeout: Duration,
+    ) -> Result<RawSample, CallError> {
         self.call_with(Parcel::Object(request), timeout)
     }
 
-    pub(super) fn call_with(&mut self, request: Parcel, timeout: Duration) -> Result<RawSample, CallError> {
+    pub(super) fn call_with(
+        &mut self,
+        request: Parcel,
+        timeout: Duration,
+    ) -> Result<RawSample, CallError> {
         self.look_at_events();
         // What came too late for earlier calls makes room, and is counted.
         for _ in 0..LOOKED_THROUGH {
@@ -183,5 +211,7 @@ impl RawClient {
 
 /// A time-out as a time; one that is longer than time never comes.
 fn after(timeout: Duration) -> MonotonicNs {
-    MonotonicNs(MonotonicNs::now().0.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)))
+    MonotonicNs(
+        MonotonicNs::now().0.saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX)),
+    )
 }

@@ -82,7 +82,14 @@ pub(super) fn count(counter: &AtomicU64) {
 }
 
 impl Clients {
-    pub(super) fn new(node: &Node, service: ServiceName, id: ShortId, schema: Schema, options: ServiceOptions, matches: Matches) -> Self {
+    pub(super) fn new(
+        node: &Node,
+        service: ServiceName,
+        id: ShortId,
+        schema: Schema,
+        options: ServiceOptions,
+        matches: Matches,
+    ) -> Self {
         let tally = node.tallies().of(&service, ServiceEnd::Server);
         let (table, counters) = (Mutex::default(), Counters::default());
         Self { node: node.clone(), service, id, schema, options, matches, table, counters, tally }
@@ -127,7 +134,9 @@ impl Clients {
         let text = match (refusal, too_many) {
             (Some(text), _) => text,
             (None, true) => {
-                format!("{before} earlier requests of this client are unanswered yet, which is its `pending`: the server is behind")
+                format!(
+                    "{before} earlier requests of this client are unanswered yet, which is its `pending`: the server is behind"
+                )
             }
             (None, false) => return Some(RawRequest { sample, responder }),
         };
@@ -157,7 +166,8 @@ impl Clients {
     }
 
     fn has_room(&self, table: &Table) -> bool {
-        table.ends.values().filter(|e| e.refusal.is_none()).count() < self.options.max_clients as usize
+        table.ends.values().filter(|e| e.refusal.is_none()).count()
+            < self.options.max_clients as usize
     }
 
     fn make_end(&self, table: &mut Table, client: ShortId) -> Result<Arc<ClientEnd>, Unheard> {
@@ -170,13 +180,18 @@ impl Clients {
         let waits_for_room = wanted <= agreed && !self.has_room(table);
         let refusal = if wanted > agreed {
             let remedy = "lower its `pending`, or raise the server's max_pending";
-            Some(format!("the client wants {wanted} calls under way at once, and {agreed} are agreed to: {remedy}"))
+            Some(format!(
+                "the client wants {wanted} calls under way at once, and {agreed} are agreed to: {remedy}"
+            ))
         } else if waits_for_room {
             let remedy = match o.max_clients {
                 MAX_CLIENTS => "end one of them, or offer the service under a second name, too",
                 _ => "raise the server's max_clients",
             };
-            Some(format!("{} clients are served, and no more can be at a time: {remedy}", o.max_clients))
+            Some(format!(
+                "{} clients are served, and no more can be at a time: {remedy}",
+                o.max_clients
+            ))
         } else {
             None
         };
@@ -187,7 +202,10 @@ impl Clients {
             }),
             Some(_) if table.ends.len() >= MAX_PUBLISHERS => {
                 if !std::mem::replace(&mut table.told, true) {
-                    tracing::error!(service = self.service.as_str(), "more than {MAX_PUBLISHERS} clients call; further ones get no answer");
+                    tracing::error!(
+                        service = self.service.as_str(),
+                        "more than {MAX_PUBLISHERS} clients call; further ones get no answer"
+                    );
                 }
                 return Err(Unheard::NoRoom);
             }
@@ -196,12 +214,20 @@ impl Clients {
         let (publisher, refusal) = match made {
             Ok(made) => made,
             Err(e) => {
-                tracing::error!(service = self.service.as_str(), client = writer.node, "the client cannot be answered: {e}");
+                tracing::error!(
+                    service = self.service.as_str(),
+                    client = writer.node,
+                    "the client cannot be answered: {e}"
+                );
                 return Err(Unheard::NoRoom);
             }
         };
         if let Some(text) = &refusal {
-            tracing::warn!(service = self.service.as_str(), client = writer.node, "the client is refused: {text}");
+            tracing::warn!(
+                service = self.service.as_str(),
+                client = writer.node,
+                "the client is refused: {text}"
+            );
         }
         let end = Arc::new(ClientEnd {
             publisher: Mutex::new(publisher),
@@ -216,7 +242,11 @@ impl Clients {
         Ok(end)
     }
 
-    fn publisher(&self, writer: &Writer, max_response: usize) -> Result<RawPublisher, EndpointError> {
+    fn publisher(
+        &self,
+        writer: &Writer,
+        max_response: usize,
+    ) -> Result<RawPublisher, EndpointError> {
         // Who wants more is refused, and the refusal costs no more than that.
         let depth = writer.depth.min(MAX_PENDING);
         let options = PublisherOptions {
@@ -230,7 +260,13 @@ impl Clients {
             access: self.options.access.clone(),
         };
         let topic = self.service.responses(writer.id)?;
-        RawPublisher::new(self.node.context(), self.node.node_name(), topic, self.schema.clone(), options)
+        RawPublisher::new(
+            self.node.context(),
+            self.node.node_name(),
+            topic,
+            self.schema.clone(),
+            options,
+        )
     }
 
     /// Takes out the clients that have gone, if any have come or gone.
@@ -241,7 +277,8 @@ impl Clients {
         }
         table.seen = generation;
         let there: Vec<ShortId> = self.matches.writers().into_iter().map(|w| w.id).collect();
-        let left: Vec<ShortId> = table.ends.keys().filter(|id| !there.contains(id)).copied().collect();
+        let left: Vec<ShortId> =
+            table.ends.keys().filter(|id| !there.contains(id)).copied().collect();
         let gone: Vec<_> = left.iter().filter_map(|id| table.ends.remove(id)).collect();
         for end in &gone {
             end.gone.store(true, Ordering::Relaxed);
@@ -280,7 +317,9 @@ fn make_room(table: &mut Table) -> Option<Arc<ClientEnd>> {
     if table.ends.len() < MAX_PUBLISHERS {
         return None;
     }
-    let heard = |end: &ClientEnd| end.refusal.is_some() && end.unanswered.load(Ordering::Acquire) == 0 && !end.owes();
+    let heard = |end: &ClientEnd| {
+        end.refusal.is_some() && end.unanswered.load(Ordering::Acquire) == 0 && !end.owes()
+    };
     let id = table.ends.iter().find(|(_, end)| heard(end)).map(|(id, _)| *id)?;
     table.ends.remove(&id)
 }
@@ -320,7 +359,11 @@ impl ClientEnd {
     }
 
     /// Publishes what becomes of a request. The values that gave way are to be dropped.
-    pub(super) fn publish(&self, parcel: Parcel, answer: Answer) -> Result<DisplacedValues, PublishError> {
+    pub(super) fn publish(
+        &self,
+        parcel: Parcel,
+        answer: Answer,
+    ) -> Result<DisplacedValues, PublishError> {
         let mut publisher = self.publisher();
         let published = publisher.publish_for_service(parcel, answer.encode());
         let displaced = publisher.take_displaced();

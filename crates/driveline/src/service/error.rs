@@ -37,7 +37,9 @@ pub enum CallError {
         servers: Vec<String>,
     },
     /// As many calls are under way as the client may have.
-    #[error("service '{service}': {limit} calls are under way, which is this client's limit; wait for an outcome, or raise `pending`")]
+    #[error(
+        "service '{service}': {limit} calls are under way, which is this client's limit; wait for an outcome, or raise `pending`"
+    )]
     Busy {
         /// The service.
         service: String,
@@ -92,13 +94,17 @@ pub enum CallError {
         service: String,
     },
     /// The executor that would hear of the outcome is gone.
-    #[error("service '{service}': the executor that this client was added to is gone, and nobody would hear of the outcome")]
+    #[error(
+        "service '{service}': the executor that this client was added to is gone, and nobody would hear of the outcome"
+    )]
     ExecutorGone {
         /// The service.
         service: String,
     },
     /// There is no memory for the request.
-    #[error("service '{service}': no memory for the request (its greatest length is the client's max_request): {source}")]
+    #[error(
+        "service '{service}': no memory for the request (its greatest length is the client's max_request): {source}"
+    )]
     Loan {
         /// The service.
         service: String,
@@ -148,7 +154,9 @@ pub enum AnswerError {
         client: String,
     },
     /// There is no memory for it.
-    #[error("service '{service}': no memory for the response (its greatest length is the service's max_response): {source}")]
+    #[error(
+        "service '{service}': no memory for the response (its greatest length is the service's max_response): {source}"
+    )]
     Loan {
         /// The service.
         service: String,

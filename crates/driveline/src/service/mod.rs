@@ -76,7 +76,9 @@ mod typed;
 pub use caller::RawCaller;
 pub use client::RawClient;
 pub use error::{AnswerError, CallError, Refusal};
-pub use options::{ClientOptions, ClientStats, ServiceCallback, ServiceError, ServiceOptions, ServiceStats};
+pub use options::{
+    ClientOptions, ClientStats, ServiceCallback, ServiceError, ServiceOptions, ServiceStats,
+};
 pub use responder::RawResponder;
 pub use server::{Outbox, RawRequest, RawService};
 pub(crate) use tally::Tallies;

@@ -24,7 +24,9 @@ impl LocalObject for RefusalText {
     fn encode(&self, into: &mut [u8]) -> Result<(), EncodeError> {
         match into.get_mut(..self.0.len()) {
             Some(into) => into.copy_from_slice(self.0.as_bytes()),
-            None => return Err(EncodeError { reason: "there is less room than was asked for".into() }),
+            None => {
+                return Err(EncodeError { reason: "there is less room than was asked for".into() });
+            }
         }
         Ok(())
     }
@@ -43,7 +45,8 @@ pub(super) fn refusal_of(sample: &RawSample) -> String {
     if let Some(RefusalText(text)) = object.as_any().downcast_ref() {
         return cut_refusal(text).to_owned();
     }
-    let mut bytes = vec![0; object.encoded_len().filter(|len| *len <= MAX_REFUSAL_LEN).unwrap_or(0)];
+    let mut bytes =
+        vec![0; object.encoded_len().filter(|len| *len <= MAX_REFUSAL_LEN).unwrap_or(0)];
     let _ = object.encode(&mut bytes);
     refusal_text(&bytes)
 }

@@ -57,7 +57,14 @@ pub struct ServiceOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { reach: Reach::Process, max_response: 64 * 1024, max_clients: 8, max_pending: 8, max_held: 2, access: Access::OwnUser }
+        Self {
+            reach: Reach::Process,
+            max_response: 64 * 1024,
+            max_clients: 8,
+            max_pending: 8,
+            max_held: 2,
+            access: Access::OwnUser,
+        }
     }
 }
 
@@ -136,13 +143,21 @@ pub(super) fn pins_for(held: u32, access: &Access) -> u32 {
     }
 }
 
-pub(super) fn check_client(service: &str, schemas: [&Schema; 2], o: &ClientOptions) -> Result<(), EndpointError> {
+pub(super) fn check_client(
+    service: &str,
+    schemas: [&Schema; 2],
+    o: &ClientOptions,
+) -> Result<(), EndpointError> {
     reach(service, schemas, o.reach)?;
     within(service, "pending", o.pending, 1..=MAX_PENDING)?;
     length(service, "max_request", o.max_request)
 }
 
-pub(super) fn check_service(service: &str, schemas: [&Schema; 2], o: &ServiceOptions) -> Result<(), EndpointError> {
+pub(super) fn check_service(
+    service: &str,
+    schemas: [&Schema; 2],
+    o: &ServiceOptions,
+) -> Result<(), EndpointError> {
     reach(service, schemas, o.reach)?;
     within(service, "max_clients", o.max_clients, 1..=MAX_CLIENTS)?;
     within(service, "max_pending", o.max_pending, 1..=MAX_PENDING)?;
@@ -157,21 +172,41 @@ fn reach(service: &str, schemas: [&Schema; 2], reach: Reach) -> Result<(), Endpo
     if reach != Reach::Network {
         return Ok(());
     }
-    Err(option(service, "reach", "network".into(), "services reach the processes of this host: give 'process' or 'host'".into()))
+    Err(option(
+        service,
+        "reach",
+        "network".into(),
+        "services reach the processes of this host: give 'process' or 'host'".into(),
+    ))
 }
 
-fn within(service: &str, name: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), EndpointError> {
+fn within(
+    service: &str,
+    name: &'static str,
+    value: u32,
+    range: RangeInclusive<u32>,
+) -> Result<(), EndpointError> {
     if range.contains(&value) {
         return Ok(());
     }
-    Err(option(service, name, value.to_string(), format!("it must be between {} and {}", range.start(), range.end())))
+    Err(option(
+        service,
+        name,
+        value.to_string(),
+        format!("it must be between {} and {}", range.start(), range.end()),
+    ))
 }
 
 fn length(service: &str, name: &'static str, value: usize) -> Result<(), EndpointError> {
     if value <= MAX_PAYLOAD {
         return Ok(());
     }
-    Err(option(service, name, value.to_string(), format!("at most {MAX_PAYLOAD} bytes are possible")))
+    Err(option(
+        service,
+        name,
+        value.to_string(),
+        format!("at most {MAX_PAYLOAD} bytes are possible"),
+    ))
 }
 
 fn option(service: &str, option: &'static str, value: String, reason: String) -> EndpointError {

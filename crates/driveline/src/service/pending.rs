@@ -28,7 +28,13 @@ pub(super) enum Loss {
 }
 
 impl<T> Call<T> {
-    pub(super) fn new(number: u64, server: ShortId, sent: MonotonicNs, timeout: Duration, then: T) -> Self {
+    pub(super) fn new(
+        number: u64,
+        server: ShortId,
+        sent: MonotonicNs,
+        timeout: Duration,
+        then: T,
+    ) -> Self {
         Self { number, server, sent, timeout, doomed: false, saved: false, then }
     }
 
@@ -102,7 +108,11 @@ impl<T> Pending<T> {
 
     /// When the next call is over.
     pub(super) fn deadline(&self) -> Option<MonotonicNs> {
-        self.calls.iter().filter(|c| !c.saved).map(|c| if c.doomed { MonotonicNs(0) } else { c.deadline() }).min()
+        self.calls
+            .iter()
+            .filter(|c| !c.saved)
+            .map(|c| if c.doomed { MonotonicNs(0) } else { c.deadline() })
+            .min()
     }
 }
 
@@ -131,7 +141,10 @@ mod tests {
         pending.add(call(2, 7, 0, 10));
         assert!(pending.doom(|_| false));
         pending.save(1);
-        assert_eq!(pending.lost(MonotonicNs(5)).map(|(c, loss)| (c.number, loss)), Some((2, Loss::ServerGone)));
+        assert_eq!(
+            pending.lost(MonotonicNs(5)).map(|(c, loss)| (c.number, loss)),
+            Some((2, Loss::ServerGone))
+        );
         assert!(!pending.doom(|_| false) && pending.lost(MonotonicNs(50)).is_none());
         assert_eq!(pending.deadline(), None);
         assert_eq!(pending.answered(1).map(|c| c.then), Some(1));

@@ -10,7 +10,10 @@ use crate::context::Node;
 use crate::error::{EndpointError, LoanError, PublishError, ReadError};
 use crate::event::{EndpointEvent, Severity};
 use crate::options::{PublisherOptions, SubscriptionOptions};
-use crate::raw::{DisplacedValues, MatchedReader, Matches, Parcel, Progress, RawLoan, RawPublisher, RawSample, RawSubscription};
+use crate::raw::{
+    DisplacedValues, MatchedReader, Matches, Parcel, Progress, RawLoan, RawPublisher, RawSample,
+    RawSubscription,
+};
 use driveline_shm::Kicker;
 use driveline_types::service::{Answer, Outcome, ShortId};
 use driveline_types::{Durability, MonotonicNs, Qos, Reliability, Schema, ServiceName};
@@ -62,13 +65,24 @@ impl<T> Requester<T> {
         let requests = PublisherOptions {
             reach: o.reach,
             // It never waits: nothing is published that would push out what was not read.
-            qos: Qos { depth: o.pending, reliability: Reliability::Reliable, max_blocking_ms: 0, ..Qos::default() },
+            qos: Qos {
+                depth: o.pending,
+                reliability: Reliability::Reliable,
+                max_blocking_ms: 0,
+                ..Qos::default()
+            },
             max_payload: o.max_request,
             loans: 2,
             pins: pins_for(MAX_REQUESTS_HELD, &o.access),
             access: o.access.clone(),
         };
-        let publisher = RawPublisher::new(node.context(), node.node_name(), service.requests()?, request, requests)?;
+        let publisher = RawPublisher::new(
+            node.context(),
+            node.node_name(),
+            service.requests()?,
+            request,
+            requests,
+        )?;
         let responses = SubscriptionOptions {
             reach: o.reach,
             qos: Qos { depth: o.pending, durability: Durability::TransientLocal, ..Qos::default() },
@@ -76,7 +90,8 @@ impl<T> Requester<T> {
             access: o.access.clone(),
         };
         let topic = service.responses(publisher.short_id())?;
-        let responses = RawSubscription::new(node.context(), node.node_name(), topic, response, responses)?;
+        let responses =
+            RawSubscription::new(node.context(), node.node_name(), topic, response, responses)?;
         let requester = Self {
             service: service.clone(),
             publisher,
@@ -93,8 +108,19 @@ impl<T> Requester<T> {
 
     /// The same without calls under way, for other uses of their outcomes.
     pub(super) fn without_calls<U>(self) -> Requester<U> {
-        let Self { service, publisher, pending, stats, tally, mismatch, responses, deaf, closed } = self;
-        Requester { service, publisher, pending: Pending::new(pending.limit()), stats, tally, mismatch, responses, deaf, closed }
+        let Self { service, publisher, pending, stats, tally, mismatch, responses, deaf, closed } =
+            self;
+        Requester {
+            service,
+            publisher,
+            pending: Pending::new(pending.limit()),
+            stats,
+            tally,
+            mismatch,
+            responses,
+            deaf,
+            closed,
+        }
     }
 
     pub(super) fn service(&self) -> String {
@@ -143,14 +169,19 @@ impl<T> Requester<T> {
         let service = || self.service.to_string();
         let Some(reader) = readers.pop() else {
             return Err(match &self.mismatch {
-                Some(reason) => CallError::Mismatch { service: service(), reason: reason.clone(), was_taken: false },
+                Some(reason) => CallError::Mismatch {
+                    service: service(),
+                    reason: reason.clone(),
+                    was_taken: false,
+                },
                 None => CallError::NoServer { service: service() },
             });
         };
         if readers.is_empty() {
             return Ok(reader);
         }
-        let mut servers: Vec<_> = readers.into_iter().map(|r| r.node).chain([reader.node]).collect();
+        let mut servers: Vec<_> =
+            readers.into_iter().map(|r| r.node).chain([reader.node]).collect();
         servers.sort();
         Err(CallError::SeveralServers { service: service(), servers })
     }
@@ -182,7 +213,13 @@ impl<T> Requester<T> {
     }
 
     /// Publishes a request. The values that gave way are to be dropped outside of locks.
-    pub(super) fn send(&mut self, to: Server, parcel: Parcel, timeout: Duration, then: T) -> Result<(u64, DisplacedValues), CallError> {
+    pub(super) fn send(
+        &mut self,
+        to: Server,
+        parcel: Parcel,
+        timeout: Duration,
+        then: T,
+    ) -> Result<(u64, DisplacedValues), CallError> {
         let sent = MonotonicNs::now();
         let published = self.publisher.publish_for_service(parcel, to.id.0);
         let displaced = self.publisher.take_displaced();
@@ -204,7 +241,10 @@ impl<T> Requester<T> {
     }
 
     /// Finds the call that a response ends, and how. `None`: it is late, or nonsense; counted.
-    pub(super) fn accept(&mut self, sample: RawSample) -> Option<(u64, T, Result<RawSample, CallError>)> {
+    pub(super) fn accept(
+        &mut self,
+        sample: RawSample,
+    ) -> Option<(u64, T, Result<RawSample, CallError>)> {
         let Some(word) = sample.header().service else {
             self.stats.stray += 1;
             return None;
@@ -221,7 +261,11 @@ impl<T> Requester<T> {
         } else {
             self.stats.refused += 1;
             self.tally.ended(Fate::Refused, 1);
-            Err(CallError::Refused { service: self.service(), outcome: answer.outcome, text: refusal_of(&sample) })
+            Err(CallError::Refused {
+                service: self.service(),
+                outcome: answer.outcome,
+                text: refusal_of(&sample),
+            })
         };
         Some((call.number, call.then.then, result))
     }
@@ -263,7 +307,9 @@ impl<T> Requester<T> {
                 self.stats.server_gone += 1;
                 self.tally.ended(Fate::PeerGone, 1);
                 match &self.deaf {
-                    Some(reason) => CallError::Mismatch { service, reason: reason.clone(), was_taken },
+                    Some(reason) => {
+                        CallError::Mismatch { service, reason: reason.clone(), was_taken }
+                    }
                     None => CallError::ServerGone { service, was_taken },
                 }
             }

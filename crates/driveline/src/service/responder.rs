@@ -45,7 +45,14 @@ impl Drop for Serving {
 
 impl RawResponder {
     pub(super) fn new(clients: Arc<Clients>, end: Arc<ClientEnd>, request: &SampleHeader) -> Self {
-        Self { clients, end, number: request.sequence, header: Box::new(*request), taken: MonotonicNs::now(), done: false }
+        Self {
+            clients,
+            end,
+            number: request.sequence,
+            header: Box::new(*request),
+            taken: MonotonicNs::now(),
+            done: false,
+        }
     }
 
     fn key(&self) -> (usize, u64) {
@@ -80,7 +87,10 @@ impl RawResponder {
     /// # Errors
     /// [`AnswerError::Loan`] if it is longer than `max_response`, or more loans of this client's are out than it has calls under way.
     pub fn loan(&self, len: usize) -> Result<RawLoan, AnswerError> {
-        self.loan_for(len).map_err(|source| AnswerError::Loan { service: self.clients.service.to_string(), source })
+        self.loan_for(len).map_err(|source| AnswerError::Loan {
+            service: self.clients.service.to_string(),
+            source,
+        })
     }
 
     pub(super) fn loan_for(&self, len: usize) -> Result<RawLoan, LoanError> {
@@ -124,7 +134,10 @@ impl RawResponder {
         if self.end.is_gone() {
             count(&self.clients.counters.undelivered);
             self.clients.tally.ended(Fate::PeerGone, 1);
-            return Err(AnswerError::ClientGone { service: service(), client: self.end.node.clone() });
+            return Err(AnswerError::ClientGone {
+                service: service(),
+                client: self.end.node.clone(),
+            });
         }
         match self.publish(response, Outcome::Answered) {
             Ok(()) => {
@@ -167,7 +180,10 @@ impl RawResponder {
         let _lineage = self.continue_lineage();
         let answer = Answer { request: self.number, outcome };
         let published = self.end.publish(parcel, answer);
-        published.map(drop).map_err(|source| AnswerError::Publish { service: self.clients.service.to_string(), source })
+        published.map(drop).map_err(|source| AnswerError::Publish {
+            service: self.clients.service.to_string(),
+            source,
+        })
     }
 
     /// The lineage of the request's own callback is that of the thread; elsewhere it is taken up again.
@@ -189,9 +205,15 @@ impl RawResponder {
             return;
         }
         let parcel = self.end.text(self.clients.kind(), text);
-        let told = parcel.map_err(|e| e.to_string()).and_then(|p| self.publish(p, outcome).map_err(|e| e.to_string()));
+        let told = parcel
+            .map_err(|e| e.to_string())
+            .and_then(|p| self.publish(p, outcome).map_err(|e| e.to_string()));
         if let Err(error) = told {
-            tracing::error!(service = self.clients.service.as_str(), client = self.end.node, "the client cannot be told '{text}': {error}");
+            tracing::error!(
+                service = self.clients.service.as_str(),
+                client = self.end.node,
+                "the client cannot be told '{text}': {error}"
+            );
         }
     }
 }

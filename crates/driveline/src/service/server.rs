@@ -3,7 +3,9 @@
 
 use super::clients::Clients;
 use super::serving::Running;
-use super::{RawResponder, ServiceCallback, ServiceError, ServiceOptions, ServiceStats, check_service};
+use super::{
+    RawResponder, ServiceCallback, ServiceError, ServiceOptions, ServiceStats, check_service,
+};
 use crate::context::{Node, Offer};
 use crate::error::{ExecutorError, TakeError, WaitError};
 use crate::event::EndpointEvent;
@@ -53,10 +55,18 @@ impl Node {
     ///
     /// # Errors
     /// [`ServiceError`] if the process offers it already, or the name or an option is not possible.
-    pub fn raw_service(&self, service: &str, request: Schema, response: Schema, o: ServiceOptions) -> Result<RawService, ServiceError> {
+    pub fn raw_service(
+        &self,
+        service: &str,
+        request: Schema,
+        response: Schema,
+        o: ServiceOptions,
+    ) -> Result<RawService, ServiceError> {
         let name: ServiceName = service.parse().map_err(crate::error::EndpointError::from)?;
         check_service(service, [&request, &response], &o)?;
-        let Some(offer) = self.context().offer(&name) else { return Err(ServiceError::Offered { service: service.to_owned() }) };
+        let Some(offer) = self.context().offer(&name) else {
+            return Err(ServiceError::Offered { service: service.to_owned() });
+        };
         let requests = SubscriptionOptions {
             reach: o.reach,
             qos: Qos { depth: o.max_pending, reliability: Reliability::Reliable, ..Qos::default() },
@@ -65,8 +75,22 @@ impl Node {
         };
         let depth = (o.max_clients * o.max_pending).min(Qos::MAX_DEPTH);
         let topic = name.requests().map_err(crate::error::EndpointError::from)?;
-        let requests = RawSubscription::with_queue(self.context(), self.node_name(), topic, request, requests, depth)?;
-        let clients = Arc::new(Clients::new(self, name, requests.short_id(), response, o, requests.matches()));
+        let requests = RawSubscription::with_queue(
+            self.context(),
+            self.node_name(),
+            topic,
+            request,
+            requests,
+            depth,
+        )?;
+        let clients = Arc::new(Clients::new(
+            self,
+            name,
+            requests.short_id(),
+            response,
+            o,
+            requests.matches(),
+        ));
         Ok(RawService { requests, clients, offer })
     }
 }
@@ -141,8 +165,12 @@ impl Executor {
         let RawService { requests, clients, offer } = service;
         let running = Running::tell(clients.id, self.id());
         clients.kick_on_change(&self.kicker());
-        let options =
-            CallbackOptions { name: o.name, group: o.group, trigger: Trigger::any(), inputs: vec![("requests".into(), requests)] };
+        let options = CallbackOptions {
+            name: o.name,
+            group: o.group,
+            trigger: Trigger::any(),
+            inputs: vec![("requests".into(), requests)],
+        };
         let attention: Arc<dyn Attention> = clients.clone();
         self.add_attentive(options, Some(attention), move |invocation| {
             // For as long as the callback exists.

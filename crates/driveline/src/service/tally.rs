@@ -133,6 +133,9 @@ mod tests {
         }
         (1..2 * MAX_TALLIES).for_each(|n| tallies.of(&name(n), ServiceEnd::Server).begun());
         let calls = tallies.read();
-        assert_eq!((calls.len(), calls[0].calls, calls[0].answered, calls[0].timed_out), (MAX_TALLIES, 2, 1, 1));
+        assert_eq!(
+            (calls.len(), calls[0].calls, calls[0].answered, calls[0].timed_out),
+            (MAX_TALLIES, 2, 1, 1)
+        );
     }
 }

@@ -3,8 +3,8 @@
 
 use super::error::{AnswerError, CallError, Refusal};
 use super::{
-    ClientOptions, ClientStats, RawCaller, RawClient, RawRequest, RawResponder, RawService, ServiceCallback, ServiceError, ServiceOptions,
-    ServiceStats,
+    ClientOptions, ClientStats, RawCaller, RawClient, RawRequest, RawResponder, RawService,
+    ServiceCallback, ServiceError, ServiceOptions, ServiceStats,
 };
 use crate::context::Node;
 use crate::error::{EndpointError, ExecutorError, LoanError, ReadError, TakeError, WaitError};
@@ -36,7 +36,10 @@ pub trait Payload: 'static {
     ///
     /// # Errors
     /// [`LoanError`] if there is none.
-    fn pack(value: Self::Value, loan: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>) -> Result<Parcel, LoanError>;
+    fn pack(
+        value: Self::Value,
+        loan: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>,
+    ) -> Result<Parcel, LoanError>;
 }
 
 impl<T: Plain> Payload for T {
@@ -51,7 +54,10 @@ impl<T: Plain> Payload for T {
         Sample::new(raw)
     }
 
-    fn pack(value: T, loan: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>) -> Result<Parcel, LoanError> {
+    fn pack(
+        value: T,
+        loan: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>,
+    ) -> Result<Parcel, LoanError> {
         let mut raw = loan(payload_len::<T>(0).unwrap_or(usize::MAX))?;
         if let Ok(mut view) = PlainMut::<T>::new(raw.payload_mut()) {
             *view.head_mut() = value;
@@ -72,7 +78,10 @@ impl<M: ProtobufMessage + Send + Sync> Payload for Protobuf<M> {
         ValueSample::new(raw)
     }
 
-    fn pack(value: M, _: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>) -> Result<Parcel, LoanError> {
+    fn pack(
+        value: M,
+        _: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>,
+    ) -> Result<Parcel, LoanError> {
         Ok(Parcel::Object(shared::<Self>(value)))
     }
 }
@@ -89,7 +98,10 @@ impl<V: Send + Sync + 'static> Payload for Object<V> {
         ValueSample::new(raw)
     }
 
-    fn pack(value: V, _: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>) -> Result<Parcel, LoanError> {
+    fn pack(
+        value: V,
+        _: &mut dyn FnMut(usize) -> Result<RawLoan, LoanError>,
+    ) -> Result<Parcel, LoanError> {
         Ok(Parcel::Object(shared::<Self>(value)))
     }
 }
@@ -99,16 +111,30 @@ impl Node {
     ///
     /// # Errors
     /// As [`Node::raw_client`]; objects have process reach only.
-    pub fn client<Q: Payload, R: Payload>(&self, service: &str, options: ClientOptions) -> Result<Client<Q, R>, EndpointError> {
-        Ok(Client { raw: self.raw_client(service, Q::payload_schema(), R::payload_schema(), options)?, of: PhantomData })
+    pub fn client<Q: Payload, R: Payload>(
+        &self,
+        service: &str,
+        options: ClientOptions,
+    ) -> Result<Client<Q, R>, EndpointError> {
+        Ok(Client {
+            raw: self.raw_client(service, Q::payload_schema(), R::payload_schema(), options)?,
+            of: PhantomData,
+        })
     }
 
     /// Offers a service with requests `Q` and responses `R`.
     ///
     /// # Errors
     /// As [`Node::raw_service`]; objects have process reach only.
-    pub fn service<Q: Payload, R: Payload>(&self, service: &str, options: ServiceOptions) -> Result<Service<Q, R>, ServiceError> {
-        Ok(Service { raw: self.raw_service(service, Q::payload_schema(), R::payload_schema(), options)?, of: PhantomData })
+    pub fn service<Q: Payload, R: Payload>(
+        &self,
+        service: &str,
+        options: ServiceOptions,
+    ) -> Result<Service<Q, R>, ServiceError> {
+        Ok(Service {
+            raw: self.raw_service(service, Q::payload_schema(), R::payload_schema(), options)?,
+            of: PhantomData,
+        })
     }
 }
 
@@ -126,7 +152,10 @@ impl<Q: Payload, R: Payload> Client<Q, R> {
     /// [`CallError`]. After `TimedOut` and `ServerGone` with `was_taken` the request may have been executed.
     pub fn call(&mut self, request: Q::Value, timeout: Duration) -> Result<R::Sample, CallError> {
         let parcel = Q::pack(request, &mut |len| self.raw.loan_for(len));
-        let parcel = parcel.map_err(|source| CallError::Loan { service: self.raw.service().to_string(), source })?;
+        let parcel = parcel.map_err(|source| CallError::Loan {
+            service: self.raw.service().to_string(),
+            source,
+        })?;
         let response = self.raw.call_with(parcel, timeout)?;
         R::receive(response).map_err(|source| self.unreadable(source))
     }
@@ -195,9 +224,12 @@ impl<Q: Payload, R: Payload> Caller<Q, R> {
     ) -> Result<(), CallError> {
         let service = self.raw.service();
         let parcel = Q::pack(request, &mut |len| self.raw.loan_for(len));
-        let parcel = parcel.map_err(|source| CallError::Loan { service: service.clone(), source })?;
+        let parcel =
+            parcel.map_err(|source| CallError::Loan { service: service.clone(), source })?;
         let typed = move |outcome: Result<RawSample, CallError>| {
-            then(outcome.and_then(|raw| R::receive(raw).map_err(|source| CallError::Read { service, source })));
+            then(outcome.and_then(|raw| {
+                R::receive(raw).map_err(|source| CallError::Read { service, source })
+            }));
         };
         self.raw.send(parcel, timeout, Box::new(typed))
     }
@@ -328,7 +360,11 @@ impl Executor {
     ///
     /// # Errors
     /// As [`Executor::add_raw_client`].
-    pub fn add_client<Q: Payload, R: Payload>(&self, client: Client<Q, R>, o: ServiceCallback) -> Result<Caller<Q, R>, ExecutorError> {
+    pub fn add_client<Q: Payload, R: Payload>(
+        &self,
+        client: Client<Q, R>,
+        o: ServiceCallback,
+    ) -> Result<Caller<Q, R>, ExecutorError> {
         let (raw, _) = self.add_raw_client(client.raw, o)?;
         Ok(Caller { raw, of: PhantomData })
     }
@@ -344,13 +380,15 @@ impl Executor {
         o: ServiceCallback,
         answer: impl Fn(&Q::Sample) -> Result<R::Value, Refusal> + Send + Sync + 'static,
     ) -> Result<CallbackHandle, ExecutorError> {
-        self.add_service_with(service, o, move |request: Q::Sample, responder: Responder<R>| match answer(&request) {
-            Ok(response) => {
-                if let Err(error) = responder.send(response) {
-                    tracing::warn!("{error}");
+        self.add_service_with(service, o, move |request: Q::Sample, responder: Responder<R>| {
+            match answer(&request) {
+                Ok(response) => {
+                    if let Err(error) = responder.send(response) {
+                        tracing::warn!("{error}");
+                    }
                 }
+                Err(Refusal(text)) => responder.refuse(&text),
             }
-            Err(Refusal(text)) => responder.refuse(&text),
         })
     }
 

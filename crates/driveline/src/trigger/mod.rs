@@ -80,7 +80,9 @@ impl Trigger {
             Self::Any { .. } | Self::Timer { .. } => 1,
             // The cached newest one, and the next while it replaces it.
             Self::AllLatest { .. } => 2,
-            Self::Exact { queue, .. } | Self::Approximate { queue, .. } => u32::try_from(*queue).unwrap_or(u32::MAX).saturating_add(2),
+            Self::Exact { queue, .. } | Self::Approximate { queue, .. } => {
+                u32::try_from(*queue).unwrap_or(u32::MAX).saturating_add(2)
+            }
         }
     }
 }

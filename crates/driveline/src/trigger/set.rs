@@ -29,7 +29,14 @@ pub(crate) struct InputPort {
 
 impl InputPort {
     pub(crate) fn new(name: String, subscription: RawSubscription) -> Self {
-        Self { name, subscription, newest: None, unseen: false, triggers: false, stall: StallWatch::default() }
+        Self {
+            name,
+            subscription,
+            newest: None,
+            unseen: false,
+            triggers: false,
+            stall: StallWatch::default(),
+        }
     }
 
     /// When a stall of the input has to be reported.
@@ -84,7 +91,10 @@ const _: () = assert!(MAX_INPUTS <= Fresh::BITS as usize);
 pub(crate) type Samples = SmallVec<[Option<RawSample>; 6]>;
 
 /// What a look at the inputs gave.
-#[allow(clippy::large_enum_variant, reason = "it is taken apart at once; a box would allocate on the data path")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once; a box would allocate on the data path"
+)]
 pub(crate) enum Polled {
     /// Run with these.
     Run { samples: Samples, trigger: Option<usize>, fresh: Fresh },
@@ -126,7 +136,8 @@ pub(crate) fn is_stale(sample: &RawSample, max_age: Option<Duration>) -> bool {
     let Some(max_age) = max_age else { return false };
     let header = sample.header();
     let oldest = header.oldest_source_time().unwrap_or(header.publish_time);
-    u64::try_from(MonotonicNs::now().signed_since(oldest)).is_ok_and(|age| Duration::from_nanos(age) > max_age)
+    u64::try_from(MonotonicNs::now().signed_since(oldest))
+        .is_ok_and(|age| Duration::from_nanos(age) > max_age)
 }
 
 pub(crate) fn count(counter: &AtomicU64) {
@@ -138,30 +149,47 @@ impl TriggerState {
         if inputs > MAX_INPUTS {
             return Err(format!("{inputs} inputs are more than {MAX_INPUTS}; split the component"));
         }
-        let unknown = |i: usize| (i >= inputs).then(|| format!("the trigger names input {i}, but there are {inputs}"));
+        let unknown = |i: usize| {
+            (i >= inputs).then(|| format!("the trigger names input {i}, but there are {inputs}"))
+        };
         let sync_error = |e: &dyn std::fmt::Display| format!("the trigger cannot be set up: {e}");
         let problem = match &trigger {
             Trigger::Any { on, .. } => on.iter().find_map(|i| unknown(*i)),
             Trigger::AllLatest { on, .. } => unknown(*on),
-            Trigger::Timer { period, .. } => period.is_zero().then(|| "a timer's period must be longer than 0".to_owned()),
-            Trigger::Exact { .. } | Trigger::Approximate { .. } => {
-                (inputs < 2).then(|| format!("it synchronises at least 2 inputs, but there are {inputs}"))
+            Trigger::Timer { period, .. } => {
+                period.is_zero().then(|| "a timer's period must be longer than 0".to_owned())
             }
+            Trigger::Exact { .. } | Trigger::Approximate { .. } => (inputs < 2)
+                .then(|| format!("it synchronises at least 2 inputs, but there are {inputs}")),
         };
         if let Some(problem) = problem {
             return Err(problem);
         }
         let sync: Option<Box<dyn Synchronizer<RawSample> + Send>> = match &trigger {
-            Trigger::Exact { queue, .. } => Some(Box::new(ExactTime::new(inputs, *queue).map_err(|e| sync_error(&e))?)),
+            Trigger::Exact { queue, .. } => {
+                Some(Box::new(ExactTime::new(inputs, *queue).map_err(|e| sync_error(&e))?))
+            }
             Trigger::Approximate { queue, max_interval, .. } => {
-                let max_interval_ns = max_interval.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
-                let options = ApproximateOptions { queue: *queue, max_interval_ns, ..ApproximateOptions::default() };
+                let max_interval_ns =
+                    max_interval.map(|d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+                let options = ApproximateOptions {
+                    queue: *queue,
+                    max_interval_ns,
+                    ..ApproximateOptions::default()
+                };
                 Some(Box::new(ApproximateTime::new(inputs, &options).map_err(|e| sync_error(&e))?))
             }
             _ => None,
         };
         let room = sync.as_ref().map_or(0, |s| s.max_sets_per_add() * inputs);
-        Ok(Self { trigger, inputs, next: 0, sync, ready: VecDeque::with_capacity(room), fresh: Vec::with_capacity(room) })
+        Ok(Self {
+            trigger,
+            inputs,
+            next: 0,
+            sync,
+            ready: VecDeque::with_capacity(room),
+            fresh: Vec::with_capacity(room),
+        })
     }
 
     /// Whether an unread sample of this input may start a call.
@@ -184,7 +212,12 @@ impl TriggerState {
         }
     }
 
-    fn poll_any(&mut self, ports: &mut [InputPort], skips: &Skips, max_age: Option<Duration>) -> Polled {
+    fn poll_any(
+        &mut self,
+        ports: &mut [InputPort],
+        skips: &Skips,
+        max_age: Option<Duration>,
+    ) -> Polled {
         let mut limited = false;
         for step in 0..ports.len() {
             let i = (self.next + step) % ports.len();
@@ -213,7 +246,13 @@ impl TriggerState {
         if limited { Polled::HeldLimit } else { Polled::Nothing }
     }
 
-    fn poll_all_latest(&mut self, ports: &mut [InputPort], skips: &Skips, on: usize, max_age: Option<Duration>) -> Polled {
+    fn poll_all_latest(
+        &mut self,
+        ports: &mut [InputPort],
+        skips: &Skips,
+        on: usize,
+        max_age: Option<Duration>,
+    ) -> Polled {
         match take(&mut ports[on], Order::Oldest, skips) {
             Taken::Sample(s) => ports[on].keep(s),
             Taken::Nothing => return Polled::Nothing,
@@ -232,11 +271,23 @@ impl TriggerState {
             count(&skips.stale);
             return Polled::Nothing;
         }
-        let fresh = ports.iter_mut().enumerate().fold(0, |bits, (i, p)| bits | Fresh::from(std::mem::take(&mut p.unseen)) << i);
-        Polled::Run { samples: ports.iter().map(|p| p.newest.clone()).collect(), trigger: Some(on), fresh }
+        let fresh = ports
+            .iter_mut()
+            .enumerate()
+            .fold(0, |bits, (i, p)| bits | Fresh::from(std::mem::take(&mut p.unseen)) << i);
+        Polled::Run {
+            samples: ports.iter().map(|p| p.newest.clone()).collect(),
+            trigger: Some(on),
+            fresh,
+        }
     }
 
-    fn poll_synchronised(&mut self, ports: &mut [InputPort], skips: &Skips, max_age: Option<Duration>) -> Polled {
+    fn poll_synchronised(
+        &mut self,
+        ports: &mut [InputPort],
+        skips: &Skips,
+        max_age: Option<Duration>,
+    ) -> Polled {
         loop {
             while self.ready.len() >= self.inputs {
                 let samples: Samples = self.ready.drain(..self.inputs).map(Some).collect();
@@ -245,7 +296,8 @@ impl TriggerState {
                     continue;
                 }
                 // The set was completed by whichever sample was published last.
-                let trigger = (0..samples.len()).max_by_key(|&i| samples[i].as_ref().map(|s| s.header().publish_time));
+                let trigger = (0..samples.len())
+                    .max_by_key(|&i| samples[i].as_ref().map(|s| s.header().publish_time));
                 return Polled::Run { samples, trigger, fresh: Fresh::MAX };
             }
             // One sample of each input in turn: while no queue overflows, the sets depend on the stamps alone.
@@ -299,7 +351,11 @@ fn take(port: &mut InputPort, order: Order, skips: &Skips) -> Taken {
     counted(taken, port, skips)
 }
 
-fn counted(taken: Result<Option<RawSample>, TakeError>, port: &mut InputPort, skips: &Skips) -> Taken {
+fn counted(
+    taken: Result<Option<RawSample>, TakeError>,
+    port: &mut InputPort,
+    skips: &Skips,
+) -> Taken {
     match taken {
         Ok(Some(s)) => {
             port.stall.taken();
@@ -316,7 +372,10 @@ fn counted(taken: Result<Option<RawSample>, TakeError>, port: &mut InputPort, sk
             }
             let input = &*port.name;
             if skips.take_errors.fetch_add(1, Ordering::Relaxed) == 0 {
-                tracing::error!(input, "{error}; further errors of this callback's inputs are only counted");
+                tracing::error!(
+                    input,
+                    "{error}; further errors of this callback's inputs are only counted"
+                );
             }
             Taken::Nothing
         }
@@ -327,7 +386,9 @@ fn counted(taken: Result<Option<RawSample>, TakeError>, port: &mut InputPort, sk
 fn held_limit(error: &TakeError) -> Option<u32> {
     match error {
         TakeError::HeldLimit { held, .. } => Some(*held),
-        TakeError::Host { source: driveline_shm::TakeError::AllHeld { max_held }, .. } => Some(*max_held),
+        TakeError::Host { source: driveline_shm::TakeError::AllHeld { max_held }, .. } => {
+            Some(*max_held)
+        }
         _ => None,
     }
 }
@@ -346,7 +407,9 @@ impl Trigger {
             Self::Any { max_age, .. } => Kind::Any { max_age: *max_age },
             Self::Timer { .. } => Kind::Timer,
             Self::AllLatest { on, max_age } => Kind::AllLatest { on: *on, max_age: *max_age },
-            Self::Exact { max_age, .. } | Self::Approximate { max_age, .. } => Kind::Synchronised { max_age: *max_age },
+            Self::Exact { max_age, .. } | Self::Approximate { max_age, .. } => {
+                Kind::Synchronised { max_age: *max_age }
+            }
         }
     }
 }

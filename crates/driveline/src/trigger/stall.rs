@@ -73,7 +73,8 @@ impl StallWatch {
     /// A sample could not be taken since `held` of them are held.
     pub(crate) fn blocked(&mut self, held: u32) {
         let now = MonotonicNs::now();
-        let blocked = self.blocked.get_or_insert(Blocked { since: now, latest: now, held, reported: None });
+        let blocked =
+            self.blocked.get_or_insert(Blocked { since: now, latest: now, held, reported: None });
         (blocked.latest, blocked.held) = (now, held);
     }
 
@@ -107,14 +108,21 @@ impl StallWatch {
 
     /// The next report, if one is due. `early`: a stall need not have lasted for [`STALL_AFTER`]. `replaced`: counter of samples
     /// that newer ones have replaced.
-    pub(crate) fn report(&mut self, topic: &TopicName, triggers: bool, early: bool, replaced: impl Fn() -> u64) -> Option<InputStall> {
+    pub(crate) fn report(
+        &mut self,
+        topic: &TopicName,
+        triggers: bool,
+        early: bool,
+        replaced: impl Fn() -> u64,
+    ) -> Option<InputStall> {
         let stall = |held, end| Some(InputStall { topic: topic.clone(), held, triggers, end });
         if let Some((b, lasted)) = self.over.take() {
             let missed = replaced().saturating_sub(b.reported.unwrap_or_default());
             return stall(b.held, Some(StallEnd { lasted, missed }));
         }
         let due = self.due(triggers).is_some_and(|at| MonotonicNs::now() >= at);
-        let b = self.blocked.as_mut().filter(|b| b.reported.is_none() && (due || early && triggers))?;
+        let b =
+            self.blocked.as_mut().filter(|b| b.reported.is_none() && (due || early && triggers))?;
         b.reported = Some(replaced());
         stall(b.held, None)
     }

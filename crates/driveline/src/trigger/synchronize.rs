@@ -67,7 +67,13 @@ pub trait Synchronizer<T> {
     ///
     /// # Errors
     /// [`NoSuchInput`] if `input >= inputs()`; the item is dropped, uncounted, and nothing else changes.
-    fn add(&mut self, input: usize, stamp_ns: u64, item: T, sets: &mut Vec<T>) -> Result<usize, NoSuchInput>;
+    fn add(
+        &mut self,
+        input: usize,
+        stamp_ns: u64,
+        item: T,
+        sets: &mut Vec<T>,
+    ) -> Result<usize, NoSuchInput>;
 
     /// Drops everything that waits, counted as [`cleared`](InputCounts::cleared), and forgets every stamp seen: the
     /// next item may have any stamp. For jumps back in time (a recording that starts over). Keeps the other counts.
@@ -121,7 +127,11 @@ pub struct NoSuchInput {
 
 impl fmt::Display for NoSuchInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "synchronizer has no input {}: it was made with {} inputs, numbered from 0", self.input, self.inputs)
+        write!(
+            f,
+            "synchronizer has no input {}: it was made with {} inputs, numbered from 0",
+            self.input, self.inputs
+        )
     }
 }
 
@@ -158,9 +168,14 @@ pub enum OptionsError {
 impl fmt::Display for OptionsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Inputs { inputs } => write!(f, "cannot synchronize {inputs} inputs: give 1 to {MAX_INPUTS}"),
+            Self::Inputs { inputs } => {
+                write!(f, "cannot synchronize {inputs} inputs: give 1 to {MAX_INPUTS}")
+            }
             Self::Queue { queue } => {
-                write!(f, "a queue of {queue} items per input is not possible: give 1 to {MAX_QUEUE}; 10 suits most sensors")
+                write!(
+                    f,
+                    "a queue of {queue} items per input is not possible: give 1 to {MAX_QUEUE}; 10 suits most sensors"
+                )
             }
             Self::AgePenalty { age_penalty } => write!(
                 f,
@@ -192,28 +207,43 @@ mod tests {
 
     #[test]
     fn impossible_sizes_are_refused_with_the_remedy() {
-        for (inputs, queue) in [(0, 1), (MAX_INPUTS + 1, 1), (1, 0), (1, MAX_QUEUE + 1), (usize::MAX, usize::MAX)] {
+        for (inputs, queue) in
+            [(0, 1), (MAX_INPUTS + 1, 1), (1, 0), (1, MAX_QUEUE + 1), (usize::MAX, usize::MAX)]
+        {
             let error = ExactTime::<()>::new(inputs, queue).err().unwrap();
             assert_eq!(
                 Some(&error),
-                ApproximateTime::<()>::new(inputs, &ApproximateOptions { queue, ..Default::default() }).err().as_ref()
+                ApproximateTime::<()>::new(
+                    inputs,
+                    &ApproximateOptions { queue, ..Default::default() }
+                )
+                .err()
+                .as_ref()
             );
             assert!(error.to_string().contains("give 1 to"), "{error}");
         }
-        assert!(ExactTime::<()>::new(MAX_INPUTS, 1).is_ok() && ExactTime::<()>::new(1, MAX_QUEUE).is_ok());
+        assert!(
+            ExactTime::<()>::new(MAX_INPUTS, 1).is_ok()
+                && ExactTime::<()>::new(1, MAX_QUEUE).is_ok()
+        );
     }
 
     #[test]
     fn policies_are_interchangeable_behind_a_pointer() {
-        let policies: [Box<dyn Synchronizer<u8> + Send>; 2] =
-            [Box::new(ExactTime::new(1, 1).unwrap()), Box::new(ApproximateTime::new(1, &ApproximateOptions::default()).unwrap())];
+        let policies: [Box<dyn Synchronizer<u8> + Send>; 2] = [
+            Box::new(ExactTime::new(1, 1).unwrap()),
+            Box::new(ApproximateTime::new(1, &ApproximateOptions::default()).unwrap()),
+        ];
         for mut policy in policies {
             let mut sets = Vec::new();
             assert_eq!(policy.add(0, 5, 7, &mut sets), Ok(1), "a single input is always complete");
             assert_eq!(sets, [7]);
             assert_eq!(policy.add(1, 5, 7, &mut sets), Err(NoSuchInput { input: 1, inputs: 1 }));
             assert_eq!(policy.counts(1), None);
-            assert_eq!(policy.counts(0), Some(InputCounts { added: 1, delivered: 1, ..Default::default() }));
+            assert_eq!(
+                policy.counts(0),
+                Some(InputCounts { added: 1, delivered: 1, ..Default::default() })
+            );
         }
     }
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Requests and responses.
 
-use crate::support::{PATIENCE, Rig, Tile, TileRequest, at, callback, conformance, executor, refusal, serve, until};
+use crate::support::{
+    PATIENCE, Rig, Tile, TileRequest, at, callback, conformance, executor, refusal, serve, until,
+};
 use driveline::service::{ClientStats, ServiceStats};
 use driveline::types::service::Outcome;
 use driveline::types::{MonotonicNs, Schema};
 use driveline::{
-    CallError, Client, ClientOptions, Object, Protobuf, PublisherOptions, Reach, Service, ServiceOptions, SubscriptionOptions,
+    CallError, Client, ClientOptions, Object, Protobuf, PublisherOptions, Reach, Service,
+    ServiceOptions, SubscriptionOptions,
 };
 use driveline_msgs::proto::{Detection2D, Detections2D};
 
@@ -266,11 +269,13 @@ conformance! {
 #[test]
 fn objects_are_asked_for_and_given_inside_the_process() {
     let r = crate::support::rig(Reach::Process);
-    let service: Service<Object<String>, Object<Vec<char>>> = r.server.service("letters", ServiceOptions::default()).unwrap();
+    let service: Service<Object<String>, Object<Vec<char>>> =
+        r.server.service("letters", ServiceOptions::default()).unwrap();
     let executor = executor();
     executor.add_service(service, callback(&executor), |text| Ok(text.chars().collect())).unwrap();
     executor.start().unwrap();
-    let mut client: Client<Object<String>, Object<Vec<char>>> = r.client.client("letters", ClientOptions::default()).unwrap();
+    let mut client: Client<Object<String>, Object<Vec<char>>> =
+        r.client.client("letters", ClientOptions::default()).unwrap();
     assert_eq!(*client.call("ab".to_owned(), PATIENCE).unwrap(), ['a', 'b']);
     let host = ServiceOptions { reach: Reach::Host, ..Default::default() };
     let refused = r.server.service::<Object<String>, Object<u8>>("other", host).err().unwrap();
@@ -281,19 +286,34 @@ fn objects_are_asked_for_and_given_inside_the_process() {
 fn at_host_reach_ends_of_one_process_meet_as_well_and_messages_stay_pointers() {
     let r = crate::support::rig(Reach::Host);
     let o = ServiceOptions { reach: Reach::Host, ..Default::default() };
-    let service: Service<Protobuf<Detection2D>, Protobuf<Detection2D>> = r.server.service("same", o).unwrap();
+    let service: Service<Protobuf<Detection2D>, Protobuf<Detection2D>> =
+        r.server.service("same", o).unwrap();
     let executor = executor();
-    executor.add_service(service, callback(&executor), |d: &driveline::ValueSample<Protobuf<Detection2D>>| Ok((**d).clone())).unwrap();
+    executor
+        .add_service(
+            service,
+            callback(&executor),
+            |d: &driveline::ValueSample<Protobuf<Detection2D>>| Ok((**d).clone()),
+        )
+        .unwrap();
     let plain = r.service();
     executor
-        .add_service(plain, callback(&executor), |q: &driveline::Sample<TileRequest>| Ok(Tile { x: q.view().unwrap().x, y: 0 }))
+        .add_service(plain, callback(&executor), |q: &driveline::Sample<TileRequest>| {
+            Ok(Tile { x: q.view().unwrap().x, y: 0 })
+        })
         .unwrap();
     executor.start().unwrap();
     let o = ClientOptions { reach: Reach::Host, ..Default::default() };
-    let mut inside: Client<Protobuf<Detection2D>, Protobuf<Detection2D>> = r.server.client("same", o.clone()).unwrap();
-    let mut outside: Client<Protobuf<Detection2D>, Protobuf<Detection2D>> = r.client.client("same", o.clone()).unwrap();
+    let mut inside: Client<Protobuf<Detection2D>, Protobuf<Detection2D>> =
+        r.server.client("same", o.clone()).unwrap();
+    let mut outside: Client<Protobuf<Detection2D>, Protobuf<Detection2D>> =
+        r.client.client("same", o.clone()).unwrap();
     let mut tiles = r.server.client::<TileRequest, Tile>("map/tile", o).unwrap();
-    assert!(inside.wait_for_server(PATIENCE) && outside.wait_for_server(PATIENCE) && tiles.wait_for_server(PATIENCE));
+    assert!(
+        inside.wait_for_server(PATIENCE)
+            && outside.wait_for_server(PATIENCE)
+            && tiles.wait_for_server(PATIENCE)
+    );
     for i in 1..4 {
         let d = Detection2D { score: i as f32, ..Default::default() };
         assert_eq!(*inside.call(d.clone(), PATIENCE).unwrap(), d);

@@ -19,7 +19,11 @@ fn the_257th_client_of_another_process_is_refused_at_both_ends_and_served_when_o
     let mut beyond = r.client();
     until("refused", || matches!(beyond.call(at(1, 1), PATIENCE), Err(CallError::Mismatch { .. })));
     let refused = beyond.call(at(1, 1), PATIENCE).unwrap_err().to_string();
-    assert!(refused.contains("'map/tile'") && refused.contains("too many publishers are matched: at most 256"), "{refused}");
+    assert!(
+        refused.contains("'map/tile'")
+            && refused.contains("too many publishers are matched: at most 256"),
+        "{refused}"
+    );
     assert_eq!(clients[MOST - 1].call(at(2, 1), PATIENCE).unwrap().view().unwrap().x, 2);
     clients.remove(0);
     assert!(beyond.wait_for_server(PATIENCE));
@@ -32,8 +36,15 @@ fn the_257th_client_of_another_process_is_refused_at_both_ends_and_served_when_o
 fn a_server_hears_of_the_257th_client() {
     let r = rig(Reach::Host);
     let schemas = (TileRequest::payload_schema(), Tile::payload_schema());
-    let mut service =
-        r.server.raw_service("map/tile", schemas.0, schemas.1, ServiceOptions { reach: r.reach, ..Default::default() }).unwrap();
+    let mut service = r
+        .server
+        .raw_service(
+            "map/tile",
+            schemas.0,
+            schemas.1,
+            ServiceOptions { reach: r.reach, ..Default::default() },
+        )
+        .unwrap();
     let _clients: Vec<TileClient> = (0..=MOST).map(|_| r.client()).collect();
     until("told", || {
         let told = std::iter::from_fn(|| service.poll_event()).find_map(|e| match e {
@@ -56,7 +67,8 @@ fn each_of_very_many_clients_of_one_process_gets_an_answer_or_a_reason() {
         for _ in 0..2 {
             for (i, client) in clients.iter_mut().enumerate() {
                 let outcome = std::thread::scope(|scope| {
-                    let calling = scope.spawn(|| client.call(at(7, 1), PATIENCE).map(|t| t.view().unwrap().x));
+                    let calling = scope
+                        .spawn(|| client.call(at(7, 1), PATIENCE).map(|t| t.view().unwrap().x));
                     until("done", || {
                         if let Some((request, responder)) = service.take().unwrap() {
                             let x = request.view().unwrap().x;
@@ -71,11 +83,23 @@ fn each_of_very_many_clients_of_one_process_gets_an_answer_or_a_reason() {
                     continue;
                 }
                 let refused = outcome.unwrap_err();
-                let CallError::Refused { outcome: Outcome::NoRoom, text, .. } = &refused else { panic!("client {i}: {refused}") };
-                let remedy = if most == MOST { "under a second name" } else { "raise the server's max_clients" };
-                assert!(text.contains(&format!("{most} clients are served")) && text.contains(remedy), "{text}");
+                let CallError::Refused { outcome: Outcome::NoRoom, text, .. } = &refused else {
+                    panic!("client {i}: {refused}")
+                };
+                let remedy = if most == MOST {
+                    "under a second name"
+                } else {
+                    "raise the server's max_clients"
+                };
+                assert!(
+                    text.contains(&format!("{most} clients are served")) && text.contains(remedy),
+                    "{text}"
+                );
             }
         }
-        assert_eq!((service.stats().clients, service.stats().no_room), (most as u64, 2 * (MOST + BEYOND - most) as u64));
+        assert_eq!(
+            (service.stats().clients, service.stats().no_room),
+            (most as u64, 2 * (MOST + BEYOND - most) as u64)
+        );
     }
 }

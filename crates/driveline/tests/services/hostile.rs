@@ -6,13 +6,16 @@ use driveline::service::ServiceStats;
 use driveline::types::service::{Answer, Outcome, ServiceName, ShortId};
 use driveline::types::{Durability, Qos, Reliability, SampleHeader};
 use driveline::{Payload, Reach};
-use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, Subscription, SubscriptionConfig};
+use driveline_shm::{
+    Participant, ParticipantConfig, Publisher, PublisherConfig, Subscription, SubscriptionConfig,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::cell::{Cell, RefCell};
 
 fn participant(r: &Rig) -> Participant {
-    Participant::open(ParticipantConfig { domain_dir: Some(r.domain()), name: "hostile".into() }).unwrap()
+    Participant::open(ParticipantConfig { domain_dir: Some(r.domain()), name: "hostile".into() })
+        .unwrap()
 }
 
 fn name() -> ServiceName {
@@ -22,7 +25,9 @@ fn name() -> ServiceName {
 fn publish(publisher: &mut Publisher, word: Option<u64>, bytes: &[u8]) {
     let mut loan = publisher.loan(bytes.len()).unwrap();
     loan.payload_mut().copy_from_slice(bytes);
-    publisher.publish(loan, &mut SampleHeader { service: word, ..SampleHeader::stamped_now() }).unwrap();
+    publisher
+        .publish(loan, &mut SampleHeader { service: word, ..SampleHeader::stamped_now() })
+        .unwrap();
 }
 
 fn runner() -> TestRunner {
@@ -31,7 +36,12 @@ fn runner() -> TestRunner {
 
 /// What a client sends its requests with.
 fn hostile_client(r: &Rig, depth: u32) -> Publisher {
-    let mut config = PublisherConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema(), 256);
+    let mut config = PublisherConfig::new(
+        name().requests().unwrap(),
+        "hostile".parse().unwrap(),
+        TileRequest::payload_schema(),
+        256,
+    );
     config.qos = Qos { depth, reliability: Reliability::Reliable, ..Qos::default() };
     participant(r).create_publisher(config).unwrap()
 }
@@ -45,7 +55,8 @@ fn any_request_leaves_the_server_in_service() {
     until("matched", || hostile.matched() == 1 && service.raw().clients() == 2);
     // The word that makes the server listen is that of an honest request; it is no secret.
     let server = hostile.subscriptions()[0].subscription;
-    let word = prop_oneof![Just(Some(ShortId::from(server).0)), any::<u64>().prop_map(Some), Just(None)];
+    let word =
+        prop_oneof![Just(Some(ShortId::from(server).0)), any::<u64>().prop_map(Some), Just(None)];
     let bytes = |len| proptest::collection::vec(any::<u8>(), len);
     // As long as a request is, and of any length.
     let request = (word, prop_oneof![bytes(8..9), bytes(0..256)]);
@@ -55,7 +66,10 @@ fn any_request_leaves_the_server_in_service() {
             let (hostile, service) = &mut *ends.borrow_mut();
             publish(hostile, word, &bytes);
             while let Some((request, responder)) = service.take().unwrap() {
-                prop_assert_eq!((request.header().payload_len, word), (8, Some(ShortId::from(server).0)));
+                prop_assert_eq!(
+                    (request.header().payload_len, word),
+                    (8, Some(ShortId::from(server).0))
+                );
                 let _ = responder.send(Tile { x: 0, y: 0 });
             }
             Ok(())
@@ -88,7 +102,10 @@ fn a_client_that_lives_and_cannot_be_answered_is_not_counted_as_gone() {
         assert!(service.take().unwrap().is_none());
         service.stats().requests == 1
     });
-    assert_eq!(service.stats(), ServiceStats { requests: 1, no_room: 1, ..ServiceStats::default() });
+    assert_eq!(
+        service.stats(),
+        ServiceStats { requests: 1, no_room: 1, ..ServiceStats::default() }
+    );
 }
 
 struct HostileServer {
@@ -98,7 +115,11 @@ struct HostileServer {
 
 fn hostile_server(r: &Rig) -> (HostileServer, driveline::Executor, crate::support::TileCaller) {
     let participant = participant(r);
-    let mut config = SubscriptionConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema());
+    let mut config = SubscriptionConfig::new(
+        name().requests().unwrap(),
+        "hostile".parse().unwrap(),
+        TileRequest::payload_schema(),
+    );
     config.qos = Qos { depth: 8, reliability: Reliability::Reliable, ..Qos::default() };
     let requests = participant.create_subscription(config).unwrap();
     let mut client = r.client_with(4);
@@ -106,7 +127,8 @@ fn hostile_server(r: &Rig) -> (HostileServer, driveline::Executor, crate::suppor
     until("matched", || requests.matched() == 1);
     let client_id = ShortId::from(requests.publishers()[0].publisher);
     let topic = name().responses(client_id).unwrap();
-    let mut config = PublisherConfig::new(topic, "hostile".parse().unwrap(), Tile::payload_schema(), 4096);
+    let mut config =
+        PublisherConfig::new(topic, "hostile".parse().unwrap(), Tile::payload_schema(), 4096);
     config.qos = Qos { depth: 16, durability: Durability::TransientLocal, ..Qos::default() };
     let responses = participant.create_publisher(config).unwrap();
     until("matched", || responses.matched() == 1);
@@ -123,14 +145,23 @@ fn a_publisher_of_another_type_ends_no_call() {
     assert!(client.wait_for_server(PATIENCE));
     assert_eq!(client.call(at(1, 1), PATIENCE).unwrap().view().unwrap().x, 1);
     let participant = participant(&r);
-    let config = SubscriptionConfig::new(name().requests().unwrap(), "hostile".parse().unwrap(), TileRequest::payload_schema());
+    let config = SubscriptionConfig::new(
+        name().requests().unwrap(),
+        "hostile".parse().unwrap(),
+        TileRequest::payload_schema(),
+    );
     let listener = participant.create_subscription(config).unwrap();
     until("matched", || listener.matched() == 1);
     let id = ShortId::from(listener.publishers()[0].publisher);
     drop(listener);
     until("alone", || client.wait_for_server(PATIENCE));
     let topic = name().responses(id).unwrap();
-    let config = PublisherConfig::new(topic, "hostile".parse().unwrap(), TileRequest::payload_schema(), 4096);
+    let config = PublisherConfig::new(
+        topic,
+        "hostile".parse().unwrap(),
+        TileRequest::payload_schema(),
+        4096,
+    );
     let misfit = participant.create_publisher(config).unwrap();
     until("refused", || misfit.stats().refused_type > 0);
     for n in 2..5 {
@@ -145,14 +176,24 @@ fn any_response_ends_at_most_the_call_that_it_names() {
     let (server, executor, caller) = hostile_server(&r);
     let server = RefCell::new(server);
     // So many numbers before the newest request, with any outcome; or any word at all.
-    let near = (0..6u64, prop_oneof![Just(0u8), any::<u8>()]).prop_map(|(back, code)| Ok((back, code)));
+    let near =
+        (0..6u64, prop_oneof![Just(0u8), any::<u8>()]).prop_map(|(back, code)| Ok((back, code)));
     let word = prop_oneof![near, any::<Option<u64>>().prop_map(Err)];
-    let responses = proptest::collection::vec((word, proptest::collection::vec(any::<u8>(), 0..256)), 1..4);
+    let responses =
+        proptest::collection::vec((word, proptest::collection::vec(any::<u8>(), 0..256)), 1..4);
     let newest = Cell::new(0);
     let outcomes = Outcomes::default();
     // A publisher may be matched before the client has opened what it publishes to: until then, responses come later than they are sent.
     caller.call_then(at(1, 1), PATIENCE, outcomes.take()).unwrap();
-    until("asked", || server.borrow_mut().requests.take_next().unwrap().map(|r| newest.set(r.header().sequence)).is_some());
+    until("asked", || {
+        server
+            .borrow_mut()
+            .requests
+            .take_next()
+            .unwrap()
+            .map(|r| newest.set(r.header().sequence))
+            .is_some()
+    });
     publish(&mut server.borrow_mut().responses, Some(newest.get()), &[0; 8]);
     until("heard", || {
         executor.run_ready();
@@ -171,7 +212,9 @@ fn any_response_ends_at_most_the_call_that_it_names() {
             }
             let mut named = std::collections::BTreeSet::new();
             for (word, bytes) in &responses {
-                let near = |&(back, code): &(u64, u8)| Some(newest.get().saturating_sub(back) | u64::from(code) << 48);
+                let near = |&(back, code): &(u64, u8)| {
+                    Some(newest.get().saturating_sub(back) | u64::from(code) << 48)
+                };
                 let word = word.as_ref().map_or_else(|any| *any, near);
                 publish(&mut server.responses, word, bytes);
                 named.extend(word.map(|w| Answer::decode(w).request));
@@ -194,8 +237,15 @@ fn an_outcome_of_a_later_release_is_a_refusal_with_its_text() {
     let outcomes = Outcomes::default();
     caller.call_then(at(1, 1), PATIENCE, outcomes.take()).unwrap();
     let number = server.requests.take_next().unwrap().unwrap().header().sequence;
-    publish(&mut server.responses, Some(Answer { request: number, outcome: Outcome::Other(200) }.encode()), b"come back on Monday");
+    publish(
+        &mut server.responses,
+        Some(Answer { request: number, outcome: Outcome::Other(200) }.encode()),
+        b"come back on Monday",
+    );
     until("heard", || executor.run_ready() == 1);
     let seen = outcomes.seen();
-    assert!(matches!(&seen[..], [Err(text)] if text.contains("the server refused: come back on Monday")), "{seen:?}");
+    assert!(
+        matches!(&seen[..], [Err(text)] if text.contains("the server refused: come back on Monday")),
+        "{seen:?}"
+    );
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What becomes of calls that bring no response.
 
-use crate::support::{Outcomes, PATIENCE, Rig, Tile, TileRequest, TileService, at, caller, conformance, until};
+use crate::support::{
+    Outcomes, PATIENCE, Rig, Tile, TileRequest, TileService, at, caller, conformance, until,
+};
 use driveline::Payload as _;
 use driveline::service::{ClientStats, ServiceStats};
 use driveline::types::service::{MAX_REFUSAL_LEN, Outcome};
@@ -380,7 +382,10 @@ fn two_servers_of_one_name_are_named_and_neither_is_asked() {
     let mut second = r.client.service::<TileRequest, Tile>("map/tile", o).unwrap();
     let mut refused = None;
     until("refused", || {
-        refused = client.call(at(1, 1), Duration::ZERO).err().filter(|e| matches!(e, CallError::SeveralServers { .. }));
+        refused = client
+            .call(at(1, 1), Duration::ZERO)
+            .err()
+            .filter(|e| matches!(e, CallError::SeveralServers { .. }));
         // Meanwhile the first alone is asked.
         while let Some((_, responder)) = first.take().unwrap() {
             responder.refuse("");

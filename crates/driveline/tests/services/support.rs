@@ -3,8 +3,9 @@
 
 use driveline::types::MonotonicNs;
 use driveline::{
-    CallError, CallbackGroup, Caller, Client, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node, Reach,
-    Refusal, Responder, Service, ServiceCallback, ServiceOptions,
+    CallError, CallbackGroup, Caller, Client, ClientOptions, Context, ContextOptions, Executor,
+    ExecutorOptions, GroupKind, Node, Reach, Refusal, Responder, Service, ServiceCallback,
+    ServiceOptions,
 };
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -37,10 +38,21 @@ pub(crate) struct Rig {
 
 pub(crate) fn rig(reach: Reach) -> Rig {
     let dir = tempfile::tempdir().unwrap();
-    let context = |name: &str| Context::new(ContextOptions { name: name.into(), domain_dir: Some(dir.path().join("domain")) }).unwrap();
+    let context = |name: &str| {
+        Context::new(ContextOptions {
+            name: name.into(),
+            domain_dir: Some(dir.path().join("domain")),
+        })
+        .unwrap()
+    };
     let first = context("server");
     let second = if reach == Reach::Host { context("client") } else { first.clone() };
-    Rig { server: first.node("server").unwrap(), client: second.node("client").unwrap(), reach, dir }
+    Rig {
+        server: first.node("server").unwrap(),
+        client: second.node("client").unwrap(),
+        reach,
+        dir,
+    }
 }
 
 pub(crate) type TileClient = Client<TileRequest, Tile>;
@@ -60,7 +72,9 @@ impl Rig {
         self.service_with(|_| {})
     }
     pub(crate) fn client_with(&self, pending: u32) -> TileClient {
-        self.client.client("map/tile", ClientOptions { reach: self.reach, pending, ..Default::default() }).unwrap()
+        self.client
+            .client("map/tile", ClientOptions { reach: self.reach, pending, ..Default::default() })
+            .unwrap()
     }
     pub(crate) fn client(&self) -> TileClient {
         self.client_with(1)
@@ -75,7 +89,9 @@ impl Rig {
     pub(crate) fn map_server(&self) -> Executor {
         serve(self.service(), |request, responder| {
             let TileRequest { x, y } = *request.view().unwrap().head();
-            let Ok(cells) = usize::try_from(y) else { return responder.refuse("there is no tile with negative y") };
+            let Ok(cells) = usize::try_from(y) else {
+                return responder.refuse("there is no tile with negative y");
+            };
             let mut tile = responder.loan(cells).unwrap();
             let mut view = tile.view_mut().unwrap();
             *view.head_mut() = Tile { x, y };
@@ -128,9 +144,15 @@ pub(crate) fn refusal(text: &str) -> Refusal {
 pub(crate) struct Outcomes(Arc<Mutex<Vec<Result<i32, String>>>>);
 
 impl Outcomes {
-    pub(crate) fn take(&self) -> impl FnOnce(Result<driveline::Sample<Tile>, CallError>) + Send + use<> {
+    pub(crate) fn take(
+        &self,
+    ) -> impl FnOnce(Result<driveline::Sample<Tile>, CallError>) + Send + use<> {
         let seen = self.0.clone();
-        move |outcome| seen.lock().unwrap().push(outcome.map(|tile| tile.view().unwrap().x).map_err(|e| e.to_string()))
+        move |outcome| {
+            seen.lock()
+                .unwrap()
+                .push(outcome.map(|tile| tile.view().unwrap().x).map_err(|e| e.to_string()))
+        }
     }
     pub(crate) fn seen(&self) -> Vec<Result<i32, String>> {
         self.0.lock().unwrap().clone()

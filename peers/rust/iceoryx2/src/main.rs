@@ -40,7 +40,11 @@ fn main() -> ExitCode {
 }
 
 fn describe() -> Description {
-    let setting = |name: &str, value: &str, why: &str| Setting { name: name.into(), value: value.into(), why: why.into() };
+    let setting = |name: &str, value: &str, why: &str| Setting {
+        name: name.into(),
+        value: value.into(),
+        why: why.into(),
+    };
     let variant = Variant {
         name: "ipc".into(),
         title: "publish-subscribe over shared memory; event service for readers that sleep, polling for those that spin".into(),
@@ -98,7 +102,10 @@ fn sleep(listener: &Listener<Ipc>, longest: Duration) -> Result<()> {
 
 impl Ends {
     fn services(&self, job: &Job, topic: &str) -> Result<Services> {
-        let node = NodeBuilder::new().config(&self.config).create::<Ipc>().map_err(say("cannot make a node"))?;
+        let node = NodeBuilder::new()
+            .config(&self.config)
+            .create::<Ipc>()
+            .map_err(say("cannot make a node"))?;
         let name: ServiceName = topic.try_into().map_err(say("the topic is no service name"))?;
         let readers = if topic.ends_with("/pong") { 1 } else { job.subscribers.max(1) };
         let data = node
@@ -144,7 +151,8 @@ impl Middleware for Ends {
         let mut config = Config::default();
         // Sockets have short names, so the root stays the default one.
         let prefix = prefix(job);
-        config.global.prefix = prefix.as_str().try_into().map_err(say("the prefix is no file name"))?;
+        config.global.prefix =
+            prefix.as_str().try_into().map_err(say("the prefix is no file name"))?;
         Ok(Self { config })
     }
 
@@ -154,7 +162,8 @@ impl Middleware for Ends {
         for entry in std::fs::read_dir("/dev/shm").context("cannot read /dev/shm")? {
             let entry = entry.context("cannot read /dev/shm")?;
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
-                std::fs::remove_file(entry.path()).with_context(|| format!("cannot remove {}", entry.path().display()))?;
+                std::fs::remove_file(entry.path())
+                    .with_context(|| format!("cannot remove {}", entry.path().display()))?;
             }
         }
         Ok(())
@@ -166,10 +175,13 @@ impl Middleware for Ends {
 
     fn sender(&self, job: &Job, topic: &str) -> Result<Out> {
         let services = self.services(job, topic)?;
-        let builder = services.data.publisher_builder().max_loaned_samples(1).initial_max_slice_len(job.size);
+        let builder =
+            services.data.publisher_builder().max_loaned_samples(1).initial_max_slice_len(job.size);
         let publisher = builder.create().map_err(say("cannot make the publisher"))?;
         let notifier = match &services.event {
-            Some(event) => Some(event.notifier_builder().create().map_err(say("cannot make the notifier"))?),
+            Some(event) => {
+                Some(event.notifier_builder().create().map_err(say("cannot make the notifier"))?)
+            }
             None => None,
         };
         Ok(Out { publisher, notifier, published: 0, size: job.size, services })
@@ -178,7 +190,9 @@ impl Middleware for Ends {
     fn receiver(&self, job: &Job, topic: &str) -> Result<In> {
         let services = self.services(job, topic)?;
         let listener = match &services.event {
-            Some(event) => Some(event.listener_builder().create().map_err(say("cannot make the listener"))?),
+            Some(event) => {
+                Some(event.listener_builder().create().map_err(say("cannot make the listener"))?)
+            }
             None => None,
         };
         let builder = services.data.subscriber_builder().buffer_size(job.depth as usize);
@@ -216,9 +230,11 @@ impl Sender for Out {
     type Loan = SampleMut<Ipc, [u8], ()>;
 
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
-        let sleeping = |event: &EventService<Ipc>| event.dynamic_config().number_of_listeners() >= receivers;
+        let sleeping =
+            |event: &EventService<Ipc>| event.dynamic_config().number_of_listeners() >= receivers;
         wait_until(timeout, "subscribers", || {
-            self.services.data.dynamic_config().number_of_subscribers() >= receivers && self.services.event.as_ref().is_none_or(sleeping)
+            self.services.data.dynamic_config().number_of_subscribers() >= receivers
+                && self.services.event.as_ref().is_none_or(sleeping)
         })
     }
 
@@ -275,7 +291,9 @@ impl Receiver for In {
     type Sample = Taken;
 
     fn wait_matched(&mut self, timeout: Duration) -> Result<()> {
-        wait_until(timeout, "the publisher", || self.services.data.dynamic_config().number_of_publishers() > 0)
+        wait_until(timeout, "the publisher", || {
+            self.services.data.dynamic_config().number_of_publishers() > 0
+        })
     }
 
     #[inline]
@@ -288,7 +306,9 @@ impl Receiver for In {
                 }
                 match &self.listener {
                     Some(listener) => {
-                        let longest = limit.map_or(LONGEST_SLEEP, |l| l.saturating_sub(start.elapsed()).min(LONGEST_SLEEP));
+                        let longest = limit.map_or(LONGEST_SLEEP, |l| {
+                            l.saturating_sub(start.elapsed()).min(LONGEST_SLEEP)
+                        });
                         sleep(listener, longest)?;
                         break;
                     }
@@ -303,8 +323,11 @@ impl Receiver for In {
 
     #[inline]
     fn take(&mut self) -> Result<Option<Taken>> {
-        let Some(sample) = self.subscriber.receive().map_err(say("cannot receive"))? else { return Ok(None) };
-        let head = sample.payload().first_chunk::<HEAD>().context("a payload is shorter than its head")?;
+        let Some(sample) = self.subscriber.receive().map_err(say("cannot receive"))? else {
+            return Ok(None);
+        };
+        let head =
+            sample.payload().first_chunk::<HEAD>().context("a payload is shorter than its head")?;
         let (mark, number) = head.split_at(8);
         let number = u64::from_le_bytes(number.try_into()?);
         let missed = number.saturating_sub(self.last + 1);
@@ -324,7 +347,10 @@ impl StageReceiver for In {
         }
         let start = Instant::now();
         while !self.subscriber.has_samples().map_err(say("cannot look for samples"))? {
-            let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else { break };
+            let Some(left) = limit.checked_sub(start.elapsed()).filter(|left| !left.is_zero())
+            else {
+                break;
+            };
             match &self.listener {
                 Some(listener) => {
                     sleep(listener, left)?;

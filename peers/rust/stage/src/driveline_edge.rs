@@ -5,7 +5,8 @@ use crate::edge::{Edge, Handle, Receiving, Sending, now};
 use anyhow::{Context as _, Result, anyhow, bail};
 use driveline::types::{Qos, Reliability};
 use driveline::{
-    Context, ContextOptions, Node, PublisherOptions, RawLoan, RawPublisher, RawSubscription, Reach, SubscriptionOptions, WaitMode,
+    Context, ContextOptions, Node, PublisherOptions, RawLoan, RawPublisher, RawSubscription, Reach,
+    SubscriptionOptions, WaitMode,
 };
 use driveline_bench::harness::{self, Job};
 use std::time::{Duration, Instant};
@@ -20,7 +21,10 @@ pub(crate) struct DrivelineEnds {
 impl DrivelineEnds {
     pub(crate) fn join(job: &Job, name: &str) -> Result<Self> {
         // A directory of its own: what else finds its ends there must not meet it.
-        let options = ContextOptions { name: name.to_owned(), domain_dir: Some(job.domain_dir.join("driveline")) };
+        let options = ContextOptions {
+            name: name.to_owned(),
+            domain_dir: Some(job.domain_dir.join("driveline")),
+        };
         let context = Context::new(options).context("cannot join the measurement's domain")?;
         Ok(Self { node: context.node(name)?, _context: context })
     }
@@ -34,12 +38,24 @@ impl DrivelineEnds {
             pins: edge.readers.max(1) as u32,
             ..PublisherOptions::default()
         };
-        Ok(DrivelineSender { publisher: self.node.bytes_publisher(&edge.topic, TYPE, options)?, size: edge.size, loan: None })
+        Ok(DrivelineSender {
+            publisher: self.node.bytes_publisher(&edge.topic, TYPE, options)?,
+            size: edge.size,
+            loan: None,
+        })
     }
 
     pub(crate) fn receiver(&self, job: &Job, edge: &Edge) -> Result<DrivelineReceiver> {
-        let options = SubscriptionOptions { reach: Reach::Host, qos: qos(job), max_held: 1, ..Default::default() };
-        Ok(DrivelineReceiver { subscription: self.node.bytes_subscription(&edge.topic, TYPE, options)?, wait: job.wait.mode() })
+        let options = SubscriptionOptions {
+            reach: Reach::Host,
+            qos: qos(job),
+            max_held: 1,
+            ..Default::default()
+        };
+        Ok(DrivelineReceiver {
+            subscription: self.node.bytes_subscription(&edge.topic, TYPE, options)?,
+            wait: job.wait.mode(),
+        })
     }
 }
 
@@ -62,7 +78,10 @@ impl Sending for DrivelineSender {
         let start = Instant::now();
         while self.publisher.matched() < receivers {
             if start.elapsed() > timeout {
-                bail!("only {} of {receivers} subscriptions were matched within {timeout:?}", self.publisher.matched());
+                bail!(
+                    "only {} of {receivers} subscriptions were matched within {timeout:?}",
+                    self.publisher.matched()
+                );
             }
             std::thread::sleep(Duration::from_micros(200));
         }
@@ -84,7 +103,10 @@ impl Sending for DrivelineSender {
     }
 
     fn send_last(&mut self, message: &[u8]) -> Result<(), String> {
-        self.place()?.get_mut(..message.len()).ok_or("a message is shorter than its head")?.copy_from_slice(message);
+        self.place()?
+            .get_mut(..message.len())
+            .ok_or("a message is shorter than its head")?
+            .copy_from_slice(message);
         self.send(message.len())
     }
 }
@@ -99,11 +121,17 @@ impl Receiving for DrivelineReceiver {
         if limit.is_zero() {
             return Ok(());
         }
-        self.subscription.wait(Some(limit), self.wait).map(|_| ()).map_err(|e| anyhow!("waiting failed: {e}"))
+        self.subscription
+            .wait(Some(limit), self.wait)
+            .map(|_| ())
+            .map_err(|e| anyhow!("waiting failed: {e}"))
     }
 
     fn take(&mut self, handle: Handle<'_>) -> Result<bool> {
-        let Some(sample) = self.subscription.take().map_err(|e| anyhow!("reading failed: {e}"))? else { return Ok(false) };
+        let Some(sample) = self.subscription.take().map_err(|e| anyhow!("reading failed: {e}"))?
+        else {
+            return Ok(false);
+        };
         let in_hand = now();
         handle(in_hand, sample.payload().unwrap_or_default())?;
         Ok(true)

@@ -69,7 +69,11 @@ impl<S: StageSender> PeerSender<S> {
     /// Both number messages: readers tell losses by it.
     fn note(&mut self, number: u64) -> Result<(), String> {
         self.published += 1;
-        if number == self.published { Ok(()) } else { Err(format!("message {} got the number {number}", self.published)) }
+        if number == self.published {
+            Ok(())
+        } else {
+            Err(format!("message {} got the number {number}", self.published))
+        }
     }
 }
 
@@ -125,34 +129,63 @@ pub(crate) struct Output {
 
 impl Output {
     /// Waits until all readers are there.
-    pub(crate) fn new(mut sender: Box<dyn Sending>, edge: &Edge, timeout: Duration) -> Result<Self> {
+    pub(crate) fn new(
+        mut sender: Box<dyn Sending>,
+        edge: &Edge,
+        timeout: Duration,
+    ) -> Result<Self> {
         sender.wait_matched(edge.readers, timeout)?;
         Ok(Self { sender, next: 1 })
     }
 
     /// Where a work writes to.
     pub(crate) fn content(&mut self) -> Result<&mut [u8], String> {
-        self.sender.place()?.get_mut(HEAD..).ok_or_else(|| "a message is shorter than its head".into())
+        self.sender
+            .place()?
+            .get_mut(HEAD..)
+            .ok_or_else(|| "a message is shorter than its head".into())
     }
 
     /// Publishes what was written, and gives the times before and after. Without a source time, this is the source.
-    pub(crate) fn publish(&mut self, origin: u64, source_time_ns: Option<u64>, written: usize) -> Result<(u64, u64), String> {
+    pub(crate) fn publish(
+        &mut self,
+        origin: u64,
+        source_time_ns: Option<u64>,
+        written: usize,
+    ) -> Result<(u64, u64), String> {
         let length = HEAD + written;
         let number = self.next;
         let place = self.sender.place()?;
         let before = now();
         let source_time_ns = source_time_ns.unwrap_or(before);
-        Head { is_end: false, number, origin, source_time_ns, publish_time_ns: before, length: length as u64 }.write(place);
+        Head {
+            is_end: false,
+            number,
+            origin,
+            source_time_ns,
+            publish_time_ns: before,
+            length: length as u64,
+        }
+        .write(place);
         self.sender.send(length)?;
         self.next += 1;
         Ok((before, now()))
     }
 
     pub(crate) fn end(&mut self) -> Result<()> {
-        let head = Head { is_end: true, number: self.next, origin: 0, source_time_ns: 0, publish_time_ns: now(), length: HEAD as u64 };
+        let head = Head {
+            is_end: true,
+            number: self.next,
+            origin: 0,
+            source_time_ns: 0,
+            publish_time_ns: now(),
+            length: HEAD as u64,
+        };
         let mut message = [0; HEAD];
         head.write(&mut message);
-        self.sender.send_last(&message).map_err(|e| anyhow!("the end mark could not be published: {e}"))?;
+        self.sender
+            .send_last(&message)
+            .map_err(|e| anyhow!("the end mark could not be published: {e}"))?;
         self.next += 1;
         Ok(())
     }
@@ -174,7 +207,13 @@ pub(crate) struct OtherInput {
 
 impl OtherInput {
     pub(crate) fn new(receiver: Box<dyn Receiving>, edge: &Edge) -> Self {
-        Self { receiver, topic: edge.topic.clone(), tally: Tally::new(), newest: Vec::with_capacity(edge.size), head: None }
+        Self {
+            receiver,
+            topic: edge.topic.clone(),
+            tally: Tally::new(),
+            newest: Vec::with_capacity(edge.size),
+            head: None,
+        }
     }
 
     /// Copies the newest message, if there is one that it has not seen.
@@ -194,7 +233,11 @@ impl OtherInput {
 
     /// What [`Self::poll`] has copied last.
     pub(crate) fn input(&self) -> Option<Input<'_>> {
-        self.head.map(|h| Input { content: &self.newest, origin: h.origin, source_time_ns: h.source_time_ns })
+        self.head.map(|h| Input {
+            content: &self.newest,
+            origin: h.origin,
+            source_time_ns: h.source_time_ns,
+        })
     }
 
     /// Reads on until the end mark, at most so long.
@@ -218,10 +261,20 @@ pub(crate) fn content<'a>(payload: &'a [u8], head: &Head) -> &'a [u8] {
 }
 
 pub(crate) fn account(topic: &str, tally: &Tally) -> InputAccount {
-    InputAccount { topic: topic.to_owned(), received: tally.received, missed: tally.missed, damaged: tally.damaged }
+    InputAccount {
+        topic: topic.to_owned(),
+        received: tally.received,
+        missed: tally.missed,
+        damaged: tally.damaged,
+    }
 }
 
 pub(crate) fn check(edge: &Edge) -> Result<()> {
-    ensure!(edge.size > HEAD, "the edge '{}' carries {} bytes; the head of a message alone has {HEAD}", edge.topic, edge.size);
+    ensure!(
+        edge.size > HEAD,
+        "the edge '{}' carries {} bytes; the head of a message alone has {HEAD}",
+        edge.topic,
+        edge.size
+    );
     Ok(())
 }

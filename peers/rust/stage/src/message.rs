@@ -28,13 +28,21 @@ impl Head {
             words.try_into().ok().map(|w: [[u8; 8]; 6]| w.map(u64::from_le_bytes))?;
         let is_end = mark == END;
         let head = Self { is_end, number, origin, source_time_ns, publish_time_ns, length };
-        ((is_end || mark == SAMPLE) && (HEAD as u64..=payload.len() as u64).contains(&length)).then_some(head)
+        ((is_end || mark == SAMPLE) && (HEAD as u64..=payload.len() as u64).contains(&length))
+            .then_some(head)
     }
 
     /// Into a payload, which has room for it.
     pub(crate) fn write(&self, payload: &mut [u8]) {
         let mark = if self.is_end { END } else { SAMPLE };
-        let words = [mark, self.number, self.origin, self.source_time_ns, self.publish_time_ns, self.length];
+        let words = [
+            mark,
+            self.number,
+            self.origin,
+            self.source_time_ns,
+            self.publish_time_ns,
+            self.length,
+        ];
         for (place, word) in payload.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -79,7 +87,8 @@ mod tests {
 
     fn message(number: u64, is_end: bool) -> Vec<u8> {
         let mut payload = vec![7; 60];
-        Head { is_end, number, origin: 3, source_time_ns: 4, publish_time_ns: 5, length: 50 }.write(&mut payload);
+        Head { is_end, number, origin: 3, source_time_ns: 4, publish_time_ns: 5, length: 50 }
+            .write(&mut payload);
         payload
     }
 
@@ -88,7 +97,14 @@ mod tests {
         let whole = message(9, false);
         assert_eq!(
             Head::find(&whole),
-            Some(Head { is_end: false, number: 9, origin: 3, source_time_ns: 4, publish_time_ns: 5, length: 50 })
+            Some(Head {
+                is_end: false,
+                number: 9,
+                origin: 3,
+                source_time_ns: 4,
+                publish_time_ns: 5,
+                length: 50
+            })
         );
         assert!(Head::find(&message(9, true)).is_some_and(|h| h.is_end));
         assert_eq!(whole[48..], [7; 12]);

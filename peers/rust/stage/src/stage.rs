@@ -2,7 +2,10 @@
 //! The whole life of a stage.
 
 use crate::driveline_edge::DrivelineEnds;
-use crate::edge::{Edge, OtherInput, Output, PeerReceiver, PeerSender, Receiving, Sending, account, check, content, now};
+use crate::edge::{
+    Edge, OtherInput, Output, PeerReceiver, PeerSender, Receiving, Sending, account, check,
+    content, now,
+};
 use crate::message::Tally;
 use crate::work::{Input, Work};
 use crate::{StageReceiver, StageSender};
@@ -54,18 +57,32 @@ where
     M::Sender: StageSender + 'static,
     M::Receiver: StageReceiver + 'static,
 {
-    let Line { stage } = serde_json::from_str(line).context("the stage's job is not what docs/protocols/chain.md says")?;
-    ensure!(!stage.inputs.is_empty() || stage.output.is_some(), "the stage '{}' has neither inputs nor an output", stage.name);
+    let Line { stage } = serde_json::from_str(line)
+        .context("the stage's job is not what docs/protocols/chain.md says")?;
+    ensure!(
+        !stage.inputs.is_empty() || stage.output.is_some(),
+        "the stage '{}' has neither inputs nor an output",
+        stage.name
+    );
     stage.inputs.iter().chain(&stage.output).try_for_each(check)?;
     let total = job.warm_up + job.messages + stage.cool_down;
-    let mut body = Body::new(Work::load(&stage.work, &serde_json::to_string(&stage.parameters)?)?, total);
+    let mut body =
+        Body::new(Work::load(&stage.work, &serde_json::to_string(&stage.parameters)?)?, total);
     let mut links = Links::<M> { job, stage: &stage.name, own: None, driveline: None };
     let mut inputs = stage.inputs.iter();
-    let trigger = inputs.next().map(|edge| Ok::<_, anyhow::Error>((edge, links.receiver(edge)?))).transpose()?;
-    let mut others = inputs.map(|edge| Ok(OtherInput::new(links.receiver(edge)?, edge))).collect::<Result<Vec<_>>>()?;
+    let trigger = inputs
+        .next()
+        .map(|edge| Ok::<_, anyhow::Error>((edge, links.receiver(edge)?)))
+        .transpose()?;
+    let mut others = inputs
+        .map(|edge| Ok(OtherInput::new(links.receiver(edge)?, edge)))
+        .collect::<Result<Vec<_>>>()?;
     if let Some(edge) = &stage.output {
         let sender = links.sender(edge)?;
-        body.output = Some(Output::new(sender, edge, MATCH_TIMEOUT).with_context(|| format!("the readers of '{}'", edge.topic))?);
+        body.output = Some(
+            Output::new(sender, edge, MATCH_TIMEOUT)
+                .with_context(|| format!("the readers of '{}'", edge.topic))?,
+        );
     }
     ready();
 
@@ -104,7 +121,13 @@ fn silence(job: &Job) -> Duration {
 
 /// The job of a link that is as this edge.
 fn job_of(job: &Job, edge: &Edge) -> Job {
-    Job { topic: edge.topic.clone(), size: edge.size, subscribers: edge.readers, index: edge.index, ..job.clone() }
+    Job {
+        topic: edge.topic.clone(),
+        size: edge.size,
+        subscribers: edge.readers,
+        index: edge.index,
+        ..job.clone()
+    }
 }
 
 /// What the process has of each middleware that carries one of its edges.
@@ -143,7 +166,11 @@ where
     fn is_own(&self, edge: &Edge) -> Result<bool> {
         let own = self.job.system.to_string();
         if edge.system != own && edge.system != "driveline" {
-            bail!("the edge '{}' is to be carried by {}, but this program carries {own} and driveline", edge.topic, edge.system);
+            bail!(
+                "the edge '{}' is to be carried by {}, but this program carries {own} and driveline",
+                edge.topic,
+                edge.system
+            );
         }
         Ok(edge.system == own)
     }
@@ -179,7 +206,13 @@ impl Body {
         // Touched, so that no page of it is mapped while it is measured.
         let mut rows = vec![[1; 8]; total as usize + 1];
         rows.clear();
-        Self { work, output: None, rows, stage: StageAccount::default(), end: End::new(Role::Stage, 0) }
+        Self {
+            work,
+            output: None,
+            rows,
+            stage: StageAccount::default(),
+            end: End::new(Role::Stage, 0),
+        }
     }
 
     /// Works, publishes, and notes it. `row` has everything up to `in_hand`.
@@ -231,7 +264,11 @@ impl Body {
         };
         for i in 0..total {
             if now() > give_up {
-                *self.end.not_sent.entry("the source fell behind its schedule for too long".into()).or_default() += total - i;
+                *self
+                    .end
+                    .not_sent
+                    .entry("the source fell behind its schedule for too long".into())
+                    .or_default() += total - i;
                 self.stage.worked += total - i;
                 break;
             }
@@ -244,7 +281,12 @@ impl Body {
     }
 
     /// Works on every message until the end mark, or until nothing comes any more.
-    fn follow(&mut self, job: &Job, receiver: &mut dyn Receiving, others: &mut [OtherInput]) -> Result<Tally> {
+    fn follow(
+        &mut self,
+        job: &Job,
+        receiver: &mut dyn Receiving,
+        others: &mut [OtherInput],
+    ) -> Result<Tally> {
         let mut tally = Tally::new();
         let mut deadline = now() + FIRST_LIMIT.as_nanos() as u64;
         while !tally.has_ended {
@@ -255,10 +297,28 @@ impl Body {
                 for other in others.iter_mut() {
                     other.poll()?;
                 }
-                let first = Input { content: content(payload, &head), origin: head.origin, source_time_ns: head.source_time_ns };
-                let given: Option<Vec<Input<'_>>> = std::iter::once(Some(first)).chain(others.iter().map(OtherInput::input)).collect();
+                let first = Input {
+                    content: content(payload, &head),
+                    origin: head.origin,
+                    source_time_ns: head.source_time_ns,
+                };
+                let given: Option<Vec<Input<'_>>> = std::iter::once(Some(first))
+                    .chain(others.iter().map(OtherInput::input))
+                    .collect();
                 match given {
-                    Some(given) => self.work([head.origin, head.source_time_ns, head.publish_time_ns, in_hand, 0, 0, 0, 0], &given),
+                    Some(given) => self.work(
+                        [
+                            head.origin,
+                            head.source_time_ns,
+                            head.publish_time_ns,
+                            in_hand,
+                            0,
+                            0,
+                            0,
+                            0,
+                        ],
+                        &given,
+                    ),
                     None => {
                         self.stage.skipped += 1;
                         Ok(())
@@ -281,14 +341,21 @@ impl Body {
     }
 
     /// Writes the stamps, and closes the sending end.
-    fn finish(mut self, job: &Job, name: &str, inputs: Vec<driveline_bench::chain::InputAccount>) -> Result<End> {
+    fn finish(
+        mut self,
+        job: &Job,
+        name: &str,
+        inputs: Vec<driveline_bench::chain::InputAccount>,
+    ) -> Result<End> {
         let path = job.raw_dir.join(format!("{name}.stage"));
-        let bytes: Vec<u8> = self.rows.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
-        std::fs::write(&path, bytes).with_context(|| format!("cannot write the stamps to {}", path.display()))?;
+        let bytes: Vec<u8> =
+            self.rows.iter().flatten().flat_map(|word| word.to_le_bytes()).collect();
+        std::fs::write(&path, bytes)
+            .with_context(|| format!("cannot write the stamps to {}", path.display()))?;
         self.stage.rows_file = path;
         self.stage.inputs = inputs;
-        self.stage.report =
-            serde_json::from_str(&self.work.report()?).context("the work's report is no object of names and whole numbers")?;
+        self.stage.report = serde_json::from_str(&self.work.report()?)
+            .context("the work's report is no object of names and whole numbers")?;
         self.end.published = self.output.as_ref().map_or(0, Output::published);
         self.end.stage = Some(self.stage);
         Ok(self.end)

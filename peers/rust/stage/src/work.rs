@@ -65,7 +65,11 @@ pub(crate) struct Work {
 unsafe fn function<T: Copy>(library: &Library, work: &str, name: &CStr) -> Result<T> {
     // SAFETY: the caller's promise.
     let symbol = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
-    Ok(*symbol.with_context(|| format!("the work {work} has no function {name:?}: it must be built against peers/work/work.h"))?)
+    Ok(*symbol.with_context(|| {
+        format!(
+            "the work {work} has no function {name:?}: it must be built against peers/work/work.h"
+        )
+    })?)
 }
 
 impl Work {
@@ -93,12 +97,19 @@ impl Work {
         let mut error = Sentence::default();
         // SAFETY: `parameters` ends with a zero byte, and the buffer is as long as is said.
         let object = unsafe { create(parameters.as_ptr(), error.place(), ERROR) };
-        let Some(object) = NonNull::new(object) else { bail!("the work {name} cannot be made: {}", error.text()) };
+        let Some(object) = NonNull::new(object) else {
+            bail!("the work {name} cannot be made: {}", error.text())
+        };
         Ok(Self { name, object, process, report, destroy, _library: library })
     }
 
     /// Works; gives the bytes that were written, or nothing if there is nothing to publish.
-    pub(crate) fn process(&mut self, origin: u64, inputs: &[Input<'_>], output: Option<&mut [u8]>) -> Result<Option<usize>> {
+    pub(crate) fn process(
+        &mut self,
+        origin: u64,
+        inputs: &[Input<'_>],
+        output: Option<&mut [u8]>,
+    ) -> Result<Option<usize>> {
         let raw = |i: &Input<'_>| RawInput {
             data: i.content.as_ptr(),
             size: i.content.len(),
@@ -107,15 +118,27 @@ impl Work {
         };
         let raw: Vec<RawInput> = inputs.iter().map(raw).collect();
         let (place, capacity) = output.map_or((null_mut(), 0), |o| (o.as_mut_ptr(), o.len()));
-        let mut call = RawCall { origin, inputs: raw.as_ptr(), input_count: raw.len(), output: place, capacity, written: 0 };
+        let mut call = RawCall {
+            origin,
+            inputs: raw.as_ptr(),
+            input_count: raw.len(),
+            output: place,
+            capacity,
+            written: 0,
+        };
         let mut error = Sentence::default();
         // SAFETY: the object is alive until `self` is dropped, and calls come one after the other (`&mut self`). All pointers are to
         // memory that is borrowed for this call and as long as is said; the inputs are only read.
-        let result = unsafe { (self.process)(self.object.as_ptr(), &raw mut call, error.place(), ERROR) };
+        let result =
+            unsafe { (self.process)(self.object.as_ptr(), &raw mut call, error.place(), ERROR) };
         match result {
             NOTHING => Ok(None),
             DONE if call.written <= capacity => Ok(Some(call.written)),
-            DONE => bail!("the work {} wrote {} bytes where there was room for {capacity}", self.name, call.written),
+            DONE => bail!(
+                "the work {} wrote {} bytes where there was room for {capacity}",
+                self.name,
+                call.written
+            ),
             _ => bail!("the work {} failed at sample {origin}: {}", self.name, error.text()),
         }
     }
@@ -124,10 +147,16 @@ impl Work {
     pub(crate) fn report(&mut self) -> Result<String> {
         let mut text = vec![0u8; REPORT];
         // SAFETY: as in `process`; the buffer is as long as is said.
-        let length = unsafe { (self.report)(self.object.as_ptr(), text.as_mut_ptr().cast(), REPORT) };
-        ensure!(length < REPORT, "the report of the work {} is longer than {REPORT} bytes", self.name);
+        let length =
+            unsafe { (self.report)(self.object.as_ptr(), text.as_mut_ptr().cast(), REPORT) };
+        ensure!(
+            length < REPORT,
+            "the report of the work {} is longer than {REPORT} bytes",
+            self.name
+        );
         text.truncate(length);
-        let text = String::from_utf8(text).with_context(|| format!("the report of the work {} is no UTF-8 text", self.name))?;
+        let text = String::from_utf8(text)
+            .with_context(|| format!("the report of the work {} is no UTF-8 text", self.name))?;
         Ok(if text.is_empty() { "{}".into() } else { text })
     }
 }

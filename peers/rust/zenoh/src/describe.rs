@@ -44,14 +44,19 @@ impl Carrier {
         {
             return Ok(carrier);
         }
-        bail!("this program does not carry samples with {}: it has zenoh/tcp, zenoh/shm and zenoh/shm_implicit", job.system)
+        bail!(
+            "this program does not carry samples with {}: it has zenoh/tcp, zenoh/shm and zenoh/shm_implicit",
+            job.system
+        )
     }
 
     fn title(self) -> &'static str {
         match self {
             Self::Tcp => "peer to peer over TCP on the loopback interface",
             Self::Shm => "samples written and read in shared memory; TCP carries where they lie",
-            Self::ShmImplicit => "from 3072 bytes on, Zenoh copies a sample into shared memory and it is read there; below that, TCP",
+            Self::ShmImplicit => {
+                "from 3072 bytes on, Zenoh copies a sample into shared memory and it is read there; below that, TCP"
+            }
         }
     }
 
@@ -63,12 +68,18 @@ impl Carrier {
             Self::Shm => {
                 "loses a sample, reliable ones too, if its sender is held up for 100 ms before it is read: Zenoh's watchdog takes the memory back"
             }
-            Self::ShmImplicit => "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still read",
+            Self::ShmImplicit => {
+                "if a reading process is held up for 100 ms, Zenoh may reuse memory that is still read"
+            }
         }
     }
 
     fn settings(self) -> Vec<Setting> {
-        let setting = |name: &str, value: &str, why: &str| Setting { name: name.into(), value: value.into(), why: why.into() };
+        let setting = |name: &str, value: &str, why: &str| Setting {
+            name: name.into(),
+            value: value.into(),
+            why: why.into(),
+        };
         let mut all = vec![
             setting("mode", "peer", "no router between the ends; the default"),
             setting(
@@ -76,13 +87,21 @@ impl Carrier {
                 "tcp/127.0.0.1:0; between hosts, the host's address",
                 "one way and no other, a port that nobody else has",
             ),
-            setting("scouting/multicast/enabled", "false", "runs must not meet; the ends find each other through files"),
+            setting(
+                "scouting/multicast/enabled",
+                "false",
+                "runs must not meet; the ends find each other through files",
+            ),
             setting(
                 "scouting/gossip/enabled",
                 "false",
                 "the sending end, and each stage of a chain, connects to those that are there; a second link that gossip makes between the same two is refused by lowlatency",
             ),
-            setting("express", "true", "no waiting for more messages to batch, as the documentation recommends for latency"),
+            setting(
+                "express",
+                "true",
+                "no waiting for more messages to batch, as the documentation recommends for latency",
+            ),
             setting(
                 "congestion_control",
                 "best effort: drop, reliable: block",
@@ -100,7 +119,11 @@ impl Carrier {
             ),
         ];
         let pool = "(depth + 4) × (size + 4096) + 1 MiB; in chains one buffer more for each reader";
-        let no_delay = setting("transport/shared_memory/mode", "init", "no delay at the first sample, as the documentation recommends");
+        let no_delay = setting(
+            "transport/shared_memory/mode",
+            "init",
+            "no delay at the first sample, as the documentation recommends",
+        );
         all.extend(match self {
             Self::Tcp => vec![
                 setting("transport/shared_memory/enabled", "false", "as the variant says"),
@@ -149,7 +172,11 @@ impl Carrier {
         Variant {
             name: self.name().into(),
             title: self.title().into(),
-            reach: if self == Self::Tcp { vec![Reach::Host, Reach::Network] } else { vec![Reach::Host] },
+            reach: if self == Self::Tcp {
+                vec![Reach::Host, Reach::Network]
+            } else {
+                vec![Reach::Host]
+            },
             waits: vec![WaitKind::Block, WaitKind::Spin, WaitKind::SpinThenBlock],
             reliability: vec![Reliability::BestEffort, Reliability::Reliable],
             loans: self == Self::Shm,
@@ -157,7 +184,10 @@ impl Carrier {
             max_size: LARGEST,
             max_subscribers: 64,
             keeper: self != Self::Tcp,
-            note: format!("{}; its latency tool, z_ping, is in none of the packages that it publishes", self.note()),
+            note: format!(
+                "{}; its latency tool, z_ping, is in none of the packages that it publishes",
+                self.note()
+            ),
             settings: self.settings(),
             ..Variant::default()
         }

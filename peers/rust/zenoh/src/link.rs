@@ -60,7 +60,11 @@ impl Alive {
 }
 
 pub fn token(session: &Session, key: String) -> Result<LivelinessToken> {
-    session.liveliness().declare_token(key).wait().map_err(|e| anyhow!("cannot say that this end is alive: {e}"))
+    session
+        .liveliness()
+        .declare_token(key)
+        .wait()
+        .map_err(|e| anyhow!("cannot say that this end is alive: {e}"))
 }
 
 /// Fails if Zenoh has fallen back on TCP where shared memory is to be measured. A low-latency transport cannot be asked

@@ -2,7 +2,10 @@
 //! The receiving end, and how it waits.
 
 use crate::describe::Carrier;
-use crate::link::{Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver_key, sender_key, token, wait_until};
+use crate::link::{
+    Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver_key, sender_key, token,
+    wait_until,
+};
 use anyhow::{Context, Result, anyhow, ensure};
 use driveline_bench::harness::{Job, Pace, Reliability, Wait as Waiting};
 use driveline_bench::{Received, Receiver};
@@ -66,19 +69,35 @@ impl In {
         let refused = |e| anyhow!("cannot make the subscriber: {e}");
         let depth = job.depth.max(1) as usize;
         let samples = match job.reliability {
-            Reliability::BestEffort => Samples::Ring(subscriber.with(RingChannel::new(depth)).wait().map_err(refused)?),
-            Reliability::Reliable => Samples::Fifo(subscriber.with(FifoChannel::new(depth)).wait().map_err(refused)?),
+            Reliability::BestEffort => {
+                Samples::Ring(subscriber.with(RingChannel::new(depth)).wait().map_err(refused)?)
+            }
+            Reliability::Reliable => {
+                Samples::Fifo(subscriber.with(FifoChannel::new(depth)).wait().map_err(refused)?)
+            }
         };
         let longest_wait = match job.pace {
             Pace::PingPong => LONGEST_WAIT,
             Pace::RateHz(hz) => {
-                LONGEST_WAIT + Duration::try_from_secs_f64(2.0 * (job.warm_up + job.messages) as f64 / hz).context("the rate is no rate")?
+                LONGEST_WAIT
+                    + Duration::try_from_secs_f64(2.0 * (job.warm_up + job.messages) as f64 / hz)
+                        .context("the rate is no rate")?
             }
         };
         let senders = Alive::watch(session, sender_key(topic))?;
         // After the subscriber: who sees this token knows that one, too.
         let token = token(session, receiver_key(topic, &job.index.to_string()))?;
-        Ok(Self { session: session.clone(), samples, found: None, wait: job.wait, longest_wait, last: 0, carrier, senders, _token: token })
+        Ok(Self {
+            session: session.clone(),
+            samples,
+            found: None,
+            wait: job.wait,
+            longest_wait,
+            last: 0,
+            carrier,
+            senders,
+            _token: token,
+        })
     }
 
     /// Looks without sleeping.
@@ -101,7 +120,8 @@ impl Receiver for In {
     type Sample = Taken;
 
     fn wait_matched(&mut self, timeout: Duration) -> Result<()> {
-        wait_until(timeout, || Ok(self.senders.count() > 0)).context("the publisher did not come")?;
+        wait_until(timeout, || Ok(self.senders.count() > 0))
+            .context("the publisher did not come")?;
         check_transports(&self.session, self.carrier)
     }
 
@@ -109,7 +129,10 @@ impl Receiver for In {
     fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
         let longest = limit.unwrap_or(self.longest_wait);
         self.wait_at_most(longest)?;
-        ensure!(self.found.is_some() || limit.is_some(), "nothing came for {longest:?}: it was lost, or the other end is gone");
+        ensure!(
+            self.found.is_some() || limit.is_some(),
+            "nothing came for {longest:?}: it was lost, or the other end is gone"
+        );
         Ok(())
     }
 
@@ -123,14 +146,21 @@ impl Receiver for In {
             },
         };
         let mut head = [0; HEAD];
-        sample.payload().reader().read_exact(&mut head).context("a payload is shorter than its head")?;
+        sample
+            .payload()
+            .reader()
+            .read_exact(&mut head)
+            .context("a payload is shorter than its head")?;
         let (mark, number) = head.split_at(SAMPLE.len());
         let number = u64::from_le_bytes(number.try_into()?);
         let missed = number.saturating_sub(self.last + 1);
         self.last = number;
         let end = mark == END;
         if self.carrier == Carrier::Shm && !end {
-            ensure!(sample.payload().as_shm().is_some(), "a sample did not come through shared memory");
+            ensure!(
+                sample.payload().as_shm().is_some(),
+                "a sample did not come through shared memory"
+            );
         }
         Ok(Some(Taken { number, missed, end, sample, joined: OnceCell::new() }))
     }
@@ -143,10 +173,12 @@ impl StageReceiver for In {
             self.found = match self.wait {
                 Waiting::Block => self.samples.within(limit)?,
                 Waiting::Spin => self.spin(limit)?,
-                Waiting::SpinThenBlock(us) => match self.spin(Duration::from_micros(us).min(limit))? {
-                    Some(sample) => Some(sample),
-                    None => self.samples.within(limit)?,
-                },
+                Waiting::SpinThenBlock(us) => {
+                    match self.spin(Duration::from_micros(us).min(limit))? {
+                        Some(sample) => Some(sample),
+                        None => self.samples.within(limit)?,
+                    }
+                }
             };
         }
         Ok(())

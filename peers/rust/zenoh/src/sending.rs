@@ -2,7 +2,10 @@
 //! The sending end, and the memory of its samples.
 
 use crate::describe::Carrier;
-use crate::link::{Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver_key, sender_key, token, wait_until};
+use crate::link::{
+    Alive, END, HEAD, SAMPLE, check_transports, data_key, receiver_key, sender_key, token,
+    wait_until,
+};
 use crate::session::pool_size;
 use anyhow::{Context, Result, anyhow, bail};
 use bytes::{Bytes, BytesMut};
@@ -17,8 +20,8 @@ use zenoh::liveliness::LivelinessToken;
 use zenoh::pubsub::Publisher;
 use zenoh::qos::CongestionControl;
 use zenoh::shm::{
-    GarbageCollect, OwnedShmBuf, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder, ShmProviderState, ZAllocError,
-    ZLayoutAllocError, ZShmMut,
+    GarbageCollect, OwnedShmBuf, PosixShmProviderBackend, ShmProvider, ShmProviderBuilder,
+    ShmProviderState, ZAllocError, ZLayoutAllocError, ZShmMut,
 };
 use zenoh::{Session, Wait};
 
@@ -106,7 +109,11 @@ impl Out {
     /// Sends the end mark. Whatever the link may lose, not this: nothing but a head, which blocks the sender if it must, and which is
     /// not in shared memory, because Zenoh drops what was written there by a process that is held up.
     fn put_last(&mut self, message: Vec<u8>) -> Result<u64, String> {
-        let put = self.session.put(&self.key, message).congestion_control(CongestionControl::Block).express(true);
+        let put = self
+            .session
+            .put(&self.key, message)
+            .congestion_control(CongestionControl::Block)
+            .express(true);
         put.wait().map_err(|e| e.to_string())?;
         self.published += 1;
         Ok(self.published)
@@ -129,12 +136,18 @@ fn place(payload: &mut [u8], head: [u8; HEAD]) -> Result<(), String> {
 }
 
 /// Memory of the pool; waits, for a bounded time, until readers give some back.
-fn allocate(pool: &ShmProvider<PosixShmProviderBackend>, len: usize, patience: Duration) -> Result<ZShmMut, String> {
+fn allocate(
+    pool: &ShmProvider<PosixShmProviderBackend>,
+    len: usize,
+    patience: Duration,
+) -> Result<ZShmMut, String> {
     let mut since = None;
     loop {
         match pool.alloc(len).with_policy::<GarbageCollect>().wait() {
             Ok(buffer) => return Ok(buffer),
-            Err(ZLayoutAllocError::Alloc(ZAllocError::OutOfMemory | ZAllocError::NeedDefragment)) => {
+            Err(ZLayoutAllocError::Alloc(
+                ZAllocError::OutOfMemory | ZAllocError::NeedDefragment,
+            )) => {
                 if since.get_or_insert_with(Instant::now).elapsed() > patience {
                     return Err("no shared memory was free: readers hold it all".into());
                 }
@@ -150,7 +163,8 @@ impl Sender for Out {
 
     fn wait_matched(&mut self, receivers: usize, timeout: Duration) -> Result<()> {
         wait_until(timeout, || {
-            Ok(self.receivers.count() >= receivers && self.publisher.matching_status().wait().is_ok_and(|m| m.matching()))
+            Ok(self.receivers.count() >= receivers
+                && self.publisher.matching_status().wait().is_ok_and(|m| m.matching()))
         })
         .with_context(|| format!("{} of {receivers} subscribers came", self.receivers.count()))?;
         check_transports(&self.session, self.carrier)?;
@@ -171,7 +185,10 @@ impl Sender for Out {
         match &mut self.source {
             Source::Pool(pool) => allocate(pool, len, self.patience).map(Loan::Shared),
             Source::Buffer(spare) => {
-                let mut buffer = spare.take().filter(|b| b.capacity() >= len).unwrap_or_else(|| BytesMut::zeroed(len));
+                let mut buffer = spare
+                    .take()
+                    .filter(|b| b.capacity() >= len)
+                    .unwrap_or_else(|| BytesMut::zeroed(len));
                 // One that was shortened has its room still; of the same length, nothing is written.
                 buffer.resize(len, 0);
                 Ok(Loan::Buffer(buffer))

@@ -55,7 +55,9 @@ impl Middleware for Ends {
             Some(others) => wait_for_ends(&job.domain_dir, &link, others, MATCH_TIMEOUT)?,
             None => Vec::new(),
         };
-        let session = zenoh::open(config(job, carrier, &endpoints)?).wait().map_err(|e| anyhow!("cannot open the session: {e}"))?;
+        let session = zenoh::open(config(job, carrier, &endpoints)?)
+            .wait()
+            .map_err(|e| anyhow!("cannot open the session: {e}"))?;
         announce(&session, job.addresses()[0], &job.domain_dir, &link, name)?;
         Ok(Self { session, carrier })
     }
@@ -94,7 +96,9 @@ pub fn pool_size(job: &Job) -> usize {
 
 fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
     let mut config = Config::default();
-    let mut set = |key: &str, value: &str| config.insert_json5(key, value).map_err(|e| anyhow!("Zenoh refuses {key} = {value}: {e}"));
+    let mut set = |key: &str, value: &str| {
+        config.insert_json5(key, value).map_err(|e| anyhow!("Zenoh refuses {key} = {value}: {e}"))
+    };
     set("mode", "'peer'")?;
     let [own, _] = job.addresses();
     set("listen/endpoints", &format!("['tcp/{own}:0']"))?;
@@ -108,7 +112,10 @@ fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
         // With this, segments are made even where shared memory is not enabled.
         set("transport/shared_memory/mode", "'init'")?;
     }
-    set("transport/shared_memory/transport_optimization/enabled", if carrier == Carrier::ShmImplicit { "true" } else { "false" })?;
+    set(
+        "transport/shared_memory/transport_optimization/enabled",
+        if carrier == Carrier::ShmImplicit { "true" } else { "false" },
+    )?;
     match carrier {
         Carrier::Tcp => {
             set("transport/link/tx/queue/size/data", QUEUE_BATCHES)?;
@@ -119,7 +126,10 @@ fn config(job: &Job, carrier: Carrier, endpoints: &[String]) -> Result<Config> {
             set("transport/unicast/lowlatency", "true")?;
         }
         Carrier::ShmImplicit => {
-            set("transport/shared_memory/transport_optimization/pool_size", &pool_size(job).to_string())?;
+            set(
+                "transport/shared_memory/transport_optimization/pool_size",
+                &pool_size(job).to_string(),
+            )?;
         }
     }
     Ok(config)
@@ -142,11 +152,17 @@ fn announced(directory: &Path, prefix: &str) -> Result<Vec<Announced>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory).with_context(unreadable)? {
         let path = entry.with_context(unreadable)?.path();
-        let is_asked_for = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
+        let is_asked_for =
+            path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(prefix));
         if is_asked_for && path.extension().is_some_and(|e| e == ENDPOINT) {
-            let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            let (pid, endpoint) = text.split_once(' ').with_context(|| format!("{} is not of this program", path.display()))?;
-            let pid = pid.parse().with_context(|| format!("{} does not begin with a process number", path.display()))?;
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("cannot read {}", path.display()))?;
+            let (pid, endpoint) = text
+                .split_once(' ')
+                .with_context(|| format!("{} is not of this program", path.display()))?;
+            let pid = pid.parse().with_context(|| {
+                format!("{} does not begin with a process number", path.display())
+            })?;
             all.push(Announced { pid, endpoint: endpoint.to_owned() });
         }
     }
@@ -162,20 +178,33 @@ fn wait_for_exit(pid: i32, deadline: Instant) -> Result<()> {
         Err(e) => return Err(e).with_context(|| format!("cannot watch process {pid}")),
     };
     // One that is half gone has no program any more, but files.
-    if let (Ok(its), Ok(own)) = (std::fs::read_link(format!("/proc/{pid}/exe")), std::fs::read_link("/proc/self/exe"))
+    if let (Ok(its), Ok(own)) =
+        (std::fs::read_link(format!("/proc/{pid}/exe")), std::fs::read_link("/proc/self/exe"))
         && its != own
     {
         return Ok(());
     }
-    let left = deadline.saturating_duration_since(Instant::now()).try_into().context("the time to wait is too long")?;
-    let gone = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left)).context("cannot wait for an end to leave")?;
-    ensure!(gone > 0, "process {pid} is done, but does not leave: end it, and then remove what it has in /dev/shm (*.zenoh)");
+    let left = deadline
+        .saturating_duration_since(Instant::now())
+        .try_into()
+        .context("the time to wait is too long")?;
+    let gone = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&left))
+        .context("cannot wait for an end to leave")?;
+    ensure!(
+        gone > 0,
+        "process {pid} is done, but does not leave: end it, and then remove what it has in /dev/shm (*.zenoh)"
+    );
     Ok(())
 }
 
 /// Where the ends of a link, or of a chain, listen that are there already. Only who comes last connects: two ends must not connect to each other at
 /// the same time, nor twice, because a low-latency transport has one link and refuses the second.
-fn wait_for_ends(directory: &Path, link: &str, at_least: usize, timeout: Duration) -> Result<Vec<String>> {
+fn wait_for_ends(
+    directory: &Path,
+    link: &str,
+    at_least: usize,
+    timeout: Duration,
+) -> Result<Vec<String>> {
     let start = Instant::now();
     loop {
         let all = announced(directory, &format!("{link}@"))?;
@@ -183,21 +212,38 @@ fn wait_for_ends(directory: &Path, link: &str, at_least: usize, timeout: Duratio
             return Ok(all.into_iter().map(|end| end.endpoint).collect());
         }
         if start.elapsed() > timeout {
-            bail!("only {} of {at_least} ends have said in {} where they listen, within {timeout:?}", all.len(), directory.display());
+            bail!(
+                "only {} of {at_least} ends have said in {} where they listen, within {timeout:?}",
+                all.len(),
+                directory.display()
+            );
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// Says who this is and where it listens, in a file that is whole as soon as it is there.
-fn announce(session: &Session, own: Ipv4Addr, directory: &Path, link: &str, name: &str) -> Result<()> {
+fn announce(
+    session: &Session,
+    own: Ipv4Addr,
+    directory: &Path,
+    link: &str,
+    name: &str,
+) -> Result<()> {
     let locators = session.info().locators().wait();
-    let local: Vec<String> = locators.iter().map(ToString::to_string).filter(|l| l.starts_with(&format!("tcp/{own}:"))).collect();
-    let [endpoint] = local.as_slice() else { bail!("the session listens on {locators:?} instead of one port of {own}") };
+    let local: Vec<String> = locators
+        .iter()
+        .map(ToString::to_string)
+        .filter(|l| l.starts_with(&format!("tcp/{own}:")))
+        .collect();
+    let [endpoint] = local.as_slice() else {
+        bail!("the session listens on {locators:?} instead of one port of {own}")
+    };
     ensure!(locators.len() == 1, "the session listens on {locators:?}, not on {own} alone");
     let unfinished = directory.join(format!("{link}@{name}.tmp"));
     let finished = directory.join(format!("{link}@{name}.{ENDPOINT}"));
     std::fs::write(&unfinished, format!("{} {endpoint}", std::process::id()))
         .with_context(|| format!("cannot write {}", unfinished.display()))?;
-    std::fs::rename(&unfinished, &finished).with_context(|| format!("cannot write {}", finished.display()))
+    std::fs::rename(&unfinished, &finished)
+        .with_context(|| format!("cannot write {}", finished.display()))
 }

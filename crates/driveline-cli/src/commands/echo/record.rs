@@ -32,7 +32,10 @@ pub(super) fn text(taken: &Taken, payload: &[u8], limits: Limits, screen: &Scree
             let _ = sample.print(&mut Printer::new(&mut out, Style::Text, limits));
         }
         Err(why) => {
-            out += &screen.paint("1;31", &format!("# error: {}: {}", taken.talker.type_name, cut(&why, FAULT)));
+            out += &screen.paint(
+                "1;31",
+                &format!("# error: {}: {}", taken.talker.type_name, cut(&why, FAULT)),
+            );
             out += &format!("\n# payload: {}\n", head(payload));
         }
     }
@@ -43,7 +46,12 @@ fn facts(taken: &Taken) -> String {
     let Taken { header, missed, talker, at, .. } = taken;
     let source = source_time(header);
     let process = talker.pid.map(|p| format!(" (process {p})")).unwrap_or_default();
-    let mut facts = format!("# sequence {} from '{}'{process}, {} old", header.sequence, talker.node, age(at.signed_since(source)));
+    let mut facts = format!(
+        "# sequence {} from '{}'{process}, {} old",
+        header.sequence,
+        talker.node,
+        age(at.signed_since(source))
+    );
     if header.clock_error_ns > 0 {
         facts += &format!(" ± {}", duration_us(header.clock_error_ns as f64 / 1e3));
     }
@@ -60,7 +68,8 @@ fn facts(taken: &Taken) -> String {
 pub(super) fn json(topic: &TopicName, taken: &Taken, payload: &[u8], limits: Limits) -> String {
     let mut out = String::from(r#"{"header":"#);
     // A String takes everything.
-    let _ = Printer::new(&mut out, Style::Json, Limits::NONE).fields(|p| header(p, topic, taken, payload));
+    let _ = Printer::new(&mut out, Style::Json, Limits::NONE)
+        .fields(|p| header(p, topic, taken, payload));
     match taken.talker.decoder.read(payload) {
         Ok(sample) => {
             out += r#","fields":"#;
@@ -124,10 +133,32 @@ mod tests {
 
     fn taken(schema: &Schema) -> Taken {
         let at = MonotonicNs(5_000_000);
-        let mut header = SampleHeader { sequence: 12, publish_time: at, wall_offset_ns: -1, trace_id: 7, ..SampleHeader::default() };
-        Lineage::start(at).stamp(&mut header, "a".parse::<TopicName>().unwrap().id(), Some(MonotonicNs(1_000_000)), 7);
-        let talker = Talker { node: "talker".into(), pid: Some(42), type_name: schema.name.to_string(), decoder: Decoder::of(schema).0 };
-        Taken { header, missed: 3, publisher: EndpointId(1), talker: Arc::new(talker), at: MonotonicNs(6_000_000) }
+        let mut header = SampleHeader {
+            sequence: 12,
+            publish_time: at,
+            wall_offset_ns: -1,
+            trace_id: 7,
+            ..SampleHeader::default()
+        };
+        Lineage::start(at).stamp(
+            &mut header,
+            "a".parse::<TopicName>().unwrap().id(),
+            Some(MonotonicNs(1_000_000)),
+            7,
+        );
+        let talker = Talker {
+            node: "talker".into(),
+            pid: Some(42),
+            type_name: schema.name.to_string(),
+            decoder: Decoder::of(schema).0,
+        };
+        Taken {
+            header,
+            missed: 3,
+            publisher: EndpointId(1),
+            talker: Arc::new(talker),
+            at: MonotonicNs(6_000_000),
+        }
     }
 
     #[test]
@@ -138,7 +169,12 @@ mod tests {
         let facts = "# sequence 12 from 'talker' (process 42), 5.00 ms old, published 1.00 ms ago; 3 missed before it\n";
         assert_eq!(text_of(&[0, 1, 0, 0, 5, 0, 0, 0]), format!("{facts}x: 5\n---\n"));
         let broken = text_of(&[0, 1, 0, 0, 5]);
-        assert!(broken.starts_with(&format!("{facts}# error: p/msg/M: x at byte 4: 4 more bytes needed, 1 left; ")), "{broken}");
+        assert!(
+            broken.starts_with(&format!(
+                "{facts}# error: p/msg/M: x at byte 4: 4 more bytes needed, 1 left; "
+            )),
+            "{broken}"
+        );
         assert!(broken.ends_with("# payload: 00 01 00 00 05\n---\n"), "{broken}");
         assert_eq!((age(-1_500_000), age(2_000)), ("-1.50 ms".into(), "2.00 µs".into()));
     }
@@ -154,11 +190,27 @@ mod tests {
         };
         let value = read(&[0, 1, 0, 0, 5, 0, 0, 0]);
         let header = &value["header"];
-        assert_eq!((&value["fields"]["x"], &header["sequence"], &header["missed"]), (&5.into(), &12.into(), &3.into()));
-        assert_eq!((&header["source_time_ns"], &header["publish_time_ns"]), (&1_000_000.into(), &5_000_000.into()));
-        assert_eq!((&header["publisher"]["node"], &header["type"], &header["topic"]), (&"talker".into(), &"p/msg/M".into(), &"a".into()));
-        assert_eq!((&header["age_ns"], &header["wall_time_ns"]), (&5_000_000.into(), &4_999_999.into()));
+        assert_eq!(
+            (&value["fields"]["x"], &header["sequence"], &header["missed"]),
+            (&5.into(), &12.into(), &3.into())
+        );
+        assert_eq!(
+            (&header["source_time_ns"], &header["publish_time_ns"]),
+            (&1_000_000.into(), &5_000_000.into())
+        );
+        assert_eq!(
+            (&header["publisher"]["node"], &header["type"], &header["topic"]),
+            (&"talker".into(), &"p/msg/M".into(), &"a".into())
+        );
+        assert_eq!(
+            (&header["age_ns"], &header["wall_time_ns"]),
+            (&5_000_000.into(), &4_999_999.into())
+        );
         let broken = read(&[0, 1, 0, 0]);
-        assert!(broken["error"].as_str().unwrap().starts_with("x at byte 4: ") && broken["fields"].is_null(), "{broken}");
+        assert!(
+            broken["error"].as_str().unwrap().starts_with("x at byte 4: ")
+                && broken["fields"].is_null(),
+            "{broken}"
+        );
     }
 }

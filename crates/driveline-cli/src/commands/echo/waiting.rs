@@ -39,7 +39,17 @@ impl<'a> Waiting<'a> {
         timeout: Option<Duration>,
         screen: &'a Screen,
     ) -> Self {
-        Self { topic, domain, place, timeout, screen, since: Instant::now(), settled: false, told: false, heard: false }
+        Self {
+            topic,
+            domain,
+            place,
+            timeout,
+            screen,
+            since: Instant::now(),
+            settled: false,
+            told: false,
+            heard: false,
+        }
     }
 
     /// A sample has come.
@@ -71,7 +81,12 @@ impl<'a> Waiting<'a> {
         let waited = self.since.elapsed();
         if let Some(timeout) = self.timeout.filter(|t| waited >= *t) {
             let no = if self.heard { "no further sample" } else { "no sample" };
-            return Err(format!("{no} of '{}' came within {} s: {}", self.topic, timeout.as_secs_f64(), self.why(subscriptions)));
+            return Err(format!(
+                "{no} of '{}' came within {} s: {}",
+                self.topic,
+                timeout.as_secs_f64(),
+                self.why(subscriptions)
+            ));
         }
         if !self.settled && waited >= PATIENCE {
             self.settled = true;
@@ -90,17 +105,32 @@ impl<'a> Waiting<'a> {
         let published = participants.iter().flat_map(|p| p.publishers.iter().map(move |i| (p, i)));
         let topic = self.topic.as_str();
         let there: Vec<_> = published.clone().filter(|(_, i)| i.topic == topic).collect();
-        let refusals: BTreeSet<String> = subscriptions.iter().flat_map(|s| s.refusal_source()()).map(|r| cut(&r, REASON)).collect();
+        let refusals: BTreeSet<String> = subscriptions
+            .iter()
+            .flat_map(|s| s.refusal_source()())
+            .map(|r| cut(&r, REASON))
+            .collect();
         if there.is_empty() && refusals.is_empty() {
             let known: BTreeSet<String> = published.map(|(_, i)| cut(&i.topic, NAME)).collect();
             let known = match known.len() {
                 0 => String::new(),
                 n => {
-                    let more = if n > MOST_NAMED { format!(" and {} more", n - MOST_NAMED) } else { String::new() };
-                    format!("; topics there: {}{more}", known.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", "))
+                    let more = if n > MOST_NAMED {
+                        format!(" and {} more", n - MOST_NAMED)
+                    } else {
+                        String::new()
+                    };
+                    format!(
+                        "; topics there: {}{more}",
+                        known.into_iter().take(MOST_NAMED).collect::<Vec<_>>().join(", ")
+                    )
                 }
             };
-            let hint: String = elsewhere(self.place, true).iter().filter(|o| o.topics.contains(topic)).map(Other::hint).collect();
+            let hint: String = elsewhere(self.place, true)
+                .iter()
+                .filter(|o| o.topics.contains(topic))
+                .map(Other::hint)
+                .collect();
             let place = self.place;
             if let Some(service) = of_service(topic, &participants) {
                 return format!("nobody publishes it in {place}: {service}");
@@ -117,14 +147,20 @@ impl<'a> Waiting<'a> {
             .take(MOST_NAMED)
             .map(|(p, i)| {
                 let before = count(i.stats.published, "sample");
-                format!("'{}' (process {}) is there, with {before} so far", cut(&i.node, NAME), p.pid_in_its_namespace)
+                format!(
+                    "'{}' (process {}) is there, with {before} so far",
+                    cut(&i.node, NAME),
+                    p.pid_in_its_namespace
+                )
             })
             .collect();
         let names = names.join(", ");
         if subscriptions.iter().any(|s| s.matched() > 0) {
             format!("{names}, and has published nothing since this command listens")
         } else {
-            format!("{names}, and does not answer: a process that is stopped or far too busy cannot")
+            format!(
+                "{names}, and does not answer: a process that is stopped or far too busy cannot"
+            )
         }
     }
 }

@@ -19,9 +19,11 @@ fn told(answer: &Answer, place: &DomainPlace) -> Option<String> {
     let (kind, process, what) = match answer {
         Answer::Report(_) => return None,
         Answer::Dead { kind } => (kind, String::new(), DEAD.to_owned()),
-        Answer::Silent { kind, pid: Some(pid), .. } if process::is_stopped(*pid) => {
-            (kind, format!(" (process {pid})"), format!("is stopped, and carries nothing: `kill -CONT {pid}` lets it go on"))
-        }
+        Answer::Silent { kind, pid: Some(pid), .. } if process::is_stopped(*pid) => (
+            kind,
+            format!(" (process {pid})"),
+            format!("is stopped, and carries nothing: `kill -CONT {pid}` lets it go on"),
+        ),
         Answer::Silent { kind, pid: Some(pid), reason } => (
             kind,
             format!(" (process {pid})"),
@@ -61,15 +63,27 @@ mod tests {
             "{dead}"
         );
         assert!(dead.ends_with("start the run again if that has ended, too"), "{dead}");
-        let silent = |pid| told(&Answer::Silent { kind: "zenoh".into(), pid, reason: "no answer within 3s".into() }, &place).unwrap();
+        let silent = |pid| {
+            told(
+                &Answer::Silent { kind: "zenoh".into(), pid, reason: "no answer within 3s".into() },
+                &place,
+            )
+            .unwrap()
+        };
         let (own, busy) = (std::process::id(), silent(Some(std::process::id())));
         assert!(
             busy.contains(&format!("'zenoh' (process {own}) of domain 'pilot' is there and does not answer: no answer within 3s; ")),
             "{busy}"
         );
-        assert!(busy.contains(&format!("end it with `kill {own}`")) && !busy.contains("CONT"), "{busy}");
+        assert!(
+            busy.contains(&format!("end it with `kill {own}`")) && !busy.contains("CONT"),
+            "{busy}"
+        );
         let unknown = silent(None);
-        assert!(unknown.contains("'zenoh' of domain") && unknown.contains("`kill -CONT PID`"), "{unknown}");
+        assert!(
+            unknown.contains("'zenoh' of domain") && unknown.contains("`kill -CONT PID`"),
+            "{unknown}"
+        );
         assert!(!silent(None).contains(&own.to_string()), "{unknown}");
     }
 }

@@ -5,7 +5,9 @@ use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, secon
 use crate::commands::list::qos;
 use crate::text::{count, cut};
 use driveline_analyze::text::bytes;
-use driveline_runtime::gateway::{EdgeReport, HostReport, InletReport, InletState, Report, TopicReport};
+use driveline_runtime::gateway::{
+    EdgeReport, HostReport, InletReport, InletState, Report, TopicReport,
+};
 
 /// A paragraph for each topic.
 pub(super) fn topics(report: &Report, before: &Report) -> String {
@@ -19,9 +21,16 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
         (false, true) => "comes from other hosts",
         (false, false) => "is not carried: nothing on this host publishes or reads it",
     };
-    let rate = t.max_rate_hz.map(|hz| format!(", at most {hz} samples/s to each")).unwrap_or_default()
+    let rate = t
+        .max_rate_hz
+        .map(|hz| format!(", at most {hz} samples/s to each"))
+        .unwrap_or_default()
         + &t.every.filter(|n| *n > 1).map(|n| format!(", one sample of {n}")).unwrap_or_default();
-    let mut lines = vec![format!("\n{}: {ways}; samples of at most {} come in{rate}", cut(&t.topic, NAME), bytes(t.max_payload))];
+    let mut lines = vec![format!(
+        "\n{}: {ways}; samples of at most {} come in{rate}",
+        cut(&t.topic, NAME),
+        bytes(t.max_payload)
+    )];
     for p in &t.publishers {
         lines.push(format!(
             "  published here by '{}': {}, {}, samples of at most {}",
@@ -37,9 +46,18 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
     lines.extend(inlets.iter().map(|i| inlet(i, report, before)));
     let refused: Vec<_> = report.refused.iter().filter(|r| r.topic == t.topic).collect();
     for r in &refused {
-        let to = if r.host.is_empty() { "other hosts".to_owned() } else { format!("host '{}'", short(&r.host)) };
-        let again = r.again_ms.map(|ms| format!("; tried again in {}", seconds(ms))).unwrap_or_default();
-        lines.push(format!("  not carried {} {to}: {}{again}", if r.outgoing { "to" } else { "from" }, cut(&r.reason, REASON)));
+        let to = if r.host.is_empty() {
+            "other hosts".to_owned()
+        } else {
+            format!("host '{}'", short(&r.host))
+        };
+        let again =
+            r.again_ms.map(|ms| format!("; tried again in {}", seconds(ms))).unwrap_or_default();
+        lines.push(format!(
+            "  not carried {} {to}: {}{again}",
+            if r.outgoing { "to" } else { "from" },
+            cut(&r.reason, REASON)
+        ));
     }
     let out = refused.iter().any(|r| r.outgoing);
     if report.network.kept_out.is_some() {
@@ -51,16 +69,28 @@ fn topic(t: &TopicReport, report: &Report, before: &Report) -> String {
             "nobody on this host publishes it (a publisher with process reach is seen in its own process only)".to_owned()
         } else {
             // Who refuses it does not tell.
-            let refuses = if is_alone(report) { "" } else { ", or one refuses it: `driveline gateway list --explain` there says why" };
-            format!("no other host wants it: none has a subscription that matches{refuses}{}", others(report))
+            let refuses = if is_alone(report) {
+                ""
+            } else {
+                ", or one refuses it: `driveline gateway list --explain` there says why"
+            };
+            format!(
+                "no other host wants it: none has a subscription that matches{refuses}{}",
+                others(report)
+            )
         };
         lines.push(format!("  not sent: {why}"));
     }
-    if t.receive && inlets.is_empty() && refused.len() == refused.iter().filter(|r| r.outgoing).count() {
-        let similar = t
-            .similar
-            .as_ref()
-            .map_or(String::new(), |s| format!("; one sends '{}', which is not received here: is one of the two misspelt?", cut(s, NAME)));
+    if t.receive
+        && inlets.is_empty()
+        && refused.len() == refused.iter().filter(|r| r.outgoing).count()
+    {
+        let similar = t.similar.as_ref().map_or(String::new(), |s| {
+            format!(
+                "; one sends '{}', which is not received here: is one of the two misspelt?",
+                cut(s, NAME)
+            )
+        });
         lines.push(format!("  not received: no other host offers it{similar}{}", others(report)));
     }
     lines.iter().map(|l| l.clone() + "\n").collect()
@@ -78,7 +108,10 @@ fn is_alone(report: &Report) -> bool {
 /// Who could.
 fn others(report: &Report) -> String {
     if !is_alone(report) {
-        return format!("; known: {}", there(report).map(|h| format!("'{}'", short(&h.host))).collect::<Vec<_>>().join(", "));
+        return format!(
+            "; known: {}",
+            there(report).map(|h| format!("'{}'", short(&h.host))).collect::<Vec<_>>().join(", ")
+        );
     }
     format!("; no other host is there: {}", cut(&report.alone(), REASON))
 }
@@ -94,7 +127,9 @@ fn rates(rate: Rate) -> String {
 }
 
 fn mean(total: u64, samples: u64) -> String {
-    total.checked_div(samples).map_or_else(String::new, |mean| format!(" of {} on average", bytes(mean)))
+    total
+        .checked_div(samples)
+        .map_or_else(String::new, |mean| format!(" of {} on average", bytes(mean)))
 }
 
 fn gone(presence: Presence) -> &'static str {
@@ -138,7 +173,11 @@ fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
     };
     let transit = match host.and_then(|h| h.offset_error_ns) {
         Some(error) if f.published > 0 => {
-            format!("; the newest took {} ± {}", ms(f.transit_ns), ms(i64::try_from(error).unwrap_or(i64::MAX)))
+            format!(
+                "; the newest took {} ± {}",
+                ms(f.transit_ns),
+                ms(i64::try_from(error).unwrap_or(i64::MAX))
+            )
         }
         _ => String::new(),
     };
@@ -159,7 +198,9 @@ fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{EdgeFigures, InletFigures, NetworkReport, PublisherReport, Refusal};
+    use driveline_runtime::gateway::{
+        EdgeFigures, InletFigures, NetworkReport, PublisherReport, Refusal,
+    };
     use driveline_types::Qos;
 
     fn topic_report(send: bool, receive: bool, publishers: Vec<PublisherReport>) -> TopicReport {
@@ -177,7 +218,13 @@ mod tests {
 
     fn publisher() -> PublisherReport {
         let qos = Qos::default();
-        PublisherReport { node: "eye".into(), publisher: "1".into(), schema: "Image".into(), qos, max_payload: 4096 }
+        PublisherReport {
+            node: "eye".into(),
+            publisher: "1".into(),
+            schema: "Image".into(),
+            qos,
+            max_payload: 4096,
+        }
     }
 
     fn host(alive: bool) -> HostReport {
@@ -199,7 +246,12 @@ mod tests {
     }
 
     fn report(topic: TopicReport) -> Report {
-        Report { domain: "d".into(), at_ns: 2_000_000_000, topics: vec![topic], ..Report::default() }
+        Report {
+            domain: "d".into(),
+            at_ns: 2_000_000_000,
+            topics: vec![topic],
+            ..Report::default()
+        }
     }
 
     #[track_caller]
@@ -223,10 +275,28 @@ mod tests {
             ],
         );
         let unwanted = report(topic_report(true, false, vec![publisher()]));
-        says(&unwanted, &before, &["published here by 'eye': Image, best effort", "no other host wants it", "no other host is there"]);
-        let alone = NetworkReport { connects: vec!["tcp/10.0.0.1:7450".into()], ..NetworkReport::default() };
-        says(&Report { network: alone, ..unwanted.clone() }, &before, &["nobody answers at tcp/10.0.0.1:7450, or lets this host in"]);
-        let named = NetworkReport { connects: vec!["tcp/roof:7450".into(), "tcp/[::1]:7450".into()], ..NetworkReport::default() };
+        says(
+            &unwanted,
+            &before,
+            &[
+                "published here by 'eye': Image, best effort",
+                "no other host wants it",
+                "no other host is there",
+            ],
+        );
+        let alone = NetworkReport {
+            connects: vec!["tcp/10.0.0.1:7450".into()],
+            ..NetworkReport::default()
+        };
+        says(
+            &Report { network: alone, ..unwanted.clone() },
+            &before,
+            &["nobody answers at tcp/10.0.0.1:7450, or lets this host in"],
+        );
+        let named = NetworkReport {
+            connects: vec!["tcp/roof:7450".into(), "tcp/[::1]:7450".into()],
+            ..NetworkReport::default()
+        };
         says(
             &Report { network: named, ..unwanted.clone() },
             &before,
@@ -238,31 +308,55 @@ mod tests {
         says(
             &Report { network: searched, ..unwanted.clone() },
             &before,
-            &["no other host is there: nobody answers the multicast at interface eth0, or lets this host in; does"],
+            &[
+                "no other host is there: nobody answers the multicast at interface eth0, or lets this host in; does",
+            ],
         );
         let elsewhere = NetworkReport { peers: 1, ..NetworkReport::default() };
         says(
             &Report { network: elsewhere, ..unwanted.clone() },
             &before,
-            &["of 1 neighbour none serves domain 'd': hosts exchange topics where `domain` is the same"],
+            &[
+                "of 1 neighbour none serves domain 'd': hosts exchange topics where `domain` is the same",
+            ],
         );
         says(
             &Report { hosts: vec![host(true)], ..unwanted.clone() },
             &before,
-            &["none has a subscription that matches, or one refuses it: `driveline gateway list --explain` there says why; known: 'trunk'"],
+            &[
+                "none has a subscription that matches, or one refuses it: `driveline gateway list --explain` there says why; known: 'trunk'",
+            ],
         );
-        let misspelt = TopicReport { similar: Some("camara".into()), ..topic_report(false, true, Vec::new()) };
+        let misspelt =
+            TopicReport { similar: Some("camara".into()), ..topic_report(false, true, Vec::new()) };
         says(
             &Report { hosts: vec![host(true)], ..report(misspelt) },
             &before,
-            &["no other host offers it; one sends 'camara', which is not received here: is one of the two misspelt?; known: 'trunk'"],
+            &[
+                "no other host offers it; one sends 'camara', which is not received here: is one of the two misspelt?; known: 'trunk'",
+            ],
         );
         let out = NetworkReport { kept_out: Some("no address".into()), ..NetworkReport::default() };
-        says(&Report { network: out, ..unwanted.clone() }, &before, &["  not carried: this host is not in the network\n"]);
-        let tls = NetworkReport { connects: vec!["tls/10.0.0.1:7450".into()], ..NetworkReport::default() };
-        says(&Report { network: tls.clone(), ..unwanted.clone() }, &before, &["let it through? Over TLS: has the `authority`"]);
+        says(
+            &Report { network: out, ..unwanted.clone() },
+            &before,
+            &["  not carried: this host is not in the network\n"],
+        );
+        let tls = NetworkReport {
+            connects: vec!["tls/10.0.0.1:7450".into()],
+            ..NetworkReport::default()
+        };
+        says(
+            &Report { network: tls.clone(), ..unwanted.clone() },
+            &before,
+            &["let it through? Over TLS: has the `authority`"],
+        );
         let rights = NetworkReport { peers: 1, ..tls };
-        says(&Report { network: rights, ..unwanted.clone() }, &before, &["`domain` is the same; where rules give rights to certificates"]);
+        says(
+            &Report { network: rights, ..unwanted.clone() },
+            &before,
+            &["`domain` is the same; where rules give rights to certificates"],
+        );
         let refused = Refusal {
             topic: "camera".into(),
             host: "trunk.01".into(),
@@ -271,19 +365,40 @@ mod tests {
             reason: "too long".into(),
             again_ms: Some(4_200),
         };
-        let refused = Report { refused: vec![refused], ..report(topic_report(false, true, Vec::new())) };
+        let refused =
+            Report { refused: vec![refused], ..report(topic_report(false, true, Vec::new())) };
         says(&refused, &before, &["not carried from host 'trunk': too long; tried again in 4 s"]);
         assert!(!topics(&refused, &before).contains("no other host offers"));
     }
 
     #[test]
     fn what_is_carried_has_rates_sizes_drops_and_the_clock() {
-        let figures = EdgeFigures { sent: 30, sent_bytes: 30 << 10, delivered: 29, in_flight: 1, superseded: 4, ..EdgeFigures::default() };
-        let edge =
-            EdgeReport { topic: "camera".into(), to: "trunk.01".into(), offered: "rt".into(), qos: "rt".into(), parked: false, figures };
-        let earlier = EdgeReport { figures: EdgeFigures { sent: 10, sent_bytes: 10 << 10, ..figures }, ..edge.clone() };
+        let figures = EdgeFigures {
+            sent: 30,
+            sent_bytes: 30 << 10,
+            delivered: 29,
+            in_flight: 1,
+            superseded: 4,
+            ..EdgeFigures::default()
+        };
+        let edge = EdgeReport {
+            topic: "camera".into(),
+            to: "trunk.01".into(),
+            offered: "rt".into(),
+            qos: "rt".into(),
+            parked: false,
+            figures,
+        };
+        let earlier = EdgeReport {
+            figures: EdgeFigures { sent: 10, sent_bytes: 10 << 10, ..figures },
+            ..edge.clone()
+        };
         let before = Report { at_ns: 1_000_000_000, edges: vec![earlier], ..Report::default() };
-        let mut now = Report { hosts: vec![host(true)], edges: vec![edge], ..report(topic_report(true, true, vec![publisher()])) };
+        let mut now = Report {
+            hosts: vec![host(true)],
+            edges: vec![edge],
+            ..report(topic_report(true, true, vec![publisher()]))
+        };
         let inlet = InletReport {
             topic: "camera".into(),
             from: "trunk.01".into(),
@@ -293,7 +408,13 @@ mod tests {
             qos: Qos::default(),
             max_payload: 4096,
             state: InletState::Wanted,
-            figures: InletFigures { published: 5, published_bytes: 10, lost: 2, transit_ns: -1_000, ..InletFigures::default() },
+            figures: InletFigures {
+                published: 5,
+                published_bytes: 10,
+                lost: 2,
+                transit_ns: -1_000,
+                ..InletFigures::default()
+            },
         };
         now.inlets.push(inlet);
         says(
@@ -313,8 +434,13 @@ mod tests {
         assert_eq!(topics(&now, &before).matches("that host is gone for 7 s").count(), 2);
         // It is there again.
         now.hosts.push(HostReport { host: "trunk.02".into(), ..host(true) });
-        let again = "that host's gateway was started again, and the one of this start is gone for 7 s";
-        says(&now, &before, &["→ trunk.01 (reliable, transient local): ", "← trunk.01, published there by 'ear'"]);
+        let again =
+            "that host's gateway was started again, and the one of this start is gone for 7 s";
+        says(
+            &now,
+            &before,
+            &["→ trunk.01 (reliable, transient local): ", "← trunk.01, published there by 'ear'"],
+        );
         assert_eq!(topics(&now, &before).matches(again).count(), 2);
     }
 }

@@ -18,8 +18,12 @@ impl Presence {
     /// One that the report does not name is there: nothing says that it is not.
     pub(super) fn of(host: &str, report: &Report) -> Self {
         let name = |host: &str| host.rsplit_once('.').map_or(host, |(name, _)| name).to_owned();
-        let Some(this) = report.hosts.iter().find(|h| h.host == host).filter(|h| !h.alive) else { return Self::There };
-        let since = |other: &HostReport| name(&other.host) == name(host) && (other.alive || other.for_ms < this.for_ms);
+        let Some(this) = report.hosts.iter().find(|h| h.host == host).filter(|h| !h.alive) else {
+            return Self::There;
+        };
+        let since = |other: &HostReport| {
+            name(&other.host) == name(host) && (other.alive || other.for_ms < this.for_ms)
+        };
         if report.hosts.iter().any(since) { Self::Restarted } else { Self::Gone }
     }
 
@@ -43,13 +47,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_several_starts_of_a_host_that_is_gone_the_last_one_is_gone_and_the_others_have_restarted() {
-        let host = |start: &str, alive, for_ms| HostReport { host: format!("trunk.{start}"), alive, for_ms, ..HostReport::default() };
+    fn of_several_starts_of_a_host_that_is_gone_the_last_one_is_gone_and_the_others_have_restarted()
+    {
+        let host = |start: &str, alive, for_ms| HostReport {
+            host: format!("trunk.{start}"),
+            alive,
+            for_ms,
+            ..HostReport::default()
+        };
         let of = |hosts: Vec<HostReport>| {
             let report = Report { hosts, ..Report::default() };
             ["trunk.1", "trunk.2", "roof.9"].map(|name| Presence::of(name, &report))
         };
-        let roof = HostReport { host: "roof.9".into(), alive: false, for_ms: 1, ..HostReport::default() };
+        let roof =
+            HostReport { host: "roof.9".into(), alive: false, for_ms: 1, ..HostReport::default() };
         let gone = of(vec![host("1", false, 9_000), roof.clone(), host("2", false, 300)]);
         assert_eq!(gone, [Presence::Restarted, Presence::Gone, Presence::Gone]);
         let back = of(vec![host("1", false, 300), host("2", true, 100)]);

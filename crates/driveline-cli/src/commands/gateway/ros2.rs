@@ -25,19 +25,28 @@ pub(super) fn only(report: &mut Ros2Report, topic: &str) {
 
 /// Topics and services that it is about.
 pub(super) fn names(report: &Ros2Report) -> impl Iterator<Item = &str> {
-    ways(report).map(|(_, t)| t.topic.as_str()).chain(report.services.iter().map(|s| s.service.as_str()))
+    ways(report)
+        .map(|(_, t)| t.topic.as_str())
+        .chain(report.services.iter().map(|s| s.service.as_str()))
 }
 
 /// Samples each second.
 fn rate((out, topic): Way<'_>, now: &Report, before: &Report) -> f64 {
     let same = |t: &&Ros2TopicReport| t.topic == topic.topic;
-    let old = before.ros2.as_ref().and_then(|r| if out { &r.to_ros } else { &r.from_ros }.iter().find(same)).map_or(0, |t| t.carried);
-    topic.carried.saturating_sub(old) as f64 * 1e9 / now.at_ns.saturating_sub(before.at_ns).max(1) as f64
+    let old = before
+        .ros2
+        .as_ref()
+        .and_then(|r| if out { &r.to_ros } else { &r.from_ros }.iter().find(same))
+        .map_or(0, |t| t.carried);
+    topic.carried.saturating_sub(old) as f64 * 1e9
+        / now.at_ns.saturating_sub(before.at_ns).max(1) as f64
 }
 
 /// Rates of all ways, in the order of the report.
 pub(super) fn rates(report: &Ros2Report, now: &Report, before: &Report) -> (Vec<f64>, Vec<f64>) {
-    let of = |out, topics: &[Ros2TopicReport]| topics.iter().map(|t| rate((out, t), now, before)).collect();
+    let of = |out, topics: &[Ros2TopicReport]| {
+        topics.iter().map(|t| rate((out, t), now, before)).collect()
+    };
     (of(true, &report.to_ros), of(false, &report.from_ros))
 }
 
@@ -58,16 +67,24 @@ fn state(report: &Report, way: Way<'_>) -> &'static str {
 }
 
 fn drops(topic: &Ros2TopicReport) -> String {
-    let drops: Vec<_> = topic.dropped.iter().filter(|(_, n)| **n > 0).map(|(why, n)| (why.as_str(), *n)).collect();
+    let drops: Vec<_> =
+        topic.dropped.iter().filter(|(_, n)| **n > 0).map(|(why, n)| (why.as_str(), *n)).collect();
     dropped(&drops)
 }
 
 /// How nodes of ROS 2 are reached.
 fn profiles(report: &Report, ros2: &Ros2Report) -> String {
-    let place = ros2.interface.as_ref().map_or_else(|| "this host alone".to_owned(), |i| format!("interface {}", cut(i, NAME)));
+    let place = ros2
+        .interface
+        .as_ref()
+        .map_or_else(|| "this host alone".to_owned(), |i| format!("interface {}", cut(i, NAME)));
     let network = &report.network;
     let routers = count(network.routers as u64, "router");
-    let zenoh = format!("rmw_zenoh at {} ({routers}, {})", cut(&network.connects.join(", "), NAME), count(network.peers as u64, "peer"));
+    let zenoh = format!(
+        "rmw_zenoh at {} ({routers}, {})",
+        cut(&network.connects.join(", "), NAME),
+        count(network.peers as u64, "peer")
+    );
     // Gateways of before say neither, and have DDS.
     match (ros2.dds || !ros2.zenoh, ros2.zenoh) {
         (true, true) => format!("DDS on {place} and {zenoh}"),
@@ -92,12 +109,17 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
     }
     if ros2.malformed_tokens > 0 {
         let tokens = count(ros2.malformed_tokens, "announcement");
-        text += &format!("{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n");
+        text += &format!(
+            "{tokens} by rmw_zenoh could not be read, and what they are of is not seen; the gateway's log has the first\n"
+        );
     }
     let nobody = ros2.nodes == 0
         && ros2.to_ros.iter().all(|t| t.readers.is_empty())
         && ros2.from_ros.iter().all(|t| t.publishers.is_empty())
-        && ros2.services.iter().all(|s| if s.from_ros { s.servers.is_empty() } else { s.clients.is_empty() });
+        && ros2
+            .services
+            .iter()
+            .all(|s| if s.from_ros { s.servers.is_empty() } else { s.clients.is_empty() });
     if nobody && !network.router_missing {
         text += &format!(
             "nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID={}`, and those on other computers the network that `interface` names under `ros2:`\n",
@@ -114,7 +136,13 @@ fn warnings(report: &Report, ros2: &Ros2Report) -> String {
 }
 
 /// The table.
-pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, explained: bool, screen: &Screen) {
+pub(super) fn show(
+    report: &Report,
+    ros2: &Ros2Report,
+    before: &Report,
+    explained: bool,
+    screen: &Screen,
+) {
     screen.print(&format!(
         "gateway {} (process {}) of domain '{}': ROS 2 domain {}, {}, for {}; {} of ROS 2 seen\n",
         cut(&report.gateway, NAME),
@@ -127,7 +155,9 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, explaine
     ));
     screen.print(&warnings(report, ros2));
     use Align::{Left, Right};
-    let mut rows = vec![["TOPIC", "WAY", "STATE", "SAMPLES/S", "SAMPLES", "DROPPED"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["TOPIC", "WAY", "STATE", "SAMPLES/S", "SAMPLES", "DROPPED"].map(str::to_owned).to_vec(),
+    ];
     for way in ways(ros2) {
         let (out, topic) = way;
         rows.push(vec![
@@ -145,7 +175,11 @@ pub(super) fn show(report: &Report, ros2: &Ros2Report, before: &Report, explaine
     }
     services::show(&ros2.services, explained, screen);
     if !report.refused.is_empty() {
-        screen.print(&format!("\nnot carried: {}{}\n", count(report.refused.len() as u64, "end"), hint(explained)));
+        screen.print(&format!(
+            "\nnot carried: {}{}\n",
+            count(report.refused.len() as u64, "end"),
+            hint(explained)
+        ));
     }
 }
 
@@ -153,7 +187,13 @@ fn publisher(out: bool, p: &Ros2Publisher) -> String {
     let form = if p.converted { "converted" } else { "as CDR bytes, unchanged" };
     let place = if out { "here by" } else { "in ROS 2 by the node that is here called" };
     let profile = if p.profile.is_empty() { "DDS" } else { p.profile.as_str() };
-    format!("  published {place} '{}': {}, {form}; {} in {}\n", cut(&p.node, NAME), cut(&p.ros_type, NAME), p.qos, cut(profile, NAME))
+    format!(
+        "  published {place} '{}': {}, {form}; {} in {}\n",
+        cut(&p.node, NAME),
+        cut(&p.ros_type, NAME),
+        p.qos,
+        cut(profile, NAME)
+    )
 }
 
 /// Nodes, and how many subscriptions belong to none that is known.
@@ -169,7 +209,12 @@ fn readers(topic: &Ros2TopicReport) -> String {
 }
 
 /// A paragraph for each topic and direction, and for each service.
-pub(super) fn explained(report: &Report, ros2: &Ros2Report, before: &Report, here: &services::ServedHere) -> String {
+pub(super) fn explained(
+    report: &Report,
+    ros2: &Ros2Report,
+    before: &Report,
+    here: &services::ServedHere,
+) -> String {
     let topics = ways(ros2).map(|way| explain(report, way, before));
     topics.chain(ros2.services.iter().map(|s| services::explained(s, here))).collect()
 }
@@ -187,7 +232,10 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
         drops(topic),
     );
     if topic.across > 0 {
-        text += &format!("  {} passed from one profile of ROS 2 to the other\n", count(topic.across, "sample"));
+        text += &format!(
+            "  {} passed from one profile of ROS 2 to the other\n",
+            count(topic.across, "sample")
+        );
     }
     if topic.replaced > 0 {
         text += &format!(
@@ -258,8 +306,13 @@ mod tests {
 
     #[test]
     fn what_is_carried_has_rate_type_and_readers() {
-        let before = report(vec![topic("camera", &["eye"], &["/rviz"], 10)], Vec::new(), 1_000_000_000);
-        let now = report(vec![topic("camera", &["eye"], &["/rviz", "?", "/rviz"], 30)], Vec::new(), 3_000_000_000);
+        let before =
+            report(vec![topic("camera", &["eye"], &["/rviz"], 10)], Vec::new(), 1_000_000_000);
+        let now = report(
+            vec![topic("camera", &["eye"], &["/rviz", "?", "/rviz"], 30)],
+            Vec::new(),
+            3_000_000_000,
+        );
         let text = text(&now, &before);
         assert_eq!(
             text,
@@ -295,16 +348,26 @@ mod tests {
     #[test]
     fn what_passes_otherwise_than_somebody_expects_is_remarked() {
         let mut now = report(Vec::new(), vec![topic("scan", &["ros2/lidar"], &[], 5)], 2);
-        now.ros2.as_mut().unwrap().from_ros[0].remarks = vec!["node 'ros2/lidar' publishes by another definition".into()];
+        now.ros2.as_mut().unwrap().from_ros[0].remarks =
+            vec!["node 'ros2/lidar' publishes by another definition".into()];
         let told = text(&now, &Report::default());
-        assert!(told.ends_with("volatile in DDS\n  node 'ros2/lidar' publishes by another definition\n"), "{told}");
+        assert!(
+            told.ends_with(
+                "volatile in DDS\n  node 'ros2/lidar' publishes by another definition\n"
+            ),
+            "{told}"
+        );
     }
 
     #[test]
     fn what_is_wrong_as_a_whole_comes_first() {
         let mut now = report(Vec::new(), Vec::new(), 2);
         let told = |now: &Report| warnings(now, now.ros2.as_ref().unwrap());
-        assert!(told(&now).starts_with("nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID=7`"), "{}", told(&now));
+        assert!(
+            told(&now).starts_with("nobody is seen in ROS 2: nodes need `ROS_DOMAIN_ID=7`"),
+            "{}",
+            told(&now)
+        );
         now.ros2.as_mut().unwrap().nodes = 1;
         assert_eq!(told(&now), "");
         let ros2 = now.ros2.as_mut().unwrap();
@@ -315,15 +378,24 @@ mod tests {
         assert!(text.contains("session 1af5"), "{text}");
         now.network.connects = vec!["tcp/localhost:7447".into()];
         now.ros2.as_mut().unwrap().zenoh = true;
-        assert!(!told(&now).contains("router"), "nodes are reached by their own addresses, or a router may be starting");
+        assert!(
+            !told(&now).contains("router"),
+            "nodes are reached by their own addresses, or a router may be starting"
+        );
         now.network.router_missing = true;
-        assert!(told(&now).starts_with("no Zenoh router is reached at tcp/localhost:7447: "), "{}", told(&now));
+        assert!(
+            told(&now).starts_with("no Zenoh router is reached at tcp/localhost:7447: "),
+            "{}",
+            told(&now)
+        );
     }
 
     #[test]
     fn whoever_serves_or_calls_a_service_is_seen() {
         let mut now = report(Vec::new(), Vec::new(), 2);
-        let seen = |now: &Report| !warnings(now, now.ros2.as_ref().unwrap()).contains("nobody is seen in ROS 2");
+        let seen = |now: &Report| {
+            !warnings(now, now.ros2.as_ref().unwrap()).contains("nobody is seen in ROS 2")
+        };
         let server = Ros2Server { node: "?".into(), profile: "DDS".into(), problem: None };
         for (from_ros, servers, clients, expected) in [
             (true, vec![server.clone()], vec![], true),
@@ -331,14 +403,20 @@ mod tests {
             (false, vec![], vec!["?".to_owned()], true),
             (true, vec![], vec![], false),
         ] {
-            now.ros2.as_mut().unwrap().services = vec![Ros2ServiceReport { from_ros, servers, clients, ..Ros2ServiceReport::default() }];
+            now.ros2.as_mut().unwrap().services = vec![Ros2ServiceReport {
+                from_ros,
+                servers,
+                clients,
+                ..Ros2ServiceReport::default()
+            }];
             assert_eq!(seen(&now), expected, "{:?}", now.ros2);
         }
     }
 
     #[test]
     fn what_is_not_has_its_reason_in_each_direction() {
-        let mut now = report(vec![topic("camera", &["eye"], &[], 0)], vec![topic("scan", &[], &[], 0)], 2);
+        let mut now =
+            report(vec![topic("camera", &["eye"], &[], 0)], vec![topic("scan", &[], &[], 0)], 2);
         let refusal = |topic: &str, host: &str, (outgoing, subscription), reason: &str| Refusal {
             topic: topic.into(),
             host: host.into(),
@@ -363,8 +441,14 @@ mod tests {
         }
         assert!(!text.contains("nobody in ROS 2 publishes it"), "somebody does: {text}");
         let ros2 = now.ros2.as_ref().unwrap();
-        assert_eq!((state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))), ("does not match", "refused"));
+        assert_eq!(
+            (state(&now, (true, &ros2.to_ros[0])), state(&now, (false, &ros2.from_ros[0]))),
+            ("does not match", "refused")
+        );
         now.refused.clear();
-        assert!(super::tests::text(&now, &Report::default()).contains("not received: nobody in ROS 2 publishes it"));
+        assert!(
+            super::tests::text(&now, &Report::default())
+                .contains("not received: nobody in ROS 2 publishes it")
+        );
     }
 }

@@ -33,11 +33,22 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
         return;
     }
     use Align::{Left, Right};
-    let head = ["SERVICE", "SERVER", "STATE", "CALLS", "ANSWERED", "UNDER WAY", "ENDED OTHERWISE"].map(str::to_owned).to_vec();
+    let head = ["SERVICE", "SERVER", "STATE", "CALLS", "ANSWERED", "UNDER WAY", "ENDED OTHERWISE"]
+        .map(str::to_owned)
+        .to_vec();
     let row = |s: &Ros2ServiceReport| {
         let server = if s.from_ros { "in ROS 2" } else { "here" }.to_owned();
-        let (calls, answered, under_way) = (s.calls.to_string(), s.answered.to_string(), s.under_way.to_string());
-        vec![cut(&s.service, NAME), server, state(s).to_owned(), calls, answered, under_way, ended(s)]
+        let (calls, answered, under_way) =
+            (s.calls.to_string(), s.answered.to_string(), s.under_way.to_string());
+        vec![
+            cut(&s.service, NAME),
+            server,
+            state(s).to_owned(),
+            calls,
+            answered,
+            under_way,
+            ended(s),
+        ]
     };
     let rows: Vec<_> = std::iter::once(head).chain(services.iter().map(row)).collect();
     screen.print("\n");
@@ -45,7 +56,11 @@ pub(super) fn show(services: &[Ros2ServiceReport], explained: bool, screen: &Scr
     for (what, of) in [("not called", "refused"), ("left out", "left out")] {
         let services = services.iter().filter(|s| state(s) == of).count();
         if services > 0 {
-            screen.print(&format!("\n{what}: {}{}\n", count(services as u64, "service"), hint(explained)));
+            screen.print(&format!(
+                "\n{what}: {}{}\n",
+                count(services as u64, "service"),
+                hint(explained)
+            ));
         }
     }
 }
@@ -65,7 +80,9 @@ fn servers(s: &Ros2ServiceReport) -> String {
     for Ros2Server { node: name, profile, problem } in &s.servers {
         let (name, profile) = (node(name), cut(profile, NAME));
         match problem {
-            Some(problem) => *not_called.entry(problem).or_default().entry((name, profile)).or_default() += 1,
+            Some(problem) => {
+                *not_called.entry(problem).or_default().entry((name, profile)).or_default() += 1
+            }
             None if s.from_ros => text += &format!("  served in ROS 2 by {name}, by {profile}\n"),
             None => text += &format!("  served here by {name}, offered by {profile}\n"),
         }
@@ -77,7 +94,11 @@ fn servers(s: &Ros2ServiceReport) -> String {
             _ => format!("{name} by {profile}"),
         });
         let each = cut(&each.collect::<Vec<_>>().join(", "), 4 * NAME);
-        text += &format!("  not called: the server{} of {each}: {}\n", if several { "s" } else { "" }, cut(problem, REASON));
+        text += &format!(
+            "  not called: the server{} of {each}: {}\n",
+            if several { "s" } else { "" },
+            cut(problem, REASON)
+        );
     }
     text
 }
@@ -85,9 +106,15 @@ fn servers(s: &Ros2ServiceReport) -> String {
 /// A paragraph.
 pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
     let (name, ros_type) = (cut(&s.service, NAME), cut(&s.ros_type, NAME));
-    let place = if s.from_ros { "its server is in ROS 2, its clients are here" } else { "its server is here, its clients are in ROS 2" };
-    let calls = format!("{}, {} answered, {} under way", count(s.calls, "call"), s.answered, s.under_way);
-    let mut text = format!("\n{name}: service {ros_type}; {place}; {calls}; ended otherwise: {}\n", ended(s));
+    let place = if s.from_ros {
+        "its server is in ROS 2, its clients are here"
+    } else {
+        "its server is here, its clients are in ROS 2"
+    };
+    let calls =
+        format!("{}, {} answered, {} under way", count(s.calls, "call"), s.answered, s.under_way);
+    let mut text =
+        format!("\n{name}: service {ros_type}; {place}; {calls}; ended otherwise: {}\n", ended(s));
     let strays = by_reason(&s.strays);
     if !strays.is_empty() {
         text += &format!("  came, and ended no call: {}\n", dropped(&strays));
@@ -96,7 +123,8 @@ pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
     if let Some(profile) = &s.across {
         text += &format!("  nodes on {} can call it as well\n", cut(profile, NAME));
     }
-    let clients: BTreeSet<_> = s.clients.iter().map(|c| if c == "?" { node(c) } else { c.clone() }).collect();
+    let clients: BTreeSet<_> =
+        s.clients.iter().map(|c| if c == "?" { node(c) } else { c.clone() }).collect();
     let clients: Vec<_> = clients.into_iter().collect();
     if !clients.is_empty() {
         text += &format!("  clients in ROS 2: {}\n", cut(&clients.join(", "), 4 * NAME));
@@ -114,7 +142,10 @@ pub(super) fn explained(s: &Ros2ServiceReport, here: &ServedHere) -> String {
     }
     if nobody_there(s) {
         text += &match here.get(&s.service) {
-            Some(by) => format!("  {} serves `{name}` here: write `server: driveline` in its rule, for ROS 2 to call it\n", node(by)),
+            Some(by) => format!(
+                "  {} serves `{name}` here: write `server: driveline` in its rule, for ROS 2 to call it\n",
+                node(by)
+            ),
             None => "  have both the same ROS_DOMAIN_ID and the same network?\n".to_owned(),
         };
     }
@@ -126,7 +157,11 @@ mod tests {
     use super::*;
 
     fn service(from_ros: bool, problem: Option<&str>) -> Ros2ServiceReport {
-        let server = Ros2Server { node: "/adder".into(), profile: "rmw_zenoh".into(), problem: problem.map(str::to_owned) };
+        let server = Ros2Server {
+            node: "/adder".into(),
+            profile: "rmw_zenoh".into(),
+            problem: problem.map(str::to_owned),
+        };
         Ros2ServiceReport {
             service: "math/add".into(),
             ros_type: "example_interfaces/srv/AddTwoInts".into(),
@@ -148,7 +183,11 @@ mod tests {
     #[test]
     fn what_is_wrong_with_several_servers_stands_there_once_and_nameless_ones_are_counted() {
         let mut s = service(true, Some("several servers"));
-        let server = |node: &str| Ros2Server { node: node.into(), profile: "DDS".into(), problem: Some("several servers".into()) };
+        let server = |node: &str| Ros2Server {
+            node: node.into(),
+            profile: "DDS".into(),
+            problem: Some("several servers".into()),
+        };
         s.servers = ["?", "/a", "?", "/b"].map(server).to_vec();
         let text = explained(&s, &ServedHere::new());
         assert!(
@@ -179,8 +218,16 @@ mod tests {
         passes.across = Some("DDS".into());
         passes.strays = BTreeMap::from([("late".to_owned(), 2)]);
         let text = explained(&passes, &ServedHere::new());
-        assert!(text.contains("otherwise: timed_out 1\n  came, and ended no call: late 2\n"), "{text}");
-        assert!(text.contains("served in ROS 2 by '/adder', by rmw_zenoh\n  nodes on DDS can call it as well\n"), "{text}");
+        assert!(
+            text.contains("otherwise: timed_out 1\n  came, and ended no call: late 2\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "served in ROS 2 by '/adder', by rmw_zenoh\n  nodes on DDS can call it as well\n"
+            ),
+            "{text}"
+        );
         assert_eq!((state(&passes), state(&service(false, None))), ("served", "served"));
     }
 
@@ -189,18 +236,35 @@ mod tests {
         let refused = service(true, Some("its type has another hash"));
         let text = explained(&refused, &ServedHere::new());
         assert_eq!(text.matches("its type has another hash").count(), 1, "{text}");
-        assert!(text.contains("not called: the server of '/adder' by rmw_zenoh: its type has another hash\n"), "{text}");
+        assert!(
+            text.contains(
+                "not called: the server of '/adder' by rmw_zenoh: its type has another hash\n"
+            ),
+            "{text}"
+        );
         assert_eq!(state(&refused), "refused");
-        let mut nobody = Ros2ServiceReport { servers: Vec::new(), ..service(true, Some("nobody in ROS 2 offers it")) };
+        let mut nobody = Ros2ServiceReport {
+            servers: Vec::new(),
+            ..service(true, Some("nobody in ROS 2 offers it"))
+        };
         let text = explained(&nobody, &ServedHere::new());
-        assert!(text.contains("not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"), "{text}");
+        assert!(
+            text.contains(
+                "not called: nobody in ROS 2 offers it\n  have both the same ROS_DOMAIN_ID"
+            ),
+            "{text}"
+        );
         assert_eq!(state(&nobody), "nobody serves there");
         let text = explained(&nobody, &ServedHere::from([("math/add".into(), "adder".into())]));
         assert!(text.ends_with("'adder' serves `math/add` here: write `server: driveline` in its rule, for ROS 2 to call it\n"), "{text}");
         nobody.from_ros = false;
         assert_eq!(state(&nobody), "not served here");
-        (nobody.from_ros, nobody.left_out, nobody.problems) = (true, true, vec!["no definition".into()]);
+        (nobody.from_ros, nobody.left_out, nobody.problems) =
+            (true, true, vec!["no definition".into()]);
         let text = explained(&nobody, &ServedHere::new());
-        assert!(text.ends_with("left out: no definition\n") && state(&nobody) == "left out", "{text}");
+        assert!(
+            text.ends_with("left out: no definition\n") && state(&nobody) == "left out",
+            "{text}"
+        );
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::dds::{self, Discovery, EndpointConfig, Entity, Found, History, Reader, Writer};
 use crate::discovery_info::{
-    GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data, graph_user_data, session_of,
+    GRAPH_TOPIC, GRAPH_TYPE, Gid, NodeEndpoints, ParticipantInfo, endpoint_user_data,
+    graph_user_data, session_of,
 };
 use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
 use crate::engine::service::{OwnEnds, ServiceChange};
@@ -30,7 +31,12 @@ fn prefix(gid: &Gid) -> Prefix {
 pub(in crate::engine) type Nodes = HashMap<Gid, RosNode>;
 
 /// What a participant has said takes the place of what it has said before. Of more than `most` endpoints, of all participants, only names are lost.
-fn remember(nodes: &mut Nodes, participants: &mut BTreeMap<Gid, Vec<Gid>>, info: ParticipantInfo, most: usize) {
+fn remember(
+    nodes: &mut Nodes,
+    participants: &mut BTreeMap<Gid, Vec<Gid>>,
+    info: ParticipantInfo,
+    most: usize,
+) {
     for gid in participants.remove(&info.gid).unwrap_or_default() {
         nodes.remove(&gid);
     }
@@ -77,17 +83,28 @@ impl DdsGraph {
         session: Option<&str>,
         kept: u32,
     ) -> dds::Result<Self> {
-        let (found_writers, found_readers) = (Discovery::of_writers(dds)?, Discovery::of_readers(dds)?);
+        let (found_writers, found_readers) =
+            (Discovery::of_writers(dds)?, Discovery::of_readers(dds)?);
         let topic = dds.topic(GRAPH_TOPIC, GRAPH_TYPE)?;
         let lasting = EndpointConfig {
-            qos: EndpointQos { reliability: Reliability::Reliable, durability: DurabilityKind::TransientLocal, ..EndpointQos::default() },
+            qos: EndpointQos {
+                reliability: Reliability::Reliable,
+                durability: DurabilityKind::TransientLocal,
+                ..EndpointQos::default()
+            },
             history: History::KeepLast(1),
             max_blocking: Duration::from_millis(100),
             lifespan: None,
             user_data: &endpoint_user_data(None, release),
         };
-        let writer = dds.writer(&topic, &EndpointConfig { user_data: &graph_user_data(session), ..lasting.clone() })?;
-        let reader = dds.reader(&topic, &EndpointConfig { history: History::KeepAll { limit: kept, late: 1 }, ..lasting })?;
+        let writer = dds.writer(
+            &topic,
+            &EndpointConfig { user_data: &graph_user_data(session), ..lasting.clone() },
+        )?;
+        let reader = dds.reader(
+            &topic,
+            &EndpointConfig { history: History::KeepAll { limit: kept, late: 1 }, ..lasting },
+        )?;
         found_writers.wake(waiting)?;
         found_readers.wake(waiting)?;
         waiting.add(&reader.entity)?;
@@ -152,7 +169,8 @@ impl DdsGraph {
 
     /// What has changed of services of others.
     fn services(&self, found: &[Found], writes: bool, all: &mut Vec<ServiceChange>) {
-        let others = found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
+        let others =
+            found.iter().filter(|f| !matches!(f, Found::Here(e) if e.gid.starts_with(&self.own)));
         all.extend(others.filter_map(|f| ServiceChange::of_dds(f, writes)));
     }
 
@@ -171,7 +189,11 @@ impl DdsGraph {
             }
         }
         match Change::of_dds(found) {
-            Some(Change::Here(e)) if !e.gateway && self.unnamed.len() < MAX_WAITING && self.will_be_named(&e.gid, nodes) => {
+            Some(Change::Here(e))
+                if !e.gateway
+                    && self.unnamed.len() < MAX_WAITING
+                    && self.will_be_named(&e.gid, nodes) =>
+            {
                 self.unnamed.push_back((now + NAMED_WITHIN, e));
             }
             Some(Change::Gone(handle)) => {
@@ -205,7 +227,8 @@ impl DdsGraph {
         services: Vec<OwnEnds>,
     ) -> dds::Result<()> {
         let own = RosNode::gateway();
-        let mut nodes: BTreeMap<_, (Vec<Gid>, Vec<Gid>)> = BTreeMap::from([(own.clone(), Default::default())]);
+        let mut nodes: BTreeMap<_, (Vec<Gid>, Vec<Gid>)> =
+            BTreeMap::from([(own.clone(), Default::default())]);
         for (node, gid) in readers {
             nodes.entry(node).or_default().0.push(gid);
         }
@@ -217,14 +240,15 @@ impl DdsGraph {
             readers.extend(ends.readers);
             writers.extend(ends.writers);
         }
-        let of = |(RosNode { namespace, name }, (readers, writers)): (RosNode, (Vec<Gid>, Vec<Gid>))| NodeEndpoints {
-            namespace,
-            name,
-            readers,
-            writers,
-        };
+        let of =
+            |(RosNode { namespace, name }, (readers, writers)): (RosNode, (Vec<Gid>, Vec<Gid>))| {
+                NodeEndpoints { namespace, name, readers, writers }
+            };
         let first = nodes.remove(&own).map(|ends| of((own, ends)));
-        let info = ParticipantInfo { gid: participant, nodes: first.into_iter().chain(nodes.into_iter().map(of)).collect() };
+        let info = ParticipantInfo {
+            gid: participant,
+            nodes: first.into_iter().chain(nodes.into_iter().map(of)).collect(),
+        };
         if self.said.as_ref() != Some(&info) {
             let mut sample = info.encode(self.release).unwrap_or_default();
             let padding = sample.len().wrapping_neg() & 3;
@@ -263,7 +287,11 @@ mod tests {
         assert_eq!((nodes.len(), nodes[&gid(1, 5)].name.as_str()), (6, "node_1"));
         for _ in 0..3 {
             remember(&mut nodes, &mut participants, says(2, 50, 200), 100);
-            assert!(nodes.len() <= 100 && participants.values().map(Vec::len).sum::<usize>() <= 100, "{}", nodes.len());
+            assert!(
+                nodes.len() <= 100 && participants.values().map(Vec::len).sum::<usize>() <= 100,
+                "{}",
+                nodes.len()
+            );
         }
         // He takes it back, and there is room again.
         remember(&mut nodes, &mut participants, says(2, 0, 0), 100);

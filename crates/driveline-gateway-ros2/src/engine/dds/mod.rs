@@ -48,10 +48,16 @@ pub(super) fn configuration(spec: &Ros2Spec, longest: u64) -> String {
 pub(super) fn refused(spec: &Ros2Spec, source: DdsError) -> GatewayError {
     let base = 7400 + 250 * spec.domain_id;
     let (interface, ports) = match &spec.interface {
-        Some(name) => (format!("the interface `{name}`"), format!("{base} and {}, shared with other nodes", base + 1)),
+        Some(name) => (
+            format!("the interface `{name}`"),
+            format!("{base} and {}, shared with other nodes", base + 1),
+        ),
         None => {
             let (first, last) = (base + 10, base + 11 + 2 * MAX_LOCAL_PARTICIPANTS);
-            ("the loopback device".to_owned(), format!("{first} to {last}, two for each process of this host that takes part"))
+            (
+                "the loopback device".to_owned(),
+                format!("{first} to {last}, two for each process of this host that takes part"),
+            )
         }
     };
     GatewayError::Network { source, interface, domain_id: spec.domain_id, ports }

@@ -105,7 +105,12 @@ impl CallsToRos {
     /// Ends calls whose time is over. When the next one's is.
     pub(super) fn look_at_time(&self, now: Instant) -> Option<Instant> {
         let mut state = lock(&self.state);
-        let over: Vec<_> = state.calls.iter().filter(|(_, call)| call.end <= now).map(|(number, _)| *number).collect();
+        let over: Vec<_> = state
+            .calls
+            .iter()
+            .filter(|(_, call)| call.end <= now)
+            .map(|(number, _)| *number)
+            .collect();
         let over: Vec<_> = over.iter().filter_map(|number| state.calls.remove(number)).collect();
         let next = state.calls.values().map(|call| call.end).min();
         drop(state);
@@ -136,7 +141,9 @@ impl CallsToRos {
     fn ask(&self, request: &[u8], slot: Option<&Bytes>, origin: Origin) {
         let fits = match fitting(request, "request", self.of.max_request) {
             Ok(fits) => fits,
-            Err((reason, text)) => return self.end(Call { origin, end: Instant::now() }, reason, &text),
+            Err((reason, text)) => {
+                return self.end(Call { origin, end: Instant::now() }, reason, &text);
+            }
         };
         let call = Call { origin, end: Instant::now() + self.timeout };
         let (asking, number) = match self.note(call) {
@@ -154,7 +161,8 @@ impl CallsToRos {
         let asking = match state.asking.clone() {
             Some(asking) if state.problem.is_empty() => asking,
             _ => {
-                let text = format!("the service cannot be called in ROS 2 at present: {}", state.problem);
+                let text =
+                    format!("the service cannot be called in ROS 2 at present: {}", state.problem);
                 return Err((call, ("no_server", text)));
             }
         };
@@ -172,7 +180,10 @@ impl CallsToRos {
             Ok(loan) => loan,
             Err(e) => {
                 let text = e.to_string();
-                self.counts.ended(if responder.client_is_gone() { "client_gone" } else { "not_sent" }, &text);
+                self.counts.ended(
+                    if responder.client_is_gone() { "client_gone" } else { "not_sent" },
+                    &text,
+                );
                 return responder.refuse(&text);
             }
         };
@@ -183,7 +194,9 @@ impl CallsToRos {
         }
         match responder.send(loan) {
             Ok(()) => self.counts.answered(),
-            Err(e @ AnswerError::ClientGone { .. }) => self.counts.ended("client_gone", &e.to_string()),
+            Err(e @ AnswerError::ClientGone { .. }) => {
+                self.counts.ended("client_gone", &e.to_string())
+            }
             Err(e) => self.counts.ended("not_sent", &e.to_string()),
         }
     }
@@ -191,7 +204,11 @@ impl CallsToRos {
     fn answer_across(&self, client: Seen, reply: Box<dyn Reply>, response: Cdr<'_>) {
         let [head, body] = response.0;
         let whole = if body.is_empty() { Bytes::new() } else { [head, body].concat().into() };
-        let fits = match fitting(if body.is_empty() { head } else { &whole }, "response", self.of.max_response) {
+        let fits = match fitting(
+            if body.is_empty() { head } else { &whole },
+            "response",
+            self.of.max_response,
+        ) {
             Ok(fits) => fits,
             Err((reason, text)) => {
                 self.counts.ended(reason, &text);
@@ -201,7 +218,9 @@ impl CallsToRos {
         let gone = self.present.has_gone(client);
         match reply.answer(Parts { cdr: fits.parts(), slot: None }) {
             Ok(Handed::Kept) => {}
-            _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
+            _ if gone => self
+                .counts
+                .ended("client_gone", "the client in ROS 2 has gone before its answer came"),
             Ok(Handed::Over) => self.counts.answered(),
             Err((reason, text)) => self.counts.ended(reason, &text),
         }
@@ -237,13 +256,21 @@ impl Answers for CallsToRos {
     }
 
     fn failed(&self, call: i64, text: &str) {
-        let ends = |call| self.end(call, "server_gone", &format!("the server in ROS 2: {text}; it may have executed the request"));
+        let ends = |call| {
+            self.end(
+                call,
+                "server_gone",
+                &format!("the server in ROS 2: {text}; it may have executed the request"),
+            )
+        };
         // Zenoh tells of the end of every query, also when its call is over.
         let _ = self.take(call, ends);
     }
 
     fn not_sent(&self, call: i64, text: &str) {
-        let _ = self.take(call, |call| self.end(call, "not_sent", &format!("the request could not be sent: {text}")));
+        let _ = self.take(call, |call| {
+            self.end(call, "not_sent", &format!("the request could not be sent: {text}"))
+        });
     }
 
     fn stray(&self, reason: &'static str, text: &str) {
@@ -262,11 +289,15 @@ impl Requests for CallsToRos {
         });
         let (mut newest, known) = (Some(reply), again.is_some());
         // Who asks again does not hear of the others any more.
-        let older = again.and_then(|before| newest.take().map(|reply| std::mem::replace(before, reply)));
+        let older =
+            again.and_then(|before| newest.take().map(|reply| std::mem::replace(before, reply)));
         drop(state);
         drop(older);
         if known {
-            return self.counts.ended("duplicate", "a client has sent a request again that is under way: it is not executed twice");
+            return self.counts.ended(
+                "duplicate",
+                "a client has sent a request again that is under way: it is not executed twice",
+            );
         }
         let Some(reply) = newest else { return };
         let origin = Origin::Across { from, client: self.present.see(from.client), reply };

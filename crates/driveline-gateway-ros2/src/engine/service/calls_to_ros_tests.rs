@@ -169,7 +169,12 @@ fn who_asks_after_an_end_broke_is_told_that_and_not_that_nobody_is_there() {
     calls.server_gone(reason, reason);
     request(&calls, &Told::default(), 1, &[1]);
     let lines = lock(&lines).join("\n");
-    assert!(lines.contains("no_server") && lines.contains("its thread has ended") && !lines.contains(NOBODY), "{lines}");
+    assert!(
+        lines.contains("no_server")
+            && lines.contains("its thread has ended")
+            && !lines.contains(NOBODY),
+        "{lines}"
+    );
 }
 
 /// Its reader has gone, and its end knows that.
@@ -188,7 +193,12 @@ fn a_response_that_an_end_cannot_hand_over_counts_under_the_end_s_reason() {
     let calls = calls(1);
     calls.direct(Arc::new(Asked::default()));
     calls.block("");
-    Requests::request(&calls, RequestId { client: [1; 16], sequence: 1 }, Cdr([&[0, 1, 0, 0], &[1]]), Box::new(Gone));
+    Requests::request(
+        &calls,
+        RequestId { client: [1; 16], sequence: 1 },
+        Cdr([&[0, 1, 0, 0], &[1]]),
+        Box::new(Gone),
+    );
     Answers::answered(&calls, 1, Cdr([&[0, 1, 0, 0, 5], &[]]));
     assert_eq!(calls.counts.figures().ended, BTreeMap::from([("client_gone".to_owned(), 1)]));
 }

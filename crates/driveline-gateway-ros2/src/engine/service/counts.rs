@@ -30,7 +30,14 @@ pub(super) struct Figures {
 impl Counts {
     pub(super) fn new(tell: impl Fn(String) + Send + Sync + 'static, service: String) -> Self {
         let (calls, kept) = (AtomicU64::new(0), AtomicUsize::new(0));
-        Self { tell: Box::new(tell), service, calls, ends: Counters::default(), kept, strays: Counters::default() }
+        Self {
+            tell: Box::new(tell),
+            service,
+            calls,
+            ends: Counters::default(),
+            kept,
+            strays: Counters::default(),
+        }
     }
 
     /// A request has come.
@@ -80,6 +87,11 @@ impl Counts {
 
     pub(super) fn figures(&self) -> Figures {
         let (answered, ends) = self.ends.figures();
-        Figures { calls: self.calls.load(Relaxed), answered, ended: ends, strays: self.strays.figures().1 }
+        Figures {
+            calls: self.calls.load(Relaxed),
+            answered,
+            ended: ends,
+            strays: self.strays.figures().1,
+        }
     }
 }

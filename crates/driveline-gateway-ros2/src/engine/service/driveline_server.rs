@@ -15,7 +15,10 @@ use crate::engine::lock;
 use crate::names::ros_node;
 use bytes::Bytes;
 use driveline::service::RawCaller;
-use driveline::{CallError, ClientOptions, Executor, ExecutorOptions, GroupKind, Node, RawSample, Reach, ServiceCallback};
+use driveline::{
+    CallError, ClientOptions, Executor, ExecutorOptions, GroupKind, Node, RawSample, Reach,
+    ServiceCallback,
+};
 use driveline_runtime::gateway::Ros2Server;
 use driveline_types::NodeName;
 use driveline_types::service::Outcome;
@@ -62,12 +65,32 @@ pub(super) struct DrivelineServer {
 }
 
 impl DrivelineServer {
-    pub(super) fn start(common: &Arc<Common>, node: &Node, of: &Interface, timeout: Duration, wake: &Wake) -> Result<Self, String> {
+    pub(super) fn start(
+        common: &Arc<Common>,
+        node: &Node,
+        of: &Interface,
+        timeout: Duration,
+        wake: &Wake,
+    ) -> Result<Self, String> {
         let text = |e: &dyn std::error::Error| e.to_string();
-        let options = ClientOptions { reach: Reach::Host, max_request: of.max_request, pending: of.pending, ..ClientOptions::default() };
-        let client = node.raw_client(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
-        let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
-        let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
+        let options = ClientOptions {
+            reach: Reach::Host,
+            max_request: of.max_request,
+            pending: of.pending,
+            ..ClientOptions::default()
+        };
+        let client = node
+            .raw_client(of.service.as_str(), of.request.clone(), of.response.clone(), options)
+            .map_err(|e| text(&e))?;
+        let executor = Executor::new(ExecutorOptions {
+            name: "dl-service".into(),
+            ..ExecutorOptions::default()
+        })
+        .map_err(|e| text(&e))?;
+        let callback = ServiceCallback {
+            name: of.service.to_string(),
+            group: executor.group(GroupKind::MutuallyExclusive),
+        };
         let (caller, _) = executor.add_raw_client(client, callback).map_err(|e| text(&e))?;
         let conductor = wake.clone();
         caller.watch_servers(move || conductor());
@@ -76,9 +99,25 @@ impl DrivelineServer {
         let counts = Counts::new(move |line| people.tell(line), of.service.to_string());
         let (present, asked, sending) = (Present::default(), Mutex::default(), Mutex::default());
         let of = of.clone();
-        let calls = Arc::new_cyclic(|this| CallsToDriveline { this: this.clone(), of, timeout, caller, counts, present, asked, sending });
+        let calls = Arc::new_cyclic(|this| CallsToDriveline {
+            this: this.clone(),
+            of,
+            timeout,
+            caller,
+            counts,
+            present,
+            asked,
+            sending,
+        });
         let ends = common.profiles().map(|profile| (profile, Upkeep::new(wake))).collect();
-        Ok(Self { ends, server: None, problems: Vec::new(), others: Vec::new(), calls, _executor: executor })
+        Ok(Self {
+            ends,
+            server: None,
+            problems: Vec::new(),
+            others: Vec::new(),
+            calls,
+            _executor: executor,
+        })
     }
 
     /// Offers the service as long as there is one server that matches, and tells what is new.
@@ -97,8 +136,11 @@ impl DrivelineServer {
             }
             Err(e) => vec![e.to_string().into()],
         };
-        let problems: Vec<_> = problems.into_iter().chain(self.doubled().map(Problem::from)).collect();
-        Problem::tell_news(&problems, &self.problems, |p| common.tell(format!("service '/{}' for ROS 2: {p}", self.calls.of.service)));
+        let problems: Vec<_> =
+            problems.into_iter().chain(self.doubled().map(Problem::from)).collect();
+        Problem::tell_news(&problems, &self.problems, |p| {
+            common.tell(format!("service '/{}' for ROS 2: {p}", self.calls.of.service))
+        });
         self.problems = problems;
     }
 
@@ -106,9 +148,13 @@ impl DrivelineServer {
     fn doubled(&self) -> Option<String> {
         let others = Some(self.others.join(", ")).filter(|others| !others.is_empty())?;
         Some(if self.own().next().is_some() {
-            format!("nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it")
+            format!(
+                "nodes in ROS 2 offer it as well ({others}), and more than one would execute requests: stop one, or rename it"
+            )
         } else if self.server.is_none() {
-            format!("nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients here to call them")
+            format!(
+                "nodes in ROS 2 offer it ({others}): write `server: ros` in its rule, for clients here to call them"
+            )
         } else {
             return None;
         })
@@ -124,7 +170,9 @@ impl DrivelineServer {
         let (mut problems, calls, now) = (Vec::new(), &self.calls, Instant::now());
         for (profile, end) in &mut self.ends {
             end.broke(now);
-            let kept = end.keep(now, || offer(*profile, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
+            let kept = end.keep(now, || {
+                offer(*profile, common, &calls.of, &node, Arc::new(Arc::downgrade(calls)))
+            });
             problems.extend(kept.err().map(|why| Problem::missing(&format!("by {profile}"), why)));
         }
         self.server = Some(server);
@@ -138,8 +186,16 @@ impl DrivelineServer {
     /// Who answers, if it is offered, and by which profiles.
     pub(super) fn servers(&self) -> Vec<Ros2Server> {
         let node = || self.server.clone().unwrap_or_default();
-        let of = |profile: &Profile| Ros2Server { node: node(), profile: profile.to_string(), problem: None };
-        self.ends.iter().filter(|(_, end)| end.get().is_some()).map(|(profile, _)| of(profile)).collect()
+        let of = |profile: &Profile| Ros2Server {
+            node: node(),
+            profile: profile.to_string(),
+            problem: None,
+        };
+        self.ends
+            .iter()
+            .filter(|(_, end)| end.get().is_some())
+            .map(|(profile, _)| of(profile))
+            .collect()
     }
 }
 
@@ -187,7 +243,9 @@ impl CallsToDriveline {
         let gone = self.present.has_gone(client);
         match reply.answer(Parts { cdr: response.parts(), slot: Some(&slot) }) {
             Ok(Handed::Kept) => {}
-            _ if gone => self.counts.ended("client_gone", "the client in ROS 2 has gone before its answer came"),
+            _ if gone => self
+                .counts
+                .ended("client_gone", "the client in ROS 2 has gone before its answer came"),
             Ok(Handed::Over) => self.counts.answered(),
             Err((reason, text)) => self.counts.ended(reason, &text),
         }
@@ -209,7 +267,10 @@ impl Requests for CallsToDriveline {
             under_way.insert(from, asked)
         };
         if before.is_some() {
-            return self.counts.ended("duplicate", "a client has sent a request again that is under way: it is not executed twice");
+            return self.counts.ended(
+                "duplicate",
+                "a client has sent a request again that is under way: it is not executed twice",
+            );
         }
         if let Err((reason, text)) = self.send(from, request) {
             self.refuse(from, reason, &text);
@@ -239,8 +300,12 @@ fn name_of(e: &CallError) -> &'static str {
     match e {
         CallError::TimedOut { .. } => "timed_out",
         CallError::ServerGone { .. } => "server_gone",
-        CallError::NoServer { .. } | CallError::Mismatch { .. } | CallError::SeveralServers { .. } => "no_server",
-        CallError::Busy { .. } | CallError::QueueFull { .. } | CallError::Refused { outcome: Outcome::NoRoom, .. } => "busy",
+        CallError::NoServer { .. }
+        | CallError::Mismatch { .. }
+        | CallError::SeveralServers { .. } => "no_server",
+        CallError::Busy { .. }
+        | CallError::QueueFull { .. }
+        | CallError::Refused { outcome: Outcome::NoRoom, .. } => "busy",
         CallError::Refused { .. } => "refused",
         _ => "not_sent",
     }

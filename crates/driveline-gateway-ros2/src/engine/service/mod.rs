@@ -59,7 +59,9 @@ fn ask(
     answers: Arc<dyn Answers>,
 ) -> Result<Arc<dyn Asking>, String> {
     match server.profile {
-        Profile::Dds => dds::service::ask(common.dds()?, common.spec.release, of, node, server, answers),
+        Profile::Dds => {
+            dds::service::ask(common.dds()?, common.spec.release, of, node, server, answers)
+        }
         Profile::Zenoh => zenoh::service::ask(common, of, node, server, answers),
     }
 }
@@ -123,7 +125,9 @@ impl Cdr<'_> {
     /// Fills `to`, which has its length.
     pub(in crate::engine) fn copy_to(&self, to: &mut [u8]) {
         let [head, body] = self.0;
-        if let Some((first, second)) = to.split_at_mut_checked(head.len()).filter(|(_, second)| second.len() == body.len()) {
+        if let Some((first, second)) =
+            to.split_at_mut_checked(head.len()).filter(|(_, second)| second.len() == body.len())
+        {
             first.copy_from_slice(head);
             second.copy_from_slice(body);
         }

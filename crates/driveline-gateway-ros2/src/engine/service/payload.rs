@@ -23,12 +23,19 @@ pub(super) fn bounded(len: usize, what: &str, longest: usize) -> Result<(), Ende
     if len <= longest {
         return Ok(());
     }
-    Err(("too_long", format!("a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in the rule")))
+    Err((
+        "too_long",
+        format!(
+            "a {what} of {len} bytes is longer than `max_{what}`, which is {longest}: raise it in the rule"
+        ),
+    ))
 }
 
 /// That no more calls can be under way.
 pub(super) fn busy(pending: u32) -> String {
-    format!("as many calls are under way as `pending` of the rule permits ({pending}): ask later, or raise it")
+    format!(
+        "as many calls are under way as `pending` of the rule permits ({pending}): ask later, or raise it"
+    )
 }
 
 /// Whether it begins as CDR does.
@@ -41,9 +48,14 @@ pub(super) fn encapsulated(payload: &[u8], what: &str) -> Result<(), Ended> {
 }
 
 /// What a payload of Driveline's is in ROS 2.
-pub(super) fn fitting<'a>(payload: &'a [u8], what: &str, longest: usize) -> Result<ToRos<'a>, Ended> {
+pub(super) fn fitting<'a>(
+    payload: &'a [u8],
+    what: &str,
+    longest: usize,
+) -> Result<ToRos<'a>, Ended> {
     bounded(payload.len(), what, longest)?;
-    ToRos::of_cdr(payload, usize::MAX).map_err(|e| (e.name(), format!("a {what} cannot go to ROS 2: {e}")))
+    ToRos::of_cdr(payload, usize::MAX)
+        .map_err(|e| (e.name(), format!("a {what} cannot go to ROS 2: {e}")))
 }
 
 #[cfg(test)]
@@ -53,7 +65,12 @@ mod tests {
     #[test]
     fn what_cannot_pass_has_a_name_and_a_remedy() {
         let (reason, text) = bounded(9, "response", 8).unwrap_err();
-        assert!(reason == "too_long" && text.contains("`max_response`") && bounded(8, "response", 8).is_ok(), "{text}");
+        assert!(
+            reason == "too_long"
+                && text.contains("`max_response`")
+                && bounded(8, "response", 8).is_ok(),
+            "{text}"
+        );
         for broken in [&[][..], &[0, 1, 0], &[0, 9, 0, 0]] {
             let (reason, text) = encapsulated(broken, "request").unwrap_err();
             assert!(!reason.is_empty() && text.contains("request"), "{text}");
@@ -61,7 +78,10 @@ mod tests {
         }
         encapsulated(&[0, 1, 0, 0], "request").unwrap();
         let long = [0, 1, 0, 0, 7, 7, 7];
-        assert_eq!(fitting(&long, "request", 7).unwrap().parts(), [&[0, 1, 0, 1][..], &[7, 7, 7], &[0]]);
+        assert_eq!(
+            fitting(&long, "request", 7).unwrap().parts(),
+            [&[0, 1, 0, 1][..], &[7, 7, 7], &[0]]
+        );
         assert_eq!(fitting(&long, "request", 6).unwrap_err().0, "too_long");
     }
 }

@@ -30,7 +30,9 @@ impl Problem {
     /// `what` is not there.
     pub(super) fn missing(what: &str, why: Missing) -> Self {
         match why {
-            Missing::Going => Self { text: format!("{what}: what did it before is still ending"), is_quiet: true },
+            Missing::Going => {
+                Self { text: format!("{what}: what did it before is still ending"), is_quiet: true }
+            }
             Missing::Failed(reason) => Self { text: format!("{what}: {reason}"), is_quiet: false },
         }
     }
@@ -52,11 +54,20 @@ mod tests {
 
     #[test]
     fn people_are_told_once_and_not_of_what_ends_by_itself() {
-        let (nobody, several) = (Problem::quiet("nobody offers it"), Problem::from("2 nodes offer it".to_owned()));
+        let (nobody, several) =
+            (Problem::quiet("nobody offers it"), Problem::from("2 nodes offer it".to_owned()));
         let going = Problem::missing("by DDS", Missing::Going);
         let failed = Problem::missing("by DDS", Missing::Failed("no room".into()));
-        assert!(nobody.ends_by_itself() && going.ends_by_itself() && !several.ends_by_itself() && !failed.ends_by_itself());
-        assert_eq!((going.text.as_str(), failed.text.as_str()), ("by DDS: what did it before is still ending", "by DDS: no room"));
+        assert!(
+            nobody.ends_by_itself()
+                && going.ends_by_itself()
+                && !several.ends_by_itself()
+                && !failed.ends_by_itself()
+        );
+        assert_eq!(
+            (going.text.as_str(), failed.text.as_str()),
+            ("by DDS: what did it before is still ending", "by DDS: no room")
+        );
         let told = std::cell::RefCell::new(Vec::new());
         let tell = |text: &str| told.borrow_mut().push(text.to_owned());
         let first = [nobody.clone(), several.clone(), going];

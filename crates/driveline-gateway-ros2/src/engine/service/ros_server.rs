@@ -13,7 +13,9 @@ use crate::engine::endpoint::Profile;
 use crate::names::{RosNode, ros_name_of};
 use crate::rmw_zenoh::key_hash;
 use driveline::service::Outbox;
-use driveline::{Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions};
+use driveline::{
+    Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions,
+};
 use driveline_runtime::gateway::Ros2Server;
 use driveline_runtime::ros2::{Release, ServiceRule};
 use std::sync::Arc;
@@ -49,7 +51,13 @@ pub(super) struct RosServer {
 }
 
 impl RosServer {
-    pub(super) fn new(node: &Node, of: Interface, rule: &ServiceRule, counts: Counts, wake: &Wake) -> Self {
+    pub(super) fn new(
+        node: &Node,
+        of: Interface,
+        rule: &ServiceRule,
+        counts: Counts,
+        wake: &Wake,
+    ) -> Self {
         let calls = Arc::new(CallsToRos::new(of, rule.timeout(), counts));
         Self {
             across: Upkeep::new(wake),
@@ -67,7 +75,8 @@ impl RosServer {
 
     pub(super) fn look(&mut self, common: &Arc<Common>) {
         let now = Instant::now();
-        if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current)) {
+        if self.current.is_some_and(|current| !self.servers.iter().any(|(key, _)| *key == current))
+        {
             self.leave(WENT_AWAY, NOBODY);
             self.asking.let_go();
             self.current = None;
@@ -89,10 +98,13 @@ impl RosServer {
         } else if self.offered.get().is_some() || !passes {
             let (node, calls) = (&self.node, &self.calls);
             let kept = self.offered.keep(now, || offer_here(node, calls));
-            problems.extend(kept.err().map(|why| Problem::missing("it cannot be offered here", why)));
+            problems
+                .extend(kept.err().map(|why| Problem::missing("it cannot be offered here", why)));
         }
         problems.extend(self.pass_across(common, now).err());
-        Problem::tell_news(&problems, &self.problems, |p| common.tell(format!("service '/{}' of ROS 2: {p}", self.calls.of.service)));
+        Problem::tell_news(&problems, &self.problems, |p| {
+            common.tell(format!("service '/{}' of ROS 2: {p}", self.calls.of.service))
+        });
         self.problems = problems;
     }
 
@@ -110,9 +122,17 @@ impl RosServer {
             self.asking.let_go();
         }
         let (calls, is_new) = (&self.calls, self.asking.get().is_none());
-        let make = || ask(common, &calls.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(calls)));
+        let make = || {
+            ask(common, &calls.of, &RosNode::gateway(), &server, Arc::new(Arc::downgrade(calls)))
+        };
         let kept = self.asking.keep(now, make);
-        let what = || format!("the server {} by {} cannot be asked", whose(server.node.as_ref()), server.profile);
+        let what = || {
+            format!(
+                "the server {} by {} cannot be asked",
+                whose(server.node.as_ref()),
+                server.profile
+            )
+        };
         kept.map_err(|why| Problem::missing(&what(), why))?;
         if let Some(asking) = self.asking.get().filter(|_| is_new) {
             calls.direct(asking.clone());
@@ -123,10 +143,14 @@ impl RosServer {
     /// The one server that can be called.
     fn one(&self, common: &Common) -> Result<(EndpointKey, ServiceEndpoint), Problem> {
         let named = |endpoints: &[&(EndpointKey, ServiceEndpoint)]| {
-            let named: Vec<_> = endpoints.iter().map(|(_, p)| format!("{} by {}", listed(p.node.as_ref()), p.profile)).collect();
+            let named: Vec<_> = endpoints
+                .iter()
+                .map(|(_, p)| format!("{} by {}", listed(p.node.as_ref()), p.profile))
+                .collect();
             named.join(", ")
         };
-        let (marked, unmarked): (Vec<_>, Vec<_>) = self.servers.iter().partition(|(_, p)| p.gateway);
+        let (marked, unmarked): (Vec<_>, Vec<_>) =
+            self.servers.iter().partition(|(_, p)| p.gateway);
         match unmarked.as_slice() {
             [] if marked.is_empty() => Err(Problem::quiet(NOBODY)),
             [] => {
@@ -136,14 +160,20 @@ impl RosServer {
             [(key, server)] => {
                 unfit(common, &self.calls.of, server)?;
                 // Over one profile a request is for whoever has the name.
-                let beside: Vec<_> = marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
+                let beside: Vec<_> =
+                    marked.into_iter().filter(|(_, p)| p.profile == server.profile).collect();
                 if beside.is_empty() {
                     return Ok((*key, server.clone()));
                 }
                 Err(format!("a gateway of Driveline offers it as well ({}), and both would execute requests: stop one", named(&beside))
                     .into())
             }
-            several => Err(format!("{} nodes offer it ({}), and one may: stop the others", several.len(), named(several)).into()),
+            several => Err(format!(
+                "{} nodes offer it ({}), and one may: stop the others",
+                several.len(),
+                named(several)
+            )
+            .into()),
         }
     }
 
@@ -159,13 +189,20 @@ impl RosServer {
             return Ok(());
         }
         // It keeps the name that it gets now.
-        if server.profile == Profile::Dds && server.node.is_none() && self.asking.since().is_some_and(|since| now < since + NAMED_WITHIN) {
+        if server.profile == Profile::Dds
+            && server.node.is_none()
+            && self.asking.since().is_some_and(|since| now < since + NAMED_WITHIN)
+        {
             return Ok(());
         }
         self.across.broke(now);
         let (calls, node) = (&self.calls, ros_name_of(server.node.as_ref(), &server.gid));
-        let kept = self.across.keep(now, || offer(to, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
-        kept.map_err(|why| Problem::missing(&format!("it does not pass from {} to {to}", server.profile), why))
+        let kept = self
+            .across
+            .keep(now, || offer(to, common, &calls.of, &node, Arc::new(Arc::downgrade(calls))));
+        kept.map_err(|why| {
+            Problem::missing(&format!("it does not pass from {} to {to}", server.profile), why)
+        })
     }
 
     pub(super) fn own(&self) -> impl Iterator<Item = OwnEnds> {
@@ -233,11 +270,20 @@ fn offer_here(node: &Node, calls: &Arc<CallsToRos>) -> Result<OfferedHere, Strin
         ..ServiceOptions::default()
     };
     let text = |e: &dyn std::error::Error| e.to_string();
-    let service = node.raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options).map_err(|e| text(&e))?;
-    let executor = Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() }).map_err(|e| text(&e))?;
-    let callback = ServiceCallback { name: of.service.to_string(), group: executor.group(GroupKind::MutuallyExclusive) };
+    let service = node
+        .raw_service(of.service.as_str(), of.request.clone(), of.response.clone(), options)
+        .map_err(|e| text(&e))?;
+    let executor =
+        Executor::new(ExecutorOptions { name: "dl-service".into(), ..ExecutorOptions::default() })
+            .map_err(|e| text(&e))?;
+    let callback = ServiceCallback {
+        name: of.service.to_string(),
+        group: executor.group(GroupKind::MutuallyExclusive),
+    };
     let (outbox, of_callback) = (service.outbox(), calls.clone());
-    executor.add_raw_service(service, callback, move |request| of_callback.here(request)).map_err(|e| text(&e))?;
+    executor
+        .add_raw_service(service, callback, move |request| of_callback.here(request))
+        .map_err(|e| text(&e))?;
     executor.start().map_err(|e| text(&e))?;
     Ok(OfferedHere { executor, outbox, calls: calls.clone() })
 }
@@ -249,7 +295,11 @@ fn unfit(common: &Common, of: &Interface, server: &ServiceEndpoint) -> Result<()
         return Err(format!("{who}: {unable}"));
     }
     if server.type_name != of.ros.dds() {
-        return Err(format!("{who} has the type {}, and the rule {}: correct `type`", server.type_name, of.ros.dds()));
+        return Err(format!(
+            "{who} has the type {}, and the rule {}: correct `type`",
+            server.type_name,
+            of.ros.dds()
+        ));
     }
     let ours = key_hash(of.hash, common.spec.release).unwrap_or_default();
     if server.profile == Profile::Zenoh && server.hash != ours {

@@ -75,7 +75,14 @@ pub(in crate::engine) fn written(node: Option<&RosNode>) -> String {
 impl Services {
     pub(in crate::engine) fn start(common: &Arc<Common>) -> Result<Self, GatewayError> {
         let (servers, clients) = (HashMap::new(), HashMap::new());
-        let mut this = Self { services: Vec::new(), servers, clients, stirred: true, too_many: false, common: common.clone() };
+        let mut this = Self {
+            services: Vec::new(),
+            servers,
+            clients,
+            stirred: true,
+            too_many: false,
+            common: common.clone(),
+        };
         if common.spec.services.is_empty() {
             return Ok(this);
         }
@@ -93,7 +100,10 @@ impl Services {
             // Checked before.
             let Some(name) = rule.name() else { continue };
             let server = Interface::of(common, rule, &name).and_then(|of| match rule.server {
-                ServedBy::Driveline => DrivelineServer::start(common, &node, &of, rule.timeout(), &wake).map(Side::Driveline),
+                ServedBy::Driveline => {
+                    DrivelineServer::start(common, &node, &of, rule.timeout(), &wake)
+                        .map(Side::Driveline)
+                }
                 ServedBy::Ros => {
                     let people = common.clone();
                     let counts = Counts::new(move |line| people.tell(line), name.to_string());
@@ -112,10 +122,12 @@ impl Services {
     pub(in crate::engine) fn changed(&mut self, profile: Profile, change: ServiceChange) {
         match change {
             ServiceChange::Gone(handle) => {
-                let gone = [&mut self.servers, &mut self.clients].map(|of_role| of_role.remove(&(profile, handle)));
+                let gone = [&mut self.servers, &mut self.clients]
+                    .map(|of_role| of_role.remove(&(profile, handle)));
                 self.stirred |= gone.iter().any(Option::is_some);
             }
-            ServiceChange::Here(endpoint) if !self.services.iter().any(|s| s.name == endpoint.service) => {}
+            ServiceChange::Here(endpoint)
+                if !self.services.iter().any(|s| s.name == endpoint.service) => {}
             ServiceChange::Here(endpoint) => {
                 let (of_role, what) = match endpoint.role {
                     Role::Server => (&mut self.servers, "servers"),
@@ -146,23 +158,33 @@ impl Services {
         for Service { name, server, .. } in &mut self.services {
             let name = &*name;
             let servers = || servers.iter().filter(|(_, p)| p.service == *name);
-            let clients = || clients.values().filter(|p| p.service == *name).map(|p| p.gid).collect::<HashSet<_>>();
+            let clients = || {
+                clients
+                    .values()
+                    .filter(|p| p.service == *name)
+                    .map(|p| p.gid)
+                    .collect::<HashSet<_>>()
+            };
             match server {
                 Side::LeftOut(_) => {}
                 Side::Driveline(server) => {
                     if stirred {
                         server.calls.present.set(clients());
-                        server.others = servers().map(|(_, p)| listed(p.node.as_ref().or_else(|| nodes.get(&p.gid)))).collect();
+                        server.others = servers()
+                            .map(|(_, p)| listed(p.node.as_ref().or_else(|| nodes.get(&p.gid))))
+                            .collect();
                     }
                     server.look(common);
                 }
                 Side::Ros(server) => {
                     if stirred {
                         server.calls.present.set(clients());
-                        let mut servers: Vec<_> = servers().map(|(key, p)| (*key, p.clone())).collect();
+                        let mut servers: Vec<_> =
+                            servers().map(|(key, p)| (*key, p.clone())).collect();
                         servers.sort_by_key(|(_, p)| p.gid);
                         for (_, endpoint) in &mut servers {
-                            endpoint.node = endpoint.node.take().or_else(|| nodes.get(&endpoint.gid).cloned());
+                            endpoint.node =
+                                endpoint.node.take().or_else(|| nodes.get(&endpoint.gid).cloned());
                         }
                         server.servers = servers;
                     }
@@ -192,7 +214,8 @@ impl Services {
     pub(in crate::engine) fn report(&self, nodes: &Nodes) -> Vec<Ros2ServiceReport> {
         let of = |Service { rule, name, server }: &Service| {
             let endpoints = || self.clients.values().filter(|p| p.service == *name && !p.gateway);
-            let node_of = |p: &ServiceEndpoint| p.node.clone().or_else(|| nodes.get(&p.gid).cloned());
+            let node_of =
+                |p: &ServiceEndpoint| p.node.clone().or_else(|| nodes.get(&p.gid).cloned());
             let clients: BTreeSet<_> = endpoints().map(|p| written(node_of(p).as_ref())).collect();
             let mut report = Ros2ServiceReport {
                 service: name.to_string(),
@@ -203,7 +226,9 @@ impl Services {
             };
             let mut figures = None;
             match server {
-                Side::LeftOut(reason) => (report.left_out, report.problems) = (true, vec![reason.clone()]),
+                Side::LeftOut(reason) => {
+                    (report.left_out, report.problems) = (true, vec![reason.clone()])
+                }
                 Side::Driveline(server) => {
                     (report.problems, report.servers) = (server.problems(), server.servers());
                     figures = Some(server.calls.counts.figures());
@@ -219,12 +244,20 @@ impl Services {
                 }
             }
             if let Some(Figures { calls, answered, ended, strays }) = figures {
-                (report.calls, report.answered, report.ended, report.strays) = (calls, answered, ended, strays);
+                (report.calls, report.answered, report.ended, report.strays) =
+                    (calls, answered, ended, strays);
             }
             // Of a server in ROS 2, clients are served by the gateway only across.
-            let ours = |p: &&ServiceEndpoint| !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str());
+            let ours = |p: &&ServiceEndpoint| {
+                !report.from_ros || report.across.as_deref() == Some(p.profile.to_string().as_str())
+            };
             let not_served = |p: &ServiceEndpoint| {
-                Some(format!("the client {} by {} is not served: {}", whose(node_of(p).as_ref()), p.profile, p.unable.as_ref()?))
+                Some(format!(
+                    "the client {} by {} is not served: {}",
+                    whose(node_of(p).as_ref()),
+                    p.profile,
+                    p.unable.as_ref()?
+                ))
             };
             let not_served: BTreeSet<_> = endpoints().filter(ours).filter_map(not_served).collect();
             report.problems.extend(not_served.into_iter().take(MAX_TOLD));

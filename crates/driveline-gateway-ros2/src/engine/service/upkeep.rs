@@ -126,10 +126,16 @@ impl<T: Upheld> Upkeep<T> {
     ///
     /// # Errors
     /// Why it is not there; the same until it is tried again.
-    pub(super) fn keep(&mut self, now: Instant, make: impl FnOnce() -> Result<T, String>) -> Result<(), Missing> {
+    pub(super) fn keep(
+        &mut self,
+        now: Instant,
+        make: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(), Missing> {
         match &self.state {
             State::There { .. } => return Ok(()),
-            State::Failed { reason, again } if now < *again => return Err(Missing::Failed(reason.clone())),
+            State::Failed { reason, again } if now < *again => {
+                return Err(Missing::Failed(reason.clone()));
+            }
             State::Failed { .. } | State::Absent => {}
         }
         if self.going.as_ref().is_some_and(|going| !going.is_over()) {
@@ -183,7 +189,8 @@ impl Going {
     }
 
     fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire) || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.over.load(Ordering::Acquire)
+            || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 }
 
@@ -254,7 +261,11 @@ mod tests {
                 tried.push(second);
                 Err("no room".into())
             });
-            assert_eq!(refused, Err(Missing::Failed("no room".into())), "the reason stands all the time");
+            assert_eq!(
+                refused,
+                Err(Missing::Failed("no room".into())),
+                "the reason stands all the time"
+            );
         }
         assert_eq!(tried, [0, 1, 3, 7, 15, 31, 63, 123, 183, 243]);
         upkeep.let_go();
@@ -277,7 +288,10 @@ mod tests {
         assert!(upkeep.get().is_none() && upkeep.broke(began).is_none(), "told once");
         drop(hold);
         woken.recv_timeout(PATIENCE).unwrap();
-        assert_eq!(upkeep.keep(began, || panic!("too early")), Err(Missing::Failed("its thread has ended".into())));
+        assert_eq!(
+            upkeep.keep(began, || panic!("too early")),
+            Err(Missing::Failed("its thread has ended".into()))
+        );
         let (second, _broken, _withdrawn, hold) = thing();
         drop(hold);
         assert_eq!(upkeep.keep(began + FIRST_PAUSE, || Ok(second)), Ok(()));
@@ -320,7 +334,11 @@ mod tests {
         upkeep.keep(Instant::now(), || Ok(Arc::new(Nobody))).unwrap();
         let asks = upkeep.get().unwrap().clone();
         upkeep.let_go();
-        assert_eq!(woken.recv_timeout(Duration::from_millis(100)), Err(RecvTimeoutError::Timeout), "it is not over");
+        assert_eq!(
+            woken.recv_timeout(Duration::from_millis(100)),
+            Err(RecvTimeoutError::Timeout),
+            "it is not over"
+        );
         assert_eq!(upkeep.keep(Instant::now(), || panic!("two at once")), Err(Missing::Going));
         drop(asks);
         woken.recv_timeout(PATIENCE).unwrap();

@@ -19,7 +19,12 @@ pub(super) struct Again {
 
 impl Again {
     /// Begins to watch the connections of a session that was opened just now. `under_way`: what is handed to them. `waiting` is woken when one ends.
-    pub(super) fn new(opened: &Opened, connects: &[String], under_way: UnderWay<()>, waiting: Arc<Waiting>) -> zenoh::Result<Self> {
+    pub(super) fn new(
+        opened: &Opened,
+        connects: &[String],
+        under_way: UnderWay<()>,
+        waiting: Arc<Waiting>,
+    ) -> zenoh::Result<Self> {
         let neighbours = Arc::<Mutex<Neighbours>>::default();
         let info = opened.session.info();
         let (known, ends) = (neighbours.clone(), Ends::new(&opened.runtime, connects));
@@ -39,7 +44,9 @@ impl Again {
         let transports = info.transport_events_listener().history(true).callback(move |event| {
             let (transport, mut known) = (event.transport(), lock(&known));
             match (event.kind(), transport.whatami()) {
-                (SampleKind::Put, WhatAmI::Router) => known.router(*transport.zid(), Instant::now()),
+                (SampleKind::Put, WhatAmI::Router) => {
+                    known.router(*transport.zid(), Instant::now())
+                }
                 (SampleKind::Put, _) => return,
                 (SampleKind::Delete, _) => known.lost(*transport.zid(), Instant::now()),
             }
@@ -73,7 +80,11 @@ mod tests {
     fn session(id: &str, listens: &[&str]) -> Opened {
         let mut config = Config::default();
         let (id, listens) = (format!("'{id}'"), serde_json::json!(listens).to_string());
-        for (key, value) in [("id", id.as_str()), ("listen/endpoints", &listens), ("scouting/multicast/enabled", "false")] {
+        for (key, value) in [
+            ("id", id.as_str()),
+            ("listen/endpoints", &listens),
+            ("scouting/multicast/enabled", "false"),
+        ] {
             config.insert_json5(key, value).unwrap();
         }
         Opened::new(config).unwrap()
@@ -84,7 +95,13 @@ mod tests {
         let port = Port::new().unwrap();
         let (at, node) = (port.endpoint(), "def");
         let own = session("abc", &[]);
-        let again = Again::new(&own, &[], UnderWay::default(), Arc::new(Waiting::Signal(Signal::default()))).unwrap();
+        let again = Again::new(
+            &own,
+            &[],
+            UnderWay::default(),
+            Arc::new(Waiting::Signal(Signal::default())),
+        )
+        .unwrap();
         let is_connected = || own.session.info().peers_zid().wait().count() == 1;
         let there = session(node, &[&at]);
         eventually("connected", || {

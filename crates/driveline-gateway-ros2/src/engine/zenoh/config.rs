@@ -22,7 +22,8 @@ pub(in crate::engine) const UNANSWERED: Duration = Duration::from_millis(ROOM_WI
 pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, GatewayError> {
     let list = |endpoints: &[String]| serde_json::Value::from(endpoints.to_vec()).to_string();
     let (connect, listen) = (list(&spec.connect), list(&spec.listen));
-    let (longest, sessions) = ((longest + MESSAGE_HEAD_BYTES).to_string(), MAX_SESSIONS.to_string());
+    let (longest, sessions) =
+        ((longest + MESSAGE_HEAD_BYTES).to_string(), MAX_SESSIONS.to_string());
     let room_within_us = (ROOM_WITHIN_MS * 1_000).to_string();
     let mut config = Config::default();
     for (key, value) in [
@@ -45,11 +46,17 @@ pub(super) fn session(spec: &Ros2ZenohSpec, longest: u64) -> Result<Config, Gate
         ("transport/unicast/max_sessions", sessions.as_str()),
         ("transport/link/tx/lease", "10000"),
         // A large reliable message is in many pieces, and its publisher waits so long until there is room for the last one.
-        ("transport/link/tx/queue/congestion_control/block/wait_before_close", room_within_us.as_str()),
+        (
+            "transport/link/tx/queue/congestion_control/block/wait_before_close",
+            room_within_us.as_str(),
+        ),
         ("transport/link/tx/queue/congestion_control/drop/wait_before_drop", "50000"),
         ("transport/link/rx/max_message_size", longest.as_str()),
     ] {
-        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: format!("{key} = {value}"), reason: zenoh_says(&e) };
+        let refused = |e: zenoh::Error| GatewayError::Zenoh {
+            endpoints: format!("{key} = {value}"),
+            reason: zenoh_says(&e),
+        };
         config.insert_json5(key, value).map_err(refused)?;
     }
     Ok(config)
@@ -62,8 +69,11 @@ mod tests {
     #[test]
     fn zenoh_takes_every_setting() {
         session(&Ros2ZenohSpec::default(), 8 << 20).unwrap();
-        let elsewhere =
-            Ros2ZenohSpec { connect: vec!["udp/10.0.0.1:7447".into()], listen: vec!["tcp/[::]:7447#iface=eth0".into()], insecure: true };
+        let elsewhere = Ros2ZenohSpec {
+            connect: vec!["udp/10.0.0.1:7447".into()],
+            listen: vec!["tcp/[::]:7447#iface=eth0".into()],
+            insecure: true,
+        };
         session(&elsewhere, 0).unwrap();
         let nonsense = Ros2ZenohSpec { listen: vec!["nowhere".into()], ..Ros2ZenohSpec::default() };
         assert!(session(&nonsense, 0).unwrap_err().to_string().contains("nowhere"));

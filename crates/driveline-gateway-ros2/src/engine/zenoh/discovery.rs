@@ -51,7 +51,8 @@ impl Discovery {
                 news.malformed += 1;
                 if news.malformed == 1 {
                     let text: String = text.chars().take(200).collect();
-                    news.troubles.push(format!("'{text}' is passed over, as all of its kind will be: {e}"));
+                    news.troubles
+                        .push(format!("'{text}' is passed over, as all of its kind will be: {e}"));
                 }
                 return;
             }
@@ -63,8 +64,12 @@ impl Discovery {
         let (mut endpoint, mut service) = (None, None);
         match (token.kind, here) {
             (Kind::Node, _) => {}
-            (Kind::Publisher | Kind::Subscription, true) => endpoint = Change::of_token(token, text),
-            (Kind::Publisher | Kind::Subscription, false) => endpoint = Some((token.kind == Kind::Publisher, Change::Gone(handle))),
+            (Kind::Publisher | Kind::Subscription, true) => {
+                endpoint = Change::of_token(token, text)
+            }
+            (Kind::Publisher | Kind::Subscription, false) => {
+                endpoint = Some((token.kind == Kind::Publisher, Change::Gone(handle)))
+            }
             (Kind::Service | Kind::Client, true) => service = ServiceChange::of_token(token, text),
             (Kind::Service | Kind::Client, false) => service = Some(ServiceChange::Gone(handle)),
         }
@@ -77,7 +82,9 @@ impl Discovery {
             news.found.extend(endpoint);
             news.services.extend(service);
         } else if !std::mem::replace(&mut news.passed_over, true) {
-            let trouble = format!("more than {MAX_WAITING} endpoints came and went at once, and not all were noticed; restart the gateway");
+            let trouble = format!(
+                "more than {MAX_WAITING} endpoints came and went at once, and not all were noticed; restart the gateway"
+            );
             news.troubles.push(trouble);
         }
         drop(news);
@@ -122,7 +129,9 @@ mod tests {
     use crate::engine::waiting::Signal;
 
     fn token(session: &str, kind: &str, topic: &str) -> String {
-        format!("@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,")
+        format!(
+            "@ros2_lv/0/{session}/0/3/{kind}/%/%/talker/{topic}/std_msgs::msg::dds_::String_/RIHS01_0/::,:,:,:,,"
+        )
     }
 
     #[test]
@@ -143,13 +152,23 @@ mod tests {
             discovery.heard(text, here);
         }
         let (found, services) = discovery.take();
-        let [(true, Change::Here(here)), (true, Change::Misnamed(misnamed)), (true, Change::Gone(gone))] = found.as_slice() else {
+        let [
+            (true, Change::Here(here)),
+            (true, Change::Misnamed(misnamed)),
+            (true, Change::Gone(gone)),
+        ] = found.as_slice()
+        else {
             panic!("{found:?}")
         };
         assert_eq!(misnamed, "not-a-ros-name");
         assert_eq!((here.topic.as_str(), here.handle, here.gateway), ("chatter", *gone, false));
-        let [ServiceChange::Here(here), ServiceChange::Gone(gone)] = services.as_slice() else { panic!("{services:?}") };
-        assert_eq!((here.service.as_str(), here.role, here.handle), ("service", Role::Server, *gone));
+        let [ServiceChange::Here(here), ServiceChange::Gone(gone)] = services.as_slice() else {
+            panic!("{services:?}")
+        };
+        assert_eq!(
+            (here.service.as_str(), here.role, here.handle),
+            ("service", Role::Server, *gone)
+        );
         assert!(discovery.troubles().is_empty() && discovery.take().0.is_empty());
     }
 

@@ -22,7 +22,8 @@ use zenoh::qos::CongestionControl;
 use zenoh::query::{ConsolidationMode, QueryTarget, Reply, ReplyKeyExpr};
 use zenoh::sample::Locality;
 use zenoh_ext::{
-    AdvancedPublisher, AdvancedPublisherBuilderExt, AdvancedSubscriberBuilderExt, CacheConfig, MissDetectionConfig, RecoveryConfig,
+    AdvancedPublisher, AdvancedPublisherBuilderExt, AdvancedSubscriberBuilderExt, CacheConfig,
+    MissDetectionConfig, RecoveryConfig,
 };
 
 /// After the last sample, so that it is missed if it was lost.
@@ -59,21 +60,43 @@ impl Session {
         let keeps = qos.endpoint.durability >= DurabilityKind::TransientLocal;
         let declare = || {
             let key = topic_key(self.domain, topic.as_str(), type_name, hash);
-            let congestion = if reliable { CongestionControl::Block } else { CongestionControl::Drop };
-            let publisher = self.session.declare_publisher(key).congestion_control(congestion).allowed_destination(Locality::Remote);
+            let congestion =
+                if reliable { CongestionControl::Block } else { CongestionControl::Drop };
+            let publisher = self
+                .session
+                .declare_publisher(key)
+                .congestion_control(congestion)
+                .allowed_destination(Locality::Remote);
             if !keeps {
                 return publisher.advanced().wait().map_err(text);
             }
             // Numbered in any case: by their times alone, several publishers of one session would be taken for one.
             let heartbeat = MissDetectionConfig::default();
-            let heartbeat = if reliable { heartbeat.sporadic_heartbeat(HEARTBEAT) } else { heartbeat };
+            let heartbeat =
+                if reliable { heartbeat.sporadic_heartbeat(HEARTBEAT) } else { heartbeat };
             let depth = qos.depth.clamp(1, Qos::MAX_DEPTH) as usize;
             let cache = CacheConfig::default().max_samples(depth);
-            publisher.cache(cache).sample_miss_detection(heartbeat).publisher_detection().wait().map_err(text)
+            publisher
+                .cache(cache)
+                .sample_miss_detection(heartbeat)
+                .publisher_detection()
+                .wait()
+                .map_err(text)
         };
-        let endpoint = TokenEndpoint { topic: format!("/{topic}"), type_name: (*type_name).into(), hash: (*hash).into(), qos: *qos };
+        let endpoint = TokenEndpoint {
+            topic: format!("/{topic}"),
+            type_name: (*type_name).into(),
+            hash: (*hash).into(),
+            qos: *qos,
+        };
         let (publisher, announced) = self.announce(node, Kind::Publisher, endpoint, declare)?;
-        Ok(Writer { publisher, under_way: self.under_way.clone(), sequence: AtomicI64::new(0), keeps, announced })
+        Ok(Writer {
+            publisher,
+            under_way: self.under_way.clone(),
+            sequence: AtomicI64::new(0),
+            keeps,
+            announced,
+        })
     }
 
     /// Subscribes where `of` publishes, with QoS of `class`.
@@ -89,9 +112,14 @@ impl Session {
             let (inbox, own) = (inbox.clone(), self.own_ids.clone());
             let subscriber = self.session.declare_subscriber(key).allowed_origin(Locality::Remote);
             // History of the gateway's own caches comes back to it.
-            let subscriber = subscriber.callback(move |sample| inbox.sample(class, |a| lock(&own).contains(&a.gid), &sample));
+            let subscriber = subscriber.callback(move |sample| {
+                inbox.sample(class, |a| lock(&own).contains(&a.gid), &sample)
+            });
             if class.durability == Durability::Volatile {
-                return subscriber.wait().map(|s| Box::new(s) as Box<dyn Any + Send + Sync>).map_err(text);
+                return subscriber
+                    .wait()
+                    .map(|s| Box::new(s) as Box<dyn Any + Send + Sync>)
+                    .map_err(text);
             }
             let mut subscriber = subscriber.subscriber_detection().query_timeout(HISTORY_WITHIN);
             if class.reliability == Reliability::Reliable {
@@ -116,12 +144,24 @@ impl Session {
     }
 
     /// Has what a publisher keeps for those who come late come to `inbox`, before anything else of it. Does not wait for it.
-    pub(in crate::engine) fn history(&self, of: &Endpoint, class: ReaderClass, inbox: &Arc<Inbox>) -> Result<(), String> {
+    pub(in crate::engine) fn history(
+        &self,
+        of: &Endpoint,
+        class: ReaderClass,
+        inbox: &Arc<Inbox>,
+    ) -> Result<(), String> {
         let key = topic_key(self.domain, of.topic.as_str(), &of.type_name, &of.hash);
         // Where zenoh-ext's caches of its session answer; which of them is this one's, no token says.
         let caches = format!("{key}/@adv/pub/{}/**?_max={}", of.session, Qos::MAX_DEPTH);
-        let kept = self.session.get(caches).consolidation(ConsolidationMode::None).accept_replies(ReplyKeyExpr::Any);
-        let kept = kept.target(QueryTarget::All).allowed_destination(Locality::Remote).timeout(HISTORY_WITHIN);
+        let kept = self
+            .session
+            .get(caches)
+            .consolidation(ConsolidationMode::None)
+            .accept_replies(ReplyKeyExpr::Any);
+        let kept = kept
+            .target(QueryTarget::All)
+            .allowed_destination(Locality::Remote)
+            .timeout(HISTORY_WITHIN);
         let awaited = inbox.awaits(of.handle, Instant::now());
         let each = move |reply: Reply| {
             if let Ok(sample) = reply.into_result() {
@@ -133,9 +173,18 @@ impl Session {
 }
 
 /// A subscription of this type and hash, as its token says it.
-fn reading(topic: &TopicName, class: ReaderClass, (type_name, hash): (&str, &str)) -> TokenEndpoint {
+fn reading(
+    topic: &TopicName,
+    class: ReaderClass,
+    (type_name, hash): (&str, &str),
+) -> TokenEndpoint {
     let qos = TokenQos { endpoint: class.requests(), keep_all: true, ..TokenQos::default() };
-    TokenEndpoint { topic: format!("/{topic}"), type_name: type_name.into(), hash: hash.into(), qos }
+    TokenEndpoint {
+        topic: format!("/{topic}"),
+        type_name: type_name.into(),
+        hash: hash.into(),
+        qos,
+    }
 }
 
 /// Parts in a row. `slot`: what some of them may lie in, which are kept instead of copied.
@@ -161,11 +210,17 @@ impl Writer {
 
     /// Puts a sample together from parts of which some are in `slot`, and numbers it: a sample that is not put afterwards is one that its subscriptions know
     /// to be lost. Whether the parts in `slot` must be copied depends on who else keeps them. `source_timestamp`: on the wall clock, in nanoseconds.
-    pub(in crate::engine) fn prepare(&self, parts: &[&[u8]], slot: Option<&Bytes>, source_timestamp: i64) -> Result<Prepared, String> {
+    pub(in crate::engine) fn prepare(
+        &self,
+        parts: &[&[u8]],
+        slot: Option<&Bytes>,
+        source_timestamp: i64,
+    ) -> Result<Prepared, String> {
         // A cache would hold the slot for as long as it has the sample.
         let payload = payload(parts, slot.filter(|_| !self.keeps))?;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        let attachment = Attachment { sequence, source_timestamp, gid: self.announced.gid }.encode();
+        let attachment =
+            Attachment { sequence, source_timestamp, gid: self.announced.gid }.encode();
         Ok(Prepared { payload, attachment: attachment.to_vec() })
     }
 

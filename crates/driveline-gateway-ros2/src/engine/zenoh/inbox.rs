@@ -58,14 +58,24 @@ struct Queue {
 
 impl Queue {
     /// One that lasts for late joiners waits for the history of its publisher; of one that nobody has announced yet, where there is `room` for that.
-    fn waits(&mut self, publisher: Handle, class: ReaderClass, room: bool, now: Instant) -> Option<&mut Held> {
+    fn waits(
+        &mut self,
+        publisher: Handle,
+        class: ReaderClass,
+        room: bool,
+        now: Instant,
+    ) -> Option<&mut Held> {
         if class.durability == Durability::Volatile || self.complete.contains(&publisher) {
             return None;
         }
         if !room && self.held.get(&publisher).is_none_or(|held| held.awaits.is_none()) {
             return None;
         }
-        Some(self.held.entry(publisher).or_insert_with(|| Held { samples: BTreeMap::new(), until: now + HELD_WITHIN, awaits: None }))
+        Some(self.held.entry(publisher).or_insert_with(|| Held {
+            samples: BTreeMap::new(),
+            until: now + HELD_WITHIN,
+            awaits: None,
+        }))
     }
 
     /// What was held of a publisher goes on, in order.
@@ -79,7 +89,12 @@ impl Queue {
     }
 
     fn release_late(&mut self, now: Instant) {
-        let late: Vec<_> = self.held.iter().filter(|(_, held)| held.until <= now).map(|(publisher, _)| *publisher).collect();
+        let late: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.until <= now)
+            .map(|(publisher, _)| *publisher)
+            .collect();
         late.into_iter().for_each(|publisher| self.release(publisher));
     }
 }
@@ -103,8 +118,14 @@ impl Inbox {
     }
 
     /// On Zenoh's thread. Those of `passes_over` are none.
-    pub(super) fn sample(&self, class: ReaderClass, passes_over: impl FnOnce(&Attachment) -> bool, sample: &Sample) {
-        let bytes = sample.attachment().filter(|a| a.len() == Attachment::LEN).map(ZBytes::to_bytes);
+    pub(super) fn sample(
+        &self,
+        class: ReaderClass,
+        passes_over: impl FnOnce(&Attachment) -> bool,
+        sample: &Sample,
+    ) {
+        let bytes =
+            sample.attachment().filter(|a| a.len() == Attachment::LEN).map(ZBytes::to_bytes);
         let Some(attachment) = bytes.and_then(|bytes| Attachment::decode(&bytes).ok()) else {
             lock(&self.queue).malformed += 1;
             return self.signal.raise();
@@ -113,7 +134,10 @@ impl Inbox {
             return;
         }
         // Other topics may have longer ones, and Zenoh knows but one bound for all.
-        let payload = Some(sample.payload()).filter(|p| p.len() <= self.longest).cloned().ok_or(sample.payload().len());
+        let payload = Some(sample.payload())
+            .filter(|p| p.len() <= self.longest)
+            .cloned()
+            .ok_or(sample.payload().len());
         self.put(Arrived { class, attachment, payload, rejected: 0 }, Instant::now());
     }
 
@@ -122,7 +146,8 @@ impl Inbox {
         let mut queue = lock(&self.queue);
         if queue.arrived.len() + queue.holds >= self.limit {
             queue.rejected += 1;
-            if queue.rejected_of.len() < MAX_REJECTED || queue.rejected_of.contains_key(&publisher) {
+            if queue.rejected_of.len() < MAX_REJECTED || queue.rejected_of.contains_key(&publisher)
+            {
                 *queue.rejected_of.entry(publisher).or_default() += 1;
             }
             drop(queue);
@@ -146,7 +171,11 @@ impl Inbox {
         queue.histories += 1;
         queue.complete.remove(&publisher);
         let (history, until) = (queue.histories, now + HELD_WITHIN);
-        let held = queue.held.entry(publisher).or_insert_with(|| Held { samples: BTreeMap::new(), until, awaits: None });
+        let held = queue.held.entry(publisher).or_insert_with(|| Held {
+            samples: BTreeMap::new(),
+            until,
+            awaits: None,
+        });
         (held.until, held.awaits) = (until, Some(history));
         Awaited { inbox: self.clone(), publisher, history }
     }
@@ -181,7 +210,8 @@ impl Inbox {
         }
         let mut arrived = queue.arrived.pop_front()?;
         if !queue.rejected_of.is_empty() {
-            arrived.rejected = queue.rejected_of.remove(&handle_of(&arrived.attachment.gid)).unwrap_or(0);
+            arrived.rejected =
+                queue.rejected_of.remove(&handle_of(&arrived.attachment.gid)).unwrap_or(0);
         }
         Some(arrived)
     }
@@ -223,16 +253,22 @@ mod tests {
     use super::*;
     use driveline_types::Reliability;
 
-    const LASTING: ReaderClass = ReaderClass::new(Reliability::Reliable, Durability::TransientLocal);
+    const LASTING: ReaderClass =
+        ReaderClass::new(Reliability::Reliable, Durability::TransientLocal);
     const VOLATILE: ReaderClass = ReaderClass::new(Reliability::Reliable, Durability::Volatile);
 
     fn came(inbox: &Inbox, class: ReaderClass, publisher: u8, number: i64, now: Instant) {
         let attachment = Attachment { sequence: number, source_timestamp: 0, gid: [publisher; 16] };
-        inbox.put(Arrived { class, attachment, payload: Ok(ZBytes::from([publisher])), rejected: 0 }, now);
+        inbox.put(
+            Arrived { class, attachment, payload: Ok(ZBytes::from([publisher])), rejected: 0 },
+            now,
+        );
     }
 
     fn taken(inbox: &Inbox, now: Instant) -> Vec<(u8, i64)> {
-        std::iter::from_fn(|| inbox.take_at(now)).map(|a| (a.attachment.gid[0], a.attachment.sequence)).collect()
+        std::iter::from_fn(|| inbox.take_at(now))
+            .map(|a| (a.attachment.gid[0], a.attachment.sequence))
+            .collect()
     }
 
     #[test]
@@ -251,7 +287,8 @@ mod tests {
 
     #[test]
     fn who_is_back_has_a_history_again_and_what_it_had_asked_before_ends_nothing() {
-        let (inbox, now, publisher) = (Arc::new(Inbox::new(100, 100)), Instant::now(), handle_of(&[1; 16]));
+        let (inbox, now, publisher) =
+            (Arc::new(Inbox::new(100, 100)), Instant::now(), handle_of(&[1; 16]));
         let first = inbox.awaits(publisher, now);
         let second = inbox.awaits(publisher, now);
         came(&inbox, LASTING, 1, 2, now);
@@ -271,7 +308,11 @@ mod tests {
 
     #[test]
     fn nobody_waits_longer_than_is_said_for_a_history_or_an_announcement() {
-        let (inbox, now, late) = (Arc::new(Inbox::new(100, 100)), Instant::now(), Instant::now() + HELD_WITHIN + Duration::from_secs(1));
+        let (inbox, now, late) = (
+            Arc::new(Inbox::new(100, 100)),
+            Instant::now(),
+            Instant::now() + HELD_WITHIN + Duration::from_secs(1),
+        );
         let history = inbox.awaits(handle_of(&[1; 16]), now);
         came(&inbox, LASTING, 1, 5, now);
         came(&inbox, LASTING, 2, 1, now);
@@ -290,7 +331,11 @@ mod tests {
     fn who_is_refused_or_unknown_takes_no_room_from_others() {
         let (inbox, now) = (Arc::new(Inbox::new(10, 100)), Instant::now());
         (1..=7).for_each(|number| came(&inbox, LASTING, 1, number, now));
-        assert_eq!(taken(&inbox, now), [(1, 6), (1, 7)], "half of the room is for who is announced");
+        assert_eq!(
+            taken(&inbox, now),
+            [(1, 6), (1, 7)],
+            "half of the room is for who is announced"
+        );
         let history = inbox.awaits(handle_of(&[2; 16]), now);
         came(&inbox, LASTING, 2, 1, now);
         assert!(taken(&inbox, now).is_empty());
@@ -301,7 +346,11 @@ mod tests {
         assert_eq!(taken(&inbox, now), [(2, 1)]);
         drop(history);
         let queue = lock(&inbox.queue);
-        assert_eq!((queue.held.len(), queue.holds, queue.complete.len()), (0, 0, 1), "only who waits for nothing is kept in mind");
+        assert_eq!(
+            (queue.held.len(), queue.holds, queue.complete.len()),
+            (0, 0, 1),
+            "only who waits for nothing is kept in mind"
+        );
     }
 
     #[test]
@@ -309,7 +358,8 @@ mod tests {
         let (inbox, now) = (Arc::new(Inbox::new(2, 100)), Instant::now());
         (1..=5).for_each(|number| came(&inbox, VOLATILE, 1, number, now));
         (1..=2).for_each(|number| came(&inbox, VOLATILE, 2, number, now));
-        let take = || inbox.take_at(now).map(|a| (a.attachment.gid[0], a.attachment.sequence, a.rejected));
+        let take =
+            || inbox.take_at(now).map(|a| (a.attachment.gid[0], a.attachment.sequence, a.rejected));
         assert_eq!([take(), take(), take()], [Some((1, 1, 3)), Some((1, 2, 0)), None]);
         came(&inbox, VOLATILE, 2, 3, now);
         assert_eq!((take(), inbox.losses()), (Some((2, 3, 2)), (5, 0)));

@@ -75,15 +75,25 @@ fn text(e: impl ToString) -> String {
 
 impl Session {
     /// `longest`: the longest payload, in bytes. Returns at once; routers and nodes are found later, and `waiting` is woken.
-    pub(super) fn open(spec: &Ros2ZenohSpec, domain: u32, longest: u64, waiting: Arc<Waiting>) -> Result<Self, GatewayError> {
-        let refused = |e: zenoh::Error| GatewayError::Zenoh { endpoints: spec.listen.join(", "), reason: zenoh_says(&e) };
+    pub(super) fn open(
+        spec: &Ros2ZenohSpec,
+        domain: u32,
+        longest: u64,
+        waiting: Arc<Waiting>,
+    ) -> Result<Self, GatewayError> {
+        let refused = |e: zenoh::Error| GatewayError::Zenoh {
+            endpoints: spec.listen.join(", "),
+            reason: zenoh_says(&e),
+        };
         let opened = Opened::new(config::session(spec, longest)?).map_err(refused)?;
         let under_way = UnderWay::default();
-        let again = again::Again::new(&opened, &spec.connect, under_way.clone(), waiting.clone()).map_err(refused)?;
+        let again = again::Again::new(&opened, &spec.connect, under_way.clone(), waiting.clone())
+            .map_err(refused)?;
         let Opened { session, runtime } = opened;
         let discovery = Arc::new(Discovery::new(session.zid().to_string(), waiting));
         let found = discovery.clone();
-        let tokens = session.liveliness().declare_subscriber(format!("@ros2_lv/{domain}/**")).history(true);
+        let tokens =
+            session.liveliness().declare_subscriber(format!("@ros2_lv/{domain}/**")).history(true);
         tokens.callback(move |sample| found.token(&sample)).background().wait().map_err(refused)?;
         Ok(Self {
             discovery,
@@ -118,7 +128,12 @@ impl Session {
     /// What people should know, since this was asked last.
     pub(super) fn troubles(&self) -> Vec<String> {
         let mut troubles = self.discovery.troubles();
-        let neighbours = || (self.session.info().routers_zid().wait().count(), self.session.info().peers_zid().wait().count());
+        let neighbours = || {
+            (
+                self.session.info().routers_zid().wait().count(),
+                self.session.info().peers_zid().wait().count(),
+            )
+        };
         troubles.extend(lock(&self.routers).look(Instant::now(), &self.connects, neighbours));
         troubles
     }
@@ -165,7 +180,18 @@ impl Session {
     ) -> String {
         let (enclave, session) = (GATEWAY_ENCLAVE.to_owned(), self.session.zid().to_string());
         let (namespace, node) = (namespace.clone(), node.clone());
-        Token { domain: self.domain, session, node_id, id, kind, enclave, namespace, node, endpoint }.to_string()
+        Token {
+            domain: self.domain,
+            session,
+            node_id,
+            id,
+            kind,
+            enclave,
+            namespace,
+            node,
+            endpoint,
+        }
+        .to_string()
     }
 
     /// The node of this name, which exists as long as somebody has it.
@@ -189,7 +215,9 @@ impl Session {
         let token = self.token(node, node_token.id, self.number(), kind, Some(endpoint));
         let gid = gid_of(&token);
         lock(&self.own_ids).insert(gid);
-        let declared = declare().and_then(|made| Ok((made, self.session.liveliness().declare_token(token).wait().map_err(text)?)));
+        let declared = declare().and_then(|made| {
+            Ok((made, self.session.liveliness().declare_token(token).wait().map_err(text)?))
+        });
         let (made, token) = declared.inspect_err(|_| {
             lock(&self.own_ids).remove(&gid);
         })?;

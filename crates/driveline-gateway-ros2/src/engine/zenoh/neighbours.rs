@@ -41,7 +41,11 @@ pub(super) struct Neighbours {
 impl Neighbours {
     /// This session has connected to one there.
     pub(super) fn connected(&mut self, id: ZenohId, at: &str, now: Instant) {
-        let neighbour = self.all.entry(id).or_insert_with(|| Neighbour { at: String::new(), lost: None, next: now });
+        let neighbour = self.all.entry(id).or_insert_with(|| Neighbour {
+            at: String::new(),
+            lost: None,
+            next: now,
+        });
         (neighbour.at, neighbour.lost) = (at.to_owned(), None);
     }
 
@@ -162,17 +166,26 @@ mod tests {
         assert_eq!(due(&mut neighbours, at(1)), [id(1)]);
         assert_eq!(neighbours.due(at(60)), (vec![], None), "not for longer than that");
         neighbours.router(id(8), at(3_600));
-        assert_eq!(neighbours.due(at(3_600)), (vec![(id(1), AT.to_owned())], Some(at(3_600) + AGAIN_EVERY)));
+        assert_eq!(
+            neighbours.due(at(3_600)),
+            (vec![(id(1), AT.to_owned())], Some(at(3_600) + AGAIN_EVERY))
+        );
         assert_eq!(neighbours.due(at(3_660)), (vec![], None));
         neighbours.router(id(9), at(3_700));
-        assert_eq!(neighbours.due(at(3_700)), (vec![], None), "it was forgotten, as the router was there");
+        assert_eq!(
+            neighbours.due(at(3_700)),
+            (vec![], None),
+            "it was forgotten, as the router was there"
+        );
     }
 
     #[test]
     fn so_many_are_connected_to_again_and_the_longest_lost_gives_way() {
         let (mut neighbours, start) = (Neighbours::default(), Instant::now());
         (0..=MAX_LOST).for_each(|n| neighbours.connected(id(n), AT, start));
-        (0..=MAX_LOST).rev().for_each(|n| neighbours.lost(id(n), start + Duration::from_millis(1_000 - n as u64)));
+        (0..=MAX_LOST)
+            .rev()
+            .for_each(|n| neighbours.lost(id(n), start + Duration::from_millis(1_000 - n as u64)));
         let mut left = due(&mut neighbours, start + Duration::from_secs(2));
         left.sort();
         let mut expected: Vec<_> = (0..MAX_LOST).map(id).collect();

@@ -81,7 +81,9 @@ mod tests {
                 )
             });
             declares.recv().unwrap();
-            s.spawn(move || told.send(nodes.get(&name("other"), || 2, Ok::<_, ()>).map(|node| node.id)).unwrap());
+            s.spawn(move || {
+                told.send(nodes.get(&name("other"), || 2, Ok::<_, ()>).map(|node| node.id)).unwrap()
+            });
             let other = tells.recv_timeout(LONG);
             go_on.send(()).unwrap();
             assert_eq!(other, Ok(Ok(2)));

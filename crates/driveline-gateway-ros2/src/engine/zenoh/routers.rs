@@ -30,7 +30,12 @@ impl Routers {
 
     /// What is to be told, if anything. `connects`: where a router was to be; nowhere if others connect to the gateway. `neighbours`: how many routers and
     /// peers there are, asked about once a second.
-    pub(super) fn look(&mut self, now: Instant, connects: &[String], neighbours: impl FnOnce() -> (usize, usize)) -> Option<String> {
+    pub(super) fn look(
+        &mut self,
+        now: Instant,
+        connects: &[String],
+        neighbours: impl FnOnce() -> (usize, usize),
+    ) -> Option<String> {
         if connects.is_empty() || now < self.next {
             return None;
         }
@@ -40,7 +45,8 @@ impl Routers {
         if routers > 0 || (peers > 0 && !self.met) {
             self.met |= routers > 0;
             self.away_since = now;
-            return std::mem::take(&mut self.told).then(|| "a Zenoh router or node is reached".to_owned());
+            return std::mem::take(&mut self.told)
+                .then(|| "a Zenoh router or node is reached".to_owned());
         }
         let missed = now.saturating_duration_since(self.away_since) >= MISSED_AFTER;
         if !missed || std::mem::replace(&mut self.told, true) {
@@ -64,12 +70,18 @@ mod tests {
         let at = |s: u64| start + Duration::from_secs(s);
         let connects = ["tcp/localhost:7447".to_owned()];
         let mut routers = Routers::new(start);
-        let mut look = |s: u64, routers_there, peers| routers.look(at(s), &connects, || (routers_there, peers));
+        let mut look = |s: u64, routers_there, peers| {
+            routers.look(at(s), &connects, || (routers_there, peers))
+        };
         assert_eq!((look(0, 0, 0), look(2, 0, 0)), (None, None), "it may be starting");
         assert!(look(3, 0, 0).unwrap().contains("no Zenoh router answers at tcp/localhost:7447"));
         assert_eq!(look(60, 0, 0), None);
         assert!(look(61, 1, 2).unwrap().contains("reached"));
-        assert_eq!((look(62, 1, 2), look(63, 0, 2), look(64, 0, 2)), (None, None, None), "it may be restarted");
+        assert_eq!(
+            (look(62, 1, 2), look(63, 0, 2), look(64, 0, 2)),
+            (None, None, None),
+            "it may be restarted"
+        );
         assert!(look(66, 0, 2).is_some(), "who is connected stays so, and nobody new is found");
     }
 
@@ -80,7 +92,11 @@ mod tests {
         for s in 0..100 {
             let now = start + Duration::from_secs(s);
             assert_eq!(routers.look(now, &[], || (0, 0)), None);
-            assert_eq!(routers.look(now, &["tcp/10.0.0.1:7447".into()], || (0, 1)), None, "a node by its own address");
+            assert_eq!(
+                routers.look(now, &["tcp/10.0.0.1:7447".into()], || (0, 1)),
+                None,
+                "a node by its own address"
+            );
         }
     }
 }

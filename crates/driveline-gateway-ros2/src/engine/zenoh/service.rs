@@ -7,7 +7,8 @@ use crate::discovery_info::Gid;
 use crate::engine::conductor::Common;
 use crate::engine::lock;
 use crate::engine::service::{
-    Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests, ServiceEndpoint, qos,
+    Answers, Asking, Cdr, Ended, Handed, Interface, Offered, Parts, Reply, RequestId, Requests,
+    ServiceEndpoint, qos,
 };
 use crate::names::RosNode;
 use crate::rmw_zenoh::{Attachment, Kind, TokenEndpoint, TokenQos, key_hash, topic_key};
@@ -71,7 +72,8 @@ pub(in crate::engine) fn offer(
     let (key, endpoint) = place(common, of)?;
     let declare = || {
         let reply_key = key.clone();
-        let queryable = session.session.declare_queryable(&key).complete(true).allowed_origin(Locality::Remote);
+        let queryable =
+            session.session.declare_queryable(&key).complete(true).allowed_origin(Locality::Remote);
         queryable.callback(move |query| heard(query, &reply_key, &*requests)).wait().map_err(text)
     };
     let declared = session.announce(node, Kind::Service, endpoint, declare)?;
@@ -92,7 +94,11 @@ fn heard(query: Query, key: &str, requests: &dyn Requests) {
     let id = RequestId { client: attachment.gid, sequence: attachment.sequence };
     let payload = query.payload().cloned().unwrap_or_default();
     let bytes = payload.to_bytes();
-    requests.request(id, Cdr([&bytes, &[]]), Box::new(ZenohReply { query, key: key.to_owned(), id }));
+    requests.request(
+        id,
+        Cdr([&bytes, &[]]),
+        Box::new(ZenohReply { query, key: key.to_owned(), id }),
+    );
 }
 
 struct ZenohReply {
@@ -105,8 +111,13 @@ impl Reply for ZenohReply {
     fn answer(self: Box<Self>, response: Parts<'_>) -> Result<Handed, Ended> {
         let attachment = stamped(self.id.sequence, self.id.client);
         let not_sent = |why| ("not_sent", why);
-        let reply = self.query.reply(&self.key, payload(&response.cdr, response.slot).map_err(not_sent)?);
-        reply.attachment(&attachment[..]).wait().map(|()| Handed::Over).map_err(|e| not_sent(text(e)))
+        let reply =
+            self.query.reply(&self.key, payload(&response.cdr, response.slot).map_err(not_sent)?);
+        reply
+            .attachment(&attachment[..])
+            .wait()
+            .map(|()| Handed::Over)
+            .map_err(|e| not_sent(text(e)))
     }
 
     fn refuse(self: Box<Self>, text: &str) {
@@ -149,12 +160,30 @@ impl Asking for ZenohAsking {
         let gid = self.gid;
         let state = Arc::new(AtomicU8::new(ASKING));
         let begun = Instant::now();
-        let asked = Asked { answers: self.answers.clone(), call, gid, state: state.clone(), begun, timeout };
+        let asked = Asked {
+            answers: self.answers.clone(),
+            call,
+            gid,
+            state: state.clone(),
+            begun,
+            timeout,
+        };
         // As rmw_zenoh asks: of several servers, all would answer.
-        let query = self.session.get(&self.key).target(QueryTarget::AllComplete).consolidation(ConsolidationMode::None);
-        let query = query.allowed_destination(Locality::Remote).congestion_control(CongestionControl::Block);
-        let query = query.payload(payload(&request.cdr, request.slot)?).attachment(&stamped(call, gid)[..]);
-        query.timeout(timeout.saturating_add(GRACE)).callback(move |reply| asked.heard(&reply)).wait().map_err(text)?;
+        let query = self
+            .session
+            .get(&self.key)
+            .target(QueryTarget::AllComplete)
+            .consolidation(ConsolidationMode::None);
+        let query = query
+            .allowed_destination(Locality::Remote)
+            .congestion_control(CongestionControl::Block);
+        let query =
+            query.payload(payload(&request.cdr, request.slot)?).attachment(&stamped(call, gid)[..]);
+        query
+            .timeout(timeout.saturating_add(GRACE))
+            .callback(move |reply| asked.heard(&reply))
+            .wait()
+            .map_err(text)?;
         if state.compare_exchange(ASKING, ASKED, AcqRel, Acquire) == Err(LOST) {
             self.answers.failed(call, WENT_AWAY);
         }
@@ -189,12 +218,17 @@ impl Asked {
         let sample = match reply.result() {
             Ok(sample) => sample,
             // Whoever asks keeps the time, and says that it is over. Zenoh itself says it by an error, as if the server did.
-            Err(_) if self.begun.elapsed() >= self.timeout => return self.state.store(ENDED, Release),
+            Err(_) if self.begun.elapsed() >= self.timeout => {
+                return self.state.store(ENDED, Release);
+            }
             Err(e) => {
                 let said = e.payload().to_bytes();
                 let said = String::from_utf8_lossy(&said);
                 self.state.store(ENDED, Release);
-                return self.answers.failed(self.call, &format!("it answered with an error: {}", cut_refusal(&said)));
+                return self.answers.failed(
+                    self.call,
+                    &format!("it answered with an error: {}", cut_refusal(&said)),
+                );
             }
         };
         match attachment_of(sample.attachment()) {
@@ -202,9 +236,13 @@ impl Asked {
                 self.state.store(ENDED, Release);
                 self.answers.answered(self.call, Cdr([&sample.payload().to_bytes(), &[]]));
             }
-            Ok(a) => self
-                .answers
-                .stray("stray", &format!("a reply to call {} says that it answers {}, or another client", self.call, a.sequence)),
+            Ok(a) => self.answers.stray(
+                "stray",
+                &format!(
+                    "a reply to call {} says that it answers {}, or another client",
+                    self.call, a.sequence
+                ),
+            ),
             Err(e) => self.answers.stray("stray", &format!("a reply to call {}: {e}", self.call)),
         }
     }

@@ -21,12 +21,17 @@ struct Stretches {
 impl Stretches {
     fn new(from: u64, to: u64, samples: f64) -> Self {
         let n = samples.clamp(1.0, STRETCHES).floor();
-        Self { from, length: (to.saturating_sub(from) as f64 / n).max(1.0), counts: vec![0.0; n as usize] }
+        Self {
+            from,
+            length: (to.saturating_sub(from) as f64 / n).max(1.0),
+            counts: vec![0.0; n as usize],
+        }
     }
 
     /// The one in which something happened; the last one for what is later.
     fn at(&self, ns: u64) -> usize {
-        ((ns.saturating_sub(self.from) as f64 / self.length) as usize).min(self.counts.len().saturating_sub(1))
+        ((ns.saturating_sub(self.from) as f64 / self.length) as usize)
+            .min(self.counts.len().saturating_sub(1))
     }
 
     fn add(&mut self, ns: u64, n: f64) {
@@ -56,8 +61,20 @@ impl Stretches {
     }
 
     fn timeline(self, subject: String) -> Timeline {
-        let middle = |(i, n): (usize, f64)| (seconds(self.from.saturating_add(((i as f64 + 0.5) * self.length) as u64), self.from), n);
-        Timeline { subject, quantity: Quantity::Drops, points: self.counts.iter().copied().enumerate().map(middle).collect() }
+        let middle = |(i, n): (usize, f64)| {
+            (
+                seconds(
+                    self.from.saturating_add(((i as f64 + 0.5) * self.length) as u64),
+                    self.from,
+                ),
+                n,
+            )
+        };
+        Timeline {
+            subject,
+            quantity: Quantity::Drops,
+            points: self.counts.iter().copied().enumerate().map(middle).collect(),
+        }
     }
 }
 
@@ -71,7 +88,10 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
         Some(Pace::RateHz(hz)) if hz > 0.0 => Some(1e9 / hz),
         _ => None,
     };
-    let open: Vec<&LinkSample> = samples.iter().filter(|s| period(s.link).is_some() && s.sample.sent.scheduled > 0).collect();
+    let open: Vec<&LinkSample> = samples
+        .iter()
+        .filter(|s| period(s.link).is_some() && s.sample.sent.scheduled > 0)
+        .collect();
     let due = || open.iter().map(|s| s.sample.sent.scheduled);
     let Some(from) = due().min() else { return Vec::new() };
     // Gaps: after when, of which period, how many.
@@ -80,13 +100,17 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
     let mut most = 1.0_f64;
     for (link, account) in run.accounts.iter().enumerate() {
         let Some(period) = period(link) else { continue };
-        let mut sent: Vec<u64> =
-            open.iter().filter(|s| s.link == link && s.sample.subscriber == 0).map(|s| s.sample.sent.scheduled).collect();
+        let mut sent: Vec<u64> = open
+            .iter()
+            .filter(|s| s.link == link && s.sample.subscriber == 0)
+            .map(|s| s.sample.sent.scheduled)
+            .collect();
         sent.sort_unstable();
         let mut rest = account.scheduled.saturating_sub(account.sent);
         for pair in sent.windows(2) {
             let [before, after] = pair else { continue };
-            let missing = (((after - before) as f64 / period).round() as u64).saturating_sub(1).min(rest);
+            let missing =
+                (((after - before) as f64 / period).round() as u64).saturating_sub(1).min(rest);
             if missing > 0 {
                 gaps.push((*before, period, missing));
                 rest -= missing;
@@ -99,7 +123,9 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
         most = most.max(account.scheduled as f64);
     }
     let mut lost = Stretches::new(from, to, most);
-    open.iter().filter(|s| s.sample.received.is_none()).for_each(|s| lost.add(s.sample.sent.scheduled, 1.0));
+    open.iter()
+        .filter(|s| s.sample.received.is_none())
+        .for_each(|s| lost.add(s.sample.sent.scheduled, 1.0));
     let mut all = vec![lost.timeline("lost".into())];
     if !gaps.is_empty() {
         let mut not_sent = Stretches::new(from, to, most);
@@ -111,20 +137,28 @@ pub(super) fn of_links(case: &Case, run: &Run, samples: &[LinkSample]) -> Vec<Ti
 
 /// Of a chain with a rate: what its source sent and what never reached the end, at each of its ends. When a source did not send, nothing tells.
 pub(super) fn of_chain(case: &Case, observations: &Observations) -> Vec<Timeline> {
-    let Some(chain) = case.chain.as_ref().filter(|chain| chain.rate_hz.is_some()) else { return Vec::new() };
+    let Some(chain) = case.chain.as_ref().filter(|chain| chain.rate_hz.is_some()) else {
+        return Vec::new();
+    };
     let times = |subject: &str, quantity| {
-        let series = observations.series.iter().filter(|s| s.subject == subject && s.quantity == quantity);
+        let series =
+            observations.series.iter().filter(|s| s.subject == subject && s.quantity == quantity);
         series.flat_map(|s| &s.points).map(|p| p.time_ns).collect::<BTreeSet<u64>>()
     };
     let sinks: Vec<_> = chain.stages.iter().filter(|s| s.output.is_none()).collect();
     let mut all = Vec::new();
     for sink in &sinks {
-        let at = |what: &str| if sinks.len() == 1 { what.to_owned() } else { format!("{what} at {}", sink.name) };
+        let at = |what: &str| {
+            if sinks.len() == 1 { what.to_owned() } else { format!("{what} at {}", sink.name) }
+        };
         // All points of a sample have the time at which its source published it.
-        let sent = source_of(&chain.stages, sink).map(|source| times(source, Quantity::Computation)).unwrap_or_default();
+        let sent = source_of(&chain.stages, sink)
+            .map(|source| times(source, Quantity::Computation))
+            .unwrap_or_default();
         let (Some(from), Some(to)) = (sent.first(), sent.last()) else { continue };
         let mut lost = Stretches::new(*from, *to, sent.len() as f64);
-        sent.difference(&times(&at("end to end"), Quantity::Latency)).for_each(|ns| lost.add(*ns, 1.0));
+        sent.difference(&times(&at("end to end"), Quantity::Latency))
+            .for_each(|ns| lost.add(*ns, 1.0));
         all.push(lost.timeline(at("lost")));
     }
     all

@@ -9,11 +9,27 @@ fn who_is_not_installed_is_told_everywhere_and_that_graphs_have_nobody_beside_th
         for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
             let e = planned(b.id, extent);
             let told: Vec<_> = e.left_out.iter().filter(|l| l.what == "ecal").collect();
-            assert_eq!(told, [&LeftOut::new("ecal", "not installed: buy it")], "{} {extent:?}", b.id);
-            let of_graphs: BTreeSet<_> = e.cases.iter().filter(|c| c.workload.is_some()).map(|c| c.cell.as_str()).collect();
-            let others: Vec<_> = e.left_out.iter().filter(|l| l.what == "other middleware").collect();
-            assert!(others.iter().all(|l| l.reason.contains("is a graph of Driveline") && l.reason.contains("`chain`")), "{others:?}");
-            assert_eq!(others.iter().flat_map(|l| &l.cells).map(String::as_str).collect::<BTreeSet<_>>(), of_graphs, "{} {extent:?}", b.id);
+            assert_eq!(
+                told,
+                [&LeftOut::new("ecal", "not installed: buy it")],
+                "{} {extent:?}",
+                b.id
+            );
+            let of_graphs: BTreeSet<_> =
+                e.cases.iter().filter(|c| c.workload.is_some()).map(|c| c.cell.as_str()).collect();
+            let others: Vec<_> =
+                e.left_out.iter().filter(|l| l.what == "other middleware").collect();
+            assert!(
+                others.iter().all(|l| l.reason.contains("is a graph of Driveline")
+                    && l.reason.contains("`chain`")),
+                "{others:?}"
+            );
+            assert_eq!(
+                others.iter().flat_map(|l| &l.cells).map(String::as_str).collect::<BTreeSet<_>>(),
+                of_graphs,
+                "{} {extent:?}",
+                b.id
+            );
             // Two hosts need root: where those are not, nothing is left.
             if !e.cases.is_empty() && e.cases.iter().all(|c| c.workload.is_some()) {
                 graphs.insert(b.id);
@@ -38,7 +54,14 @@ fn everything_is_started_anew_often_enough_for_intervals() {
     }
     // The published number of samples, in each of them.
     let of_paper = planned("F", Extent::Paper);
-    assert!(of_paper.cases.iter().filter(|c| !c.is_copy()).flat_map(|c| &c.links).all(|l| l.messages == 5000));
+    assert!(
+        of_paper
+            .cases
+            .iter()
+            .filter(|c| !c.is_copy())
+            .flat_map(|c| &c.links)
+            .all(|l| l.messages == 5000)
+    );
 }
 
 #[test]
@@ -46,9 +69,14 @@ fn runs_of_the_second_paper_have_a_thousand_frames_after_a_hundred() {
     for id in ["S6", "S7"] {
         let e = planned(id, Extent::Paper);
         let links = e.cases.iter().flat_map(|c| &c.links).map(|l| (l.messages, l.warm_up));
-        let chains = e.cases.iter().filter_map(|c| c.chain.as_ref()).map(|c| (c.messages, c.warm_up));
+        let chains =
+            e.cases.iter().filter_map(|c| c.chain.as_ref()).map(|c| (c.messages, c.warm_up));
         let all: Vec<_> = links.chain(chains).collect();
-        assert!(!all.is_empty() && all.iter().all(|(messages, warm_up)| *messages >= 1000 && *warm_up == 100), "{id}: {all:?}");
+        assert!(
+            !all.is_empty()
+                && all.iter().all(|(messages, warm_up)| *messages >= 1000 && *warm_up == 100),
+            "{id}: {all:?}"
+        );
     }
 }
 
@@ -57,7 +85,10 @@ fn the_pipeline_runs_at_the_rate_of_its_drive_and_at_the_papers() {
     let rates = |extent| -> (BTreeSet<u64>, BTreeSet<u64>) {
         let e = planned("W9", extent);
         let chains = || e.cases.iter().filter_map(|c| c.chain.as_ref());
-        (chains().map(|c| c.rate_hz.unwrap() as u64).collect(), chains().map(|c| c.warm_up).collect())
+        (
+            chains().map(|c| c.rate_hz.unwrap() as u64).collect(),
+            chains().map(|c| c.warm_up).collect(),
+        )
     };
     assert_eq!(rates(Extent::Quick).0, BTreeSet::from([25]));
     assert_eq!(rates(Extent::Default).0, BTreeSet::from([25, 50]));
@@ -68,13 +99,24 @@ fn the_pipeline_runs_at_the_rate_of_its_drive_and_at_the_papers() {
 #[test]
 fn many_threads_are_asked_for_all_sizes_and_rates_of_one_thread() {
     let of = |e: &Experiment, case: &str| -> BTreeSet<(u64, u64)> {
-        let cases = e.cases.iter().filter(|c| c.scenario_case == case).filter_map(|c| c.workload.as_ref());
-        cases.map(|w| (w.parameters["payload_bytes"].as_u64().unwrap(), w.parameters["rate_hz"].as_f64().unwrap() as u64)).collect()
+        let cases =
+            e.cases.iter().filter(|c| c.scenario_case == case).filter_map(|c| c.workload.as_ref());
+        cases
+            .map(|w| {
+                (
+                    w.parameters["payload_bytes"].as_u64().unwrap(),
+                    w.parameters["rate_hz"].as_f64().unwrap() as u64,
+                )
+            })
+            .collect()
     };
     let (pairs, threads) = (planned("K2", Extent::Paper), planned("K3", Extent::Paper));
     assert_eq!(of(&threads, "64 nodes, multi-threaded"), of(&pairs, "T3 64 nodes"));
     assert_eq!(of(&threads, "64 nodes, multi-threaded").len(), 10);
-    assert_eq!(of(&planned("K3", Extent::Default), "64 nodes, multi-threaded"), BTreeSet::from([(65536, 10)]));
+    assert_eq!(
+        of(&planned("K3", Extent::Default), "64 nodes, multi-threaded"),
+        BTreeSet::from([(65536, 10)])
+    );
 }
 
 #[test]
@@ -86,7 +128,9 @@ fn links_of_the_first_paper_are_reliable_as_there() {
             let own = || e.cases.iter().filter(|c| c.system == System::Driveline);
             let is = |c: &str, r| own().any(|case| case.scenario_case == c && of(case) == Some(r));
             // What a paper does not say may be measured besides.
-            for case in own().map(|c| c.scenario_case.as_str()).filter(|c| !c.contains("best effort")) {
+            for case in
+                own().map(|c| c.scenario_case.as_str()).filter(|c| !c.contains("best effort"))
+            {
                 let quick = extent == Extent::Quick && is(case, Reliability::BestEffort);
                 assert!(is(case, Reliability::Reliable) || quick, "{id} {extent:?}: {case}");
             }
@@ -101,10 +145,21 @@ fn transports_within_a_process_stand_among_those_of_the_first_paper() {
     let State::Installed { description, .. } = &mut inside.state else { panic!() };
     description.variants[0].reach = vec![Reach::Process];
     description.variants[0].reliability = vec![Reliability::BestEffort];
-    let e = plan(&scenario::load("W1").unwrap(), Extent::Default, &[inside], &Placement::automatic(vec![0, 1])).unwrap();
-    let cases: BTreeSet<_> =
-        e.cases.iter().filter(|c| c.system.to_string() == "inside/intra").map(|c| (c.scenario_case.as_str(), c.links[0].reach)).collect();
-    let expected = ["imu", "camera", "lidar-light", "lidar-heavy", "radar"].map(|c| (c, Reach::Process));
+    let e = plan(
+        &scenario::load("W1").unwrap(),
+        Extent::Default,
+        &[inside],
+        &Placement::automatic(vec![0, 1]),
+    )
+    .unwrap();
+    let cases: BTreeSet<_> = e
+        .cases
+        .iter()
+        .filter(|c| c.system.to_string() == "inside/intra")
+        .map(|c| (c.scenario_case.as_str(), c.links[0].reach))
+        .collect();
+    let expected =
+        ["imu", "camera", "lidar-light", "lidar-heavy", "radar"].map(|c| (c, Reach::Process));
     assert_eq!(cases, BTreeSet::from(expected));
 }
 
@@ -117,7 +172,13 @@ fn each_preference_has_the_same_without_beside_it() {
         assert!(!preferring.is_empty());
         for c in preferring {
             let nobody = driveline_bench::Beside { favour: None, ..c.beside.clone() };
-            assert!(e.cases.iter().any(|o| (&o.system, &o.links, &o.beside) == (&c.system, &c.links, &nobody)), "{extent:?}: {}", c.id);
+            assert!(
+                e.cases
+                    .iter()
+                    .any(|o| (&o.system, &o.links, &o.beside) == (&c.system, &c.links, &nobody)),
+                "{extent:?}: {}",
+                c.id
+            );
         }
     }
 }
@@ -125,7 +186,9 @@ fn each_preference_has_the_same_without_beside_it() {
 #[test]
 fn what_sleeping_costs_is_watched_where_periods_vary() {
     let e = planned("W11", Extent::Default);
-    assert!(e.cases.iter().filter(|c| c.role == Role::Measured).all(|c| c.beside.watch_every.is_some()));
+    assert!(
+        e.cases.iter().filter(|c| c.role == Role::Measured).all(|c| c.beside.watch_every.is_some())
+    );
 }
 
 #[test]
@@ -133,12 +196,19 @@ fn all_topologies_have_all_sizes_and_rates() {
     let sizes = [32, 64 << 10, 512 << 10, 1 << 20, 2 << 20];
     let e = planned("K2", Extent::Paper);
     for topology in ["T1", "T2", "T3"] {
-        let of = |c: &&Case| c.system == System::Driveline && c.scenario_case.starts_with(&format!("{topology} 8"));
+        let of = |c: &&Case| {
+            c.system == System::Driveline && c.scenario_case.starts_with(&format!("{topology} 8"))
+        };
         let mut seen = BTreeSet::new();
         for c in e.cases.iter().filter(of) {
             let (size, hz) = match (&c.workload, c.links.first()) {
-                (Some(w), _) => (w.parameters["payload_bytes"].as_u64().unwrap() as usize, w.parameters["rate_hz"].as_f64().unwrap()),
-                (_, Some(Link { size, pace: Pace::RateHz(hz), payload: Payload::Filled, .. })) => (*size, *hz),
+                (Some(w), _) => (
+                    w.parameters["payload_bytes"].as_u64().unwrap() as usize,
+                    w.parameters["rate_hz"].as_f64().unwrap(),
+                ),
+                (_, Some(Link { size, pace: Pace::RateHz(hz), payload: Payload::Filled, .. })) => {
+                    (*size, *hz)
+                }
                 other => panic!("{other:?}"),
             };
             seen.insert((size, hz as u64));
@@ -152,10 +222,18 @@ fn all_topologies_have_all_sizes_and_rates() {
 #[test]
 fn all_topologies_tell_the_same_figure() {
     let e = planned("K2", Extent::Default);
-    let links: Vec<_> = e.cases.iter().filter(|c| c.role == Role::Measured && !c.links.is_empty()).collect();
-    assert!(links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1));
+    let links: Vec<_> =
+        e.cases.iter().filter(|c| c.role == Role::Measured && !c.links.is_empty()).collect();
+    assert!(
+        links.iter().any(|c| c.links[0].subscribers > 1) && links.iter().any(|c| c.links.len() > 1)
+    );
     // In T3 it is from publishing to the callback of all subscriptions: filling is in neither.
-    assert!(links.iter().all(|c| c.handling() == Some(Payload::Filled) && c.headline_metric() == Metric::Transport));
+    assert!(
+        links
+            .iter()
+            .all(|c| c.handling() == Some(Payload::Filled)
+                && c.headline_metric() == Metric::Transport)
+    );
     // Where nobody names it, filling counts.
     let mut unnamed = scenario::load("W2").unwrap();
     unnamed.figure = None;
@@ -171,28 +249,48 @@ fn a_workload_heeds_what_varies_where_its_case_leaves_it_open() {
         size: vec![driveline_runtime::graph::ByteSize(64), driveline_runtime::graph::ByteSize(128)],
         ..Default::default()
     };
-    let planned = |s: &scenario::Scenario| plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1]));
-    let size = |c: &Case| c.workload.as_ref().unwrap().parameters["payload_bytes"].as_u64().unwrap();
-    let sizes = |s: &scenario::Scenario| planned(s).unwrap().cases.iter().map(size).collect::<BTreeSet<_>>();
+    let planned = |s: &scenario::Scenario| {
+        plan(s, Extent::Default, &peers(), &Placement::automatic(vec![0, 1]))
+    };
+    let size =
+        |c: &Case| c.workload.as_ref().unwrap().parameters["payload_bytes"].as_u64().unwrap();
+    let sizes = |s: &scenario::Scenario| {
+        planned(s).unwrap().cases.iter().map(size).collect::<BTreeSet<_>>()
+    };
     assert_eq!(sizes(&s), BTreeSet::from([64, 128]));
     let mut own = s.clone();
-    own.cases.values_mut().for_each(|c| drop(c.workload.as_mut().unwrap().parameters.insert("payload_bytes".into(), 65536.into())));
+    own.cases.values_mut().for_each(|c| {
+        drop(c.workload.as_mut().unwrap().parameters.insert("payload_bytes".into(), 65536.into()))
+    });
     // It says its own.
     assert_eq!(sizes(&own), BTreeSet::from([65536]));
     s.vary.size = vec![driveline_runtime::graph::ByteSize(1 << 40)];
     let text = format!("{:#}", planned(&s).unwrap_err());
-    assert!(text.contains("case 8 nodes, single-threaded") && text.contains("payload_bytes"), "{text}");
+    assert!(
+        text.contains("case 8 nodes, single-threaded") && text.contains("payload_bytes"),
+        "{text}"
+    );
 }
 
 #[test]
 fn whoever_may_tear_is_asked_for_torn_reads() {
     for extent in [Extent::Quick, Extent::Default, Extent::Paper] {
         let e = planned("S5", extent);
-        let who: Vec<_> = e.cases.iter().filter(|c| c.cell == "torn reads").map(|c| c.system.to_string()).collect();
-        for expected in ["driveline", "as_published/sim", "as_published/sim_code", "fastdds/data_sharing"] {
+        let who: Vec<_> = e
+            .cases
+            .iter()
+            .filter(|c| c.cell == "torn reads")
+            .map(|c| c.system.to_string())
+            .collect();
+        for expected in
+            ["driveline", "as_published/sim", "as_published/sim_code", "fastdds/data_sharing"]
+        {
             assert!(who.iter().any(|w| w == expected), "{expected}: {who:?}");
         }
-        assert!(extent == Extent::Quick || who.iter().any(|w| w == "zenoh/shm"), "all of them, where there is time: {who:?}");
+        assert!(
+            extent == Extent::Quick || who.iter().any(|w| w == "zenoh/shm"),
+            "all of them, where there is time: {who:?}"
+        );
     }
 }
 
@@ -206,8 +304,9 @@ fn whoever_could_carry_a_chain_does_or_the_notes_say_why_not() {
             for v in description.variants.iter().filter(|v| !v.tuning) {
                 let system = format!("{}/{}", p.name, v.name);
                 let carries = e.cases.iter().any(|c| c.system.to_string() == system);
-                let told =
-                    notes.contains(&system) || notes.contains(&format!("(peer {})", p.name)) || notes.contains(&format!("({})", p.name));
+                let told = notes.contains(&system)
+                    || notes.contains(&format!("(peer {})", p.name))
+                    || notes.contains(&format!("({})", p.name));
                 assert!(carries || told, "{id}: {system}");
             }
         }
@@ -225,7 +324,11 @@ fn the_environment_gives_a_street_to_whoever_needs_it() {
     for (name, stage) in &stages {
         let given = environment::parameters(stage, street).unwrap();
         let is_source_or_map = ["lidar", "localization"].contains(&name.as_str());
-        assert_eq!(given.get("cloud").and_then(|c| c.as_str()), is_source_or_map.then_some(file.to_str().unwrap()), "{name}");
+        assert_eq!(
+            given.get("cloud").and_then(|c| c.as_str()),
+            is_source_or_map.then_some(file.to_str().unwrap()),
+            "{name}"
+        );
         assert!(!environment::parameters(stage, |_| None).unwrap().contains_key("cloud"), "{name}");
     }
 }

@@ -28,8 +28,18 @@ fn real_peers() -> Vec<Peer> {
     let peer = |p: &serde_json::Value| {
         let name = p["name"].as_str().unwrap().to_owned();
         let variants = p["variants"].as_array().unwrap().iter().map(variant).collect();
-        let description = Description { protocol: 1, name: name.clone(), title: name.clone(), version: "1".into(), variants };
-        Peer { title: name.clone(), state: State::Installed { program: format!("/{name}").into(), description }, name }
+        let description = Description {
+            protocol: 1,
+            name: name.clone(),
+            title: name.clone(),
+            version: "1".into(),
+            variants,
+        };
+        Peer {
+            title: name.clone(),
+            state: State::Installed { program: format!("/{name}").into(), description },
+            name,
+        }
     };
     known.iter().map(peer).collect()
 }
@@ -40,18 +50,31 @@ fn every_quick_cell_that_compares_has_driveline_and_two_others() {
     let mut wrong = Vec::new();
     for b in builtin() {
         let placement = Placement::automatic(vec![0, 1]);
-        let e = plan(&scenario::load(b.id).unwrap(), Extent::Quick, &real_peers(), &placement).unwrap();
+        let e =
+            plan(&scenario::load(b.id).unwrap(), Extent::Quick, &real_peers(), &placement).unwrap();
         // Between hosts Driveline takes gateways, which need not be built here.
         let no_gateway = e.left_out.iter().any(|l| l.what == "driveline between hosts");
-        let cells: BTreeSet<_> = e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();
+        let cells: BTreeSet<_> =
+            e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();
         for cell in cells {
             let of_cell = || e.cases.iter().filter(|c| c.role == Role::Measured && c.cell == cell);
-            let on_some_edge =
-                |c: &Case| c.chain.iter().flat_map(|chain| chain.edges.values()).any(|edge| edge.system == System::Driveline);
-            let own = no_gateway || of_cell().any(|c| c.system == System::Driveline || on_some_edge(c));
+            let on_some_edge = |c: &Case| {
+                c.chain
+                    .iter()
+                    .flat_map(|chain| chain.edges.values())
+                    .any(|edge| edge.system == System::Driveline)
+            };
+            let own =
+                no_gateway || of_cell().any(|c| c.system == System::Driveline || on_some_edge(c));
             // Variants of one peer are one middleware, and bare sockets are a floor.
             let others: BTreeSet<_> = of_cell()
-                .filter_map(|c| if let System::Peer { name, .. } = &c.system { Some(name.as_str()) } else { None })
+                .filter_map(|c| {
+                    if let System::Peer { name, .. } = &c.system {
+                        Some(name.as_str())
+                    } else {
+                        None
+                    }
+                })
                 .filter(|name| *name != "baseline")
                 .collect();
             let alone = ALONE.iter().find(|(id, begin, _)| *id == b.id && cell.starts_with(begin));

@@ -91,9 +91,18 @@ pub fn find(domain_dir: &Path) -> io::Result<Vec<RunSocket>> {
     let mut runs = Vec::new();
     for entry in entries.take(MAX_ENTRIES).filter_map(Result::ok) {
         // Where others may create names, a link could lead to any socket.
-        let (Ok(name), true) = (entry.file_name().into_string(), entry.file_type().is_ok_and(|t| t.is_socket())) else { continue };
+        let (Ok(name), true) =
+            (entry.file_name().into_string(), entry.file_type().is_ok_and(|t| t.is_socket()))
+        else {
+            continue;
+        };
         let bound = id_of(&name, SUFFIX).is_some();
-        let old = || entry.metadata().and_then(|m| m.modified()).is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= BOUND_WITHIN));
+        let old = || {
+            entry
+                .metadata()
+                .and_then(|m| m.modified())
+                .is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= BOUND_WITHIN))
+        };
         let left = !bound && id_of(&name, NEW).is_some() && old();
         if !bound && !left {
             continue;
@@ -126,13 +135,20 @@ impl RunSocket {
             match self.ask_once(verb, end, &mut pid)? {
                 Some(run) => return Ok(run),
                 None if Instant::now() >= end => return Err(AskError::Silent { pid, patience }),
-                None => std::thread::sleep(AGAIN.min(end.saturating_duration_since(Instant::now()))),
+                None => {
+                    std::thread::sleep(AGAIN.min(end.saturating_duration_since(Instant::now())))
+                }
             }
         }
     }
 
     /// One attempt. `None`: a new one may succeed.
-    fn ask_once(&self, verb: Verb, end: Instant, pid: &mut Option<u32>) -> Result<Option<RunStatus>, AskError> {
+    fn ask_once(
+        &self,
+        verb: Verb,
+        end: Instant,
+        pid: &mut Option<u32>,
+    ) -> Result<Option<RunStatus>, AskError> {
         let mut stream = match connected(&self.directory, &self.name, SocketType::STREAM) {
             Ok(socket) => UnixStream::from(socket),
             Err(Errno::NOENT) => return Err(AskError::Gone),
@@ -144,7 +160,8 @@ impl RunSocket {
             Err(Errno::CONNREFUSED | Errno::AGAIN | Errno::INTR) => return Ok(None),
             Err(e) => return Err(AskError::failed(format!("cannot connect to the run: {e}"))),
         };
-        let user = PeerUser::of(&stream).map_err(|e| AskError::failed(format!("cannot tell whose run it is: {e}")))?;
+        let user = PeerUser::of(&stream)
+            .map_err(|e| AskError::failed(format!("cannot tell whose run it is: {e}")))?;
         *pid = user.pid;
         if !user.trusted && !rustix::process::geteuid().is_root() {
             return Err(AskError::Stranger { uid: user.uid });
@@ -158,16 +175,25 @@ impl RunSocket {
         let line = match exchanged {
             Ok(Some(line)) => line,
             Ok(None) => return Ok(None),
-            Err(e) if matches!(e.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => return Ok(None),
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+                ) =>
+            {
+                return Ok(None);
+            }
             Err(e) => return Err(AskError::failed(format!("cannot read the run's response: {e}"))),
         };
-        let response: Response =
-            serde_json::from_slice(&line).map_err(|e| AskError::failed(format!("the run's response is not understood: {e}")))?;
+        let response: Response = serde_json::from_slice(&line)
+            .map_err(|e| AskError::failed(format!("the run's response is not understood: {e}")))?;
         match (response.run, response.error) {
             (Some(run), _) => Ok(Some(run)),
             (None, Some(e)) if e.code == ErrorCode::Busy => Ok(None),
             (None, Some(e)) => Err(AskError::Refused { code: e.code, text: e.text }),
-            (None, None) => Err(AskError::failed("the run's response has neither a state nor an error")),
+            (None, None) => {
+                Err(AskError::failed("the run's response has neither a state nor an error"))
+            }
         }
     }
 }
@@ -184,9 +210,17 @@ fn read_line(stream: &mut UnixStream, end: Instant) -> io::Result<Option<Vec<u8>
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(None),
-            Ok(n) if (text.len() + n) as u64 <= MAX_REPORT_LEN => text.extend_from_slice(buffer.get(..n).unwrap_or_default()),
+            Ok(n) if (text.len() + n) as u64 <= MAX_REPORT_LEN => {
+                text.extend_from_slice(buffer.get(..n).unwrap_or_default())
+            }
             Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long")),
-            Err(e) if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    io::ErrorKind::Interrupted
+                        | io::ErrorKind::WouldBlock
+                        | io::ErrorKind::TimedOut
+                ) => {}
             Err(e) => return Err(e),
         }
         if text.last() == Some(&b'\n') {

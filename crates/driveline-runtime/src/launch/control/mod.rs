@@ -13,7 +13,9 @@ pub use client::{AskError, RunSocket, find};
 pub use request::{ErrorCode, Verb};
 pub use status::{Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus};
 
-use crate::socket_clients::{ACCEPT_AGAIN, Clients, Received, accept_waiting, address, open_directory};
+use crate::socket_clients::{
+    ACCEPT_AGAIN, Clients, Received, accept_waiting, address, open_directory,
+};
 use driveline_shm::PeerUser;
 use driveline_types::EndpointId;
 use request::RequestError;
@@ -65,7 +67,9 @@ impl Response {
             Ok(run) => (Some(run), None),
             Err(error) => (None, Some(error)),
         };
-        let mut text = serde_json::to_vec(&Self { protocol: PROTOCOL, ok: run.is_some(), run, error }).unwrap_or_default();
+        let mut text =
+            serde_json::to_vec(&Self { protocol: PROTOCOL, ok: run.is_some(), run, error })
+                .unwrap_or_default();
         text.push(b'\n');
         text.into()
     }
@@ -103,7 +107,14 @@ impl ControlSocket {
             let _ = std::fs::remove_file(&at);
             return Err(e);
         }
-        Ok(Self { listener, directory, path: domain_dir.join(&name), name, id, domain: domain.to_owned() })
+        Ok(Self {
+            listener,
+            directory,
+            path: domain_dir.join(&name),
+            name,
+            id,
+            domain: domain.to_owned(),
+        })
     }
 
     /// Where it is.
@@ -148,7 +159,8 @@ impl Server {
 
     /// Descriptors to wait for.
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        let listener = self.accept_at.is_none().then(|| PollFd::new(&self.socket.listener, PollFlags::IN));
+        let listener =
+            self.accept_at.is_none().then(|| PollFd::new(&self.socket.listener, PollFlags::IN));
         listener.into_iter().chain(self.clients.polled())
     }
 
@@ -159,7 +171,8 @@ impl Server {
 
     /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a request.
     pub(super) fn serve(&mut self, now: Instant, ask: &mut dyn FnMut(Verb) -> RunStatus) {
-        let mut respond = |received: Received<'_>| Response::line(request::parse(received).map(&mut *ask));
+        let mut respond =
+            |received: Received<'_>| Response::line(request::parse(received).map(&mut *ask));
         self.accept_at = self.accept_at.filter(|at| *at > now);
         if self.accept_at.is_none() {
             let (newcomers, refused) = accept_waiting(|| Ok(self.socket.listener.accept()?.0));
@@ -178,7 +191,8 @@ impl Server {
 }
 
 fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::Result<OwnedFd> {
-    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    let socket =
+        socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     connect(&socket, &SocketAddrUnix::new(address(directory, name))?)?;
     Ok(socket)
 }
@@ -186,12 +200,17 @@ fn connected(directory: &OwnedFd, name: &str, kind: SocketType) -> rustix::io::R
 /// Whether the owner of a socket's name is dead. A living one notices nothing: a socket of another type is refused as "wrong
 /// type" where there is an owner, also before it listens, and as "refused" where there is none.
 fn is_dead(directory: &OwnedFd, name: &str) -> bool {
-    connected(directory, name, SocketType::DGRAM).is_err_and(|e| e == rustix::io::Errno::CONNREFUSED)
+    connected(directory, name, SocketType::DGRAM)
+        .is_err_and(|e| e == rustix::io::Errno::CONNREFUSED)
 }
 
 /// Removes the control socket of a launcher that has died. Blocks until it has, at most for `patience`.
 pub(crate) fn remove_dead(path: &Path, patience: Duration) {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else { return };
+    let (Some(parent), Some(name)) =
+        (path.parent(), path.file_name().and_then(|name| name.to_str()))
+    else {
+        return;
+    };
     let Ok(directory) = open_directory(parent) else { return };
     let end = Instant::now() + patience;
     loop {
@@ -204,7 +223,10 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
         match connected(&directory, name, SocketType::STREAM) {
             _ if left.is_zero() => return,
             Ok(connection) => {
-                let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+                let left = Timespec {
+                    tv_sec: left.as_secs() as i64,
+                    tv_nsec: i64::from(left.subsec_nanos()),
+                };
                 let _ = poll(&mut [PollFd::new(&connection, PollFlags::empty())], Some(&left));
             }
             Err(rustix::io::Errno::CONNREFUSED) => {}
@@ -217,7 +239,8 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
 /// process's socket to it. Blocks for 1 s at most.
 pub(crate) fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
     let mut fds = [PollFd::new(launcher, PollFlags::empty())];
-    let closed = poll(&mut fds, Some(&Timespec::default())).is_ok() && fds.iter().any(|fd| !fd.revents().is_empty());
+    let closed = poll(&mut fds, Some(&Timespec::default())).is_ok()
+        && fds.iter().any(|fd| !fd.revents().is_empty());
     if let Some(path) = control.filter(|_| closed) {
         // The kernel may not have closed all that it had.
         remove_dead(path, LAUNCHER_ENDS);

@@ -87,28 +87,49 @@ pub(super) fn parse(received: Received<'_>) -> Result<Verb, RequestError> {
     let line = match received {
         Received::Line(line) => line,
         Received::Incomplete => {
-            return Err(RequestError::new(ErrorCode::Malformed, "the request ended before the end of its line; end it with a line feed"));
+            return Err(RequestError::new(
+                ErrorCode::Malformed,
+                "the request ended before the end of its line; end it with a line feed",
+            ));
         }
         Received::TooLong => {
-            return Err(RequestError::new(ErrorCode::TooLong, format!("the request is longer than {MAX_REQUEST_LEN} bytes")));
+            return Err(RequestError::new(
+                ErrorCode::TooLong,
+                format!("the request is longer than {MAX_REQUEST_LEN} bytes"),
+            ));
         }
         Received::Late => {
-            return Err(RequestError::new(ErrorCode::Late, format!("no whole line came within {CLIENT_WITHIN:?}")));
+            return Err(RequestError::new(
+                ErrorCode::Late,
+                format!("no whole line came within {CLIENT_WITHIN:?}"),
+            ));
         }
         Received::Crowded => {
-            return Err(RequestError::new(ErrorCode::Busy, "too many others ask this run; try again"));
+            return Err(RequestError::new(
+                ErrorCode::Busy,
+                "too many others ask this run; try again",
+            ));
         }
     };
-    let malformed = |why: String| RequestError::new(ErrorCode::Malformed, format!("{why}; a request is such as {{\"verb\":\"status\"}}"));
+    let malformed = |why: String| {
+        RequestError::new(
+            ErrorCode::Malformed,
+            format!("{why}; a request is such as {{\"verb\":\"status\"}}"),
+        )
+    };
     // A list would be taken for the values of the keys.
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err(malformed("the request is no JSON object".into()));
     }
-    let Request::<String> { verb } = serde_json::from_slice(line).map_err(|e| malformed(format!("the request cannot be read: {e}")))?;
+    let Request::<String> { verb } = serde_json::from_slice(line)
+        .map_err(|e| malformed(format!("the request cannot be read: {e}")))?;
     Verb::ALL.into_iter().find(|v| v.name() == verb).ok_or_else(|| {
         let verb: String = verb.chars().take(QUOTED).collect();
         let all = Verb::ALL.map(Verb::name).join(", ");
-        RequestError::new(ErrorCode::UnknownVerb, format!("there is no verb {verb:?}; this run has: {all}"))
+        RequestError::new(
+            ErrorCode::UnknownVerb,
+            format!("there is no verb {verb:?}; this run has: {all}"),
+        )
     })
 }
 
@@ -127,16 +148,30 @@ mod tests {
             assert_eq!(parsed(&serde_json::to_string(&Request { verb }).unwrap()), Ok(verb));
         }
         assert_eq!(parsed(" { \"verb\" : \"stop\" }\r"), Ok(Verb::Stop));
-        for line in ["", "stop", "[\"stop\"]", "\"stop\"", "{}", "{\"verb\":7}", "{\"verb\":\"stop\"", "{\"verb\":\"stop\"} x"] {
+        for line in [
+            "",
+            "stop",
+            "[\"stop\"]",
+            "\"stop\"",
+            "{}",
+            "{\"verb\":7}",
+            "{\"verb\":\"stop\"",
+            "{\"verb\":\"stop\"} x",
+        ] {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
         // Whoever asks for less than a stop must not get one.
-        for line in ["{\"verb\":\"stop\",\"module\":\"one\"}", "{\"verb\":\"status\",\"verb\":\"stop\"}"] {
+        for line in
+            ["{\"verb\":\"stop\",\"module\":\"one\"}", "{\"verb\":\"status\",\"verb\":\"stop\"}"]
+        {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
         let error = parse(Received::Line(b"{\"verb\":\"dance\\u001b[2J\"}")).unwrap_err();
         assert_eq!(error.code, ErrorCode::UnknownVerb);
-        assert_eq!(error.text, "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health");
+        assert_eq!(
+            error.text,
+            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health"
+        );
         for (received, code) in [
             (Received::Incomplete, ErrorCode::Malformed),
             (Received::TooLong, ErrorCode::TooLong),
@@ -148,11 +183,16 @@ mod tests {
     }
 
     fn any_line() -> impl Strategy<Value = Vec<u8>> {
-        let word = prop::sample::select(vec!["verb", "stop", "status", "health", "{", "}", "\"", ":", ",", "[", "]", "1", "null", "\\u00"]);
+        let word = prop::sample::select(vec![
+            "verb", "stop", "status", "health", "{", "}", "\"", ":", ",", "[", "]", "1", "null",
+            "\\u00",
+        ]);
         prop_oneof![
             prop::collection::vec(any::<u8>(), 0..200),
             prop::collection::vec(word, 0..20).prop_map(|words| words.concat().into_bytes()),
-            ".{0,40}".prop_map(|text| serde_json::to_vec(&serde_json::json!({ "verb": text })).unwrap_or_default()),
+            ".{0,40}"
+                .prop_map(|text| serde_json::to_vec(&serde_json::json!({ "verb": text }))
+                    .unwrap_or_default()),
         ]
     }
 

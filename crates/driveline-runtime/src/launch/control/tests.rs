@@ -116,7 +116,11 @@ fn each_request_gets_one_line_and_a_mistake_an_error() {
     client.shutdown(Shutdown::Write).unwrap();
     rig.turn();
     rig.turn();
-    assert_eq!(code(&response(&client)), Some(&ErrorCode::Malformed), "without its end, nobody knows whether the line is whole");
+    assert_eq!(
+        code(&response(&client)),
+        Some(&ErrorCode::Malformed),
+        "without its end, nobody knows whether the line is whole"
+    );
     assert_eq!(rig.asked.len(), 2, "no mistake has done anything");
 }
 
@@ -132,7 +136,10 @@ fn a_request_that_comes_in_pieces_is_one_and_half_a_line_has_its_time() {
     (&half).write_all(b"{\"verb\":").unwrap();
     (&slow).write_all(b"\n").unwrap();
     rig.turn();
-    assert!(response(&slow).ok && rig.response(b"{\"verb\":\"status\"}\n").ok, "half a line keeps nobody waiting");
+    assert!(
+        response(&slow).ok && rig.response(b"{\"verb\":\"status\"}\n").ok,
+        "half a line keeps nobody waiting"
+    );
     let due = rig.server.next().unwrap();
     assert!(due <= rig.now + CLIENT_WITHIN, "the launcher wakes for it");
     rig.now = due;
@@ -211,7 +218,10 @@ fn a_launcher_that_does_not_respond_is_named() {
     let rig = Rig::new();
     let found = find(rig.dir.path()).unwrap();
     let silent = found[0].ask(Verb::Status, Duration::from_millis(50)).unwrap_err();
-    assert_eq!(silent, AskError::Silent { pid: Some(std::process::id()), patience: Duration::from_millis(50) });
+    assert_eq!(
+        silent,
+        AskError::Silent { pid: Some(std::process::id()), patience: Duration::from_millis(50) }
+    );
     assert!(silent.to_string().contains(&format!("kill -CONT {}", std::process::id())), "{silent}");
 }
 
@@ -228,7 +238,9 @@ fn a_client_that_gives_way_asks_again() {
                 break first;
             }
         };
-        (&first).write_all(&Response::line(Err(request::parse(Received::Crowded).unwrap_err()))).unwrap();
+        (&first)
+            .write_all(&Response::line(Err(request::parse(Received::Crowded).unwrap_err())))
+            .unwrap();
         drop(first);
         while rig.asked.is_empty() && !asks.is_finished() {
             rig.now = Instant::now();
@@ -245,7 +257,8 @@ fn name() -> String {
 #[test]
 fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let [dead, file, link, starting, other] = [name(), name(), name(), name(), "run-1.control".into()].map(|n| dir.path().join(n));
+    let [dead, file, link, starting, other] =
+        [name(), name(), name(), name(), "run-1.control".into()].map(|n| dir.path().join(n));
     let elsewhere = dir.path().join("elsewhere");
     drop(UnixListener::bind(&dead).unwrap());
     drop(UnixListener::bind(&other).unwrap());
@@ -253,13 +266,21 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     std::fs::write(&file, "").unwrap();
     symlink(&elsewhere, &link).unwrap();
     // A launcher that does not listen yet.
-    let binds = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    let binds =
+        socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
     rustix::net::bind(&binds, &SocketAddrUnix::new(&starting).unwrap()).unwrap();
     let found = find(dir.path()).unwrap();
     assert_eq!(found.len(), 1);
     assert!(starting.to_string_lossy().contains(found[0].id()));
-    assert!(matches!(found[0].ask(Verb::Status, Duration::from_millis(1)), Err(AskError::Silent { pid: None, .. })));
-    assert!(!dead.exists() && [&file, &starting, &other, &elsewhere].iter().all(|p| p.exists()) && link.is_symlink());
+    assert!(matches!(
+        found[0].ask(Verb::Status, Duration::from_millis(1)),
+        Err(AskError::Silent { pid: None, .. })
+    ));
+    assert!(
+        !dead.exists()
+            && [&file, &starting, &other, &elsewhere].iter().all(|p| p.exists())
+            && link.is_symlink()
+    );
     // While the kernel binds a socket, it looks dead: its first name is removed only when it is old.
     let new = dir.path().join(format!("{PREFIX}{}{NEW}", EndpointId::random().unwrap()));
     drop(UnixListener::bind(&new).unwrap());
@@ -267,7 +288,8 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     assert!(new.exists());
     let time = rustix::fs::Timespec { tv_sec: 1, tv_nsec: 0 };
     let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
-    rustix::fs::utimensat(rustix::fs::CWD, &new, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).unwrap();
+    rustix::fs::utimensat(rustix::fs::CWD, &new, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+        .unwrap();
     find(dir.path()).unwrap();
     assert!(!new.exists());
     // A new launcher removes what is dead as well.
@@ -301,10 +323,12 @@ fn later_versions_are_understood() {
     let mut value = serde_json::to_value(run("g")).unwrap();
     value["phase"] = "dreaming".into();
     value["colour"] = "red".into();
-    value["processes"] =
-        serde_json::json!([{ "name": "one", "kind": "moon", "state": "asleep", "since_ms": 1, "restarts": 0, "mode": "manual" }]);
+    value["processes"] = serde_json::json!([{ "name": "one", "kind": "moon", "state": "asleep", "since_ms": 1, "restarts": 0, "mode": "manual" }]);
     let run: RunStatus = serde_json::from_value(value).unwrap();
     assert_eq!(run.phase, RunPhase::Other("dreaming".into()));
-    assert_eq!((&run.processes[0].state, run.processes[0].pid), (&ProcessState::Other("asleep".into()), None));
+    assert_eq!(
+        (&run.processes[0].state, run.processes[0].pid),
+        (&ProcessState::Other("asleep".into()), None)
+    );
     assert_eq!(serde_json::to_value(&run.phase).unwrap(), "dreaming");
 }

@@ -2,7 +2,9 @@
 //! What a run says about itself when a tool asks (`docs/protocols/control.md`).
 
 use super::super::child::Child;
-use super::super::control::{ControlSocket, Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb};
+use super::super::control::{
+    ControlSocket, Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb,
+};
 use super::super::gateway::Called;
 use super::super::supervisor::State;
 use super::{Launcher, Phase, Program};
@@ -93,7 +95,8 @@ impl Launcher<'_> {
         let now = Instant::now();
         self.note_states(now);
         let verdict = verb == Verb::Health;
-        let processes: Vec<ProcessStatus> = (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
+        let processes: Vec<ProcessStatus> =
+            (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
         let reason = self.not_ready_because(&processes);
         RunStatus {
             id: socket.id().to_owned(),
@@ -113,7 +116,10 @@ impl Launcher<'_> {
         let p = &self.processes[process];
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
         let (kind, components) = match p.program {
-            Program::Module(module) => (ProcessKind::Module, module.components.iter().map(|c| c.name.to_string()).collect()),
+            Program::Module(module) => (
+                ProcessKind::Module,
+                module.components.iter().map(|c| c.name.to_string()).collect(),
+            ),
             Program::Gateway(_) => (ProcessKind::Gateway, Vec::new()),
         };
         let ago = |at: Instant| ms(now.saturating_duration_since(at));
@@ -127,7 +133,11 @@ impl Launcher<'_> {
             restarts: p.past.starts.saturating_sub(1),
             suspended: child.is_some_and(|c| c.stopped),
             busy: child.and_then(Child::busy_call).map(ToString::to_string),
-            last_fault: p.past.fault.as_ref().map(|(text, at)| Fault { text: text.clone(), ago_ms: ago(*at) }),
+            last_fault: p
+                .past
+                .fault
+                .as_ref()
+                .map(|(text, at)| Fault { text: text.clone(), ago_ms: ago(*at) }),
             components,
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
@@ -142,7 +152,9 @@ impl Launcher<'_> {
             let pid = c.pid();
             format!("is stopped by SIGSTOP or a debugger; `kill -CONT {pid}` lets it go on")
         });
-        let doing = || child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"));
+        let doing = || {
+            child.and_then(Child::busy_call).map_or_else(String::new, |call| format!(": {call}"))
+        };
         match p.past.state {
             ProcessState::Waiting => Some(self.waits_for(process)),
             ProcessState::Paused => {
@@ -152,21 +164,35 @@ impl Launcher<'_> {
                 };
                 Some(format!("is started again in {:.1} s", left.as_secs_f64()))
             }
-            ProcessState::Down => Some(p.past.why_down.as_ref().map_or_else(|| "has ended".to_owned(), |why| format!("is down: {why}"))),
+            ProcessState::Down => Some(
+                p.past
+                    .why_down
+                    .as_ref()
+                    .map_or_else(|| "has ended".to_owned(), |why| format!("is down: {why}")),
+            ),
             ProcessState::Ready => suspended,
             ProcessState::Starting => suspended.or_else(|| Some(format!("is starting{}", doing()))),
-            ProcessState::Ending | ProcessState::Other(_) => suspended.or_else(|| Some(format!("is ending{}", doing()))),
+            ProcessState::Ending | ProcessState::Other(_) => {
+                suspended.or_else(|| Some(format!("is ending{}", doing())))
+            }
         }
     }
 
     fn waits_for(&self, process: usize) -> String {
-        let Program::Module(module) = self.processes[process].program else { return "waits".to_owned() };
+        let Program::Module(module) = self.processes[process].program else {
+            return "waits".to_owned();
+        };
         let named = |names: &[String], wanted: fn(&ProcessState) -> bool| -> Vec<String> {
-            let here = self.processes.iter().filter(|p| wanted(&p.past.state)).map(|p| p.program.name());
-            here.filter(|name| names.iter().any(|n| n == name)).map(|name| format!("'{name}'")).collect()
+            let here =
+                self.processes.iter().filter(|p| wanted(&p.past.state)).map(|p| p.program.name());
+            here.filter(|name| names.iter().any(|n| n == name))
+                .map(|name| format!("'{name}'"))
+                .collect()
         };
         let needed = named(&module.depends_on, |state| *state != ProcessState::Ready);
-        let away = named(&module.restart_with, |state| matches!(state, ProcessState::Paused | ProcessState::Ending));
+        let away = named(&module.restart_with, |state| {
+            matches!(state, ProcessState::Paused | ProcessState::Ending)
+        });
         match (needed.as_slice(), away.as_slice()) {
             ([], []) => "waits".to_owned(),
             ([], away) => format!("waits for the restart of {} (`restart_with`)", away.join(", ")),
@@ -181,7 +207,9 @@ impl Launcher<'_> {
             Phase::Stopping { .. } => Some("the run is ending"),
             _ => None,
         };
-        let one = |(i, p): (usize, &ProcessStatus)| self.why_not_ready(i).map(|why| format!("{} {why}", Called(&p.name)));
+        let one = |(i, p): (usize, &ProcessStatus)| {
+            self.why_not_ready(i).map(|why| format!("{} {why}", Called(&p.name)))
+        };
         let mut reasons: Vec<String> = processes.iter().enumerate().filter_map(one).collect();
         if let Some(more) = reasons.len().checked_sub(MOST_NAMED).filter(|more| *more > 0) {
             reasons.truncate(MOST_NAMED);

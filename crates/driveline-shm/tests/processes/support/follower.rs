@@ -26,7 +26,14 @@ pub(crate) struct Progress {
 impl Progress {
     /// received missed last publishers matched since_ns
     pub(crate) fn text(&self) -> String {
-        let all = [&self.received, &self.missed, &self.last, &self.publishers, &self.matched, &self.since_ns];
+        let all = [
+            &self.received,
+            &self.missed,
+            &self.last,
+            &self.publishers,
+            &self.matched,
+            &self.since_ns,
+        ];
         all.map(|n| n.load(SeqCst).to_string()).join(" ")
     }
 }
@@ -56,7 +63,8 @@ impl Follower {
             // A bound, so that a publisher without mercy cannot keep this thread from being halted.
             for _ in 0..1000 {
                 if self.buffer.is_empty() {
-                    let taken = if self.next { self.sub.take_next() } else { self.sub.take_latest() };
+                    let taken =
+                        if self.next { self.sub.take_next() } else { self.sub.take_latest() };
                     let Some(s) = taken.expect("a sample can be taken") else { break };
                     self.note(s.payload(), s.header().sequence, s.publisher(), s.missed());
                     if !self.stall.is_zero() {
@@ -70,10 +78,19 @@ impl Follower {
                     }
                 } else {
                     let mut buffer = std::mem::take(&mut self.buffer);
-                    let taken = if self.next { self.sub.copy_next(&mut buffer) } else { self.sub.copy_latest(&mut buffer) };
+                    let taken = if self.next {
+                        self.sub.copy_next(&mut buffer)
+                    } else {
+                        self.sub.copy_latest(&mut buffer)
+                    };
                     let c = taken.expect("a sample can be copied");
                     if let Some(c) = &c {
-                        self.note(&buffer[..c.header.payload_len as usize], c.header.sequence, c.publisher, c.missed);
+                        self.note(
+                            &buffer[..c.header.payload_len as usize],
+                            c.header.sequence,
+                            c.publisher,
+                            c.missed,
+                        );
                         std::thread::sleep(self.stall);
                     }
                     self.buffer = buffer;
@@ -109,7 +126,9 @@ impl Follower {
             return;
         }
         match before {
-            Some(before) => assert_eq!(missed, sequence - before - 1, "samples between {before} and {sequence}"),
+            Some(before) => {
+                assert_eq!(missed, sequence - before - 1, "samples between {before} and {sequence}")
+            }
             None => {
                 p.since_ns.store(MonotonicNs::now().0, SeqCst);
                 p.publishers.fetch_add(1, SeqCst);
@@ -132,7 +151,12 @@ pub(crate) fn check(s: &Sample) {
 }
 
 /// Answers each sample of one topic with one of another, from sleep to sleep, with irregular pauses in between.
-pub(crate) fn echo(sub: &mut Subscription, publisher: &mut Publisher, set: &mut WaitSet, stop: &AtomicBool) {
+pub(crate) fn echo(
+    sub: &mut Subscription,
+    publisher: &mut Publisher,
+    set: &mut WaitSet,
+    stop: &AtomicBool,
+) {
     let mut random = super::Random::new(3);
     while !stop.load(SeqCst) {
         set.wait(None, Duration::ZERO);

@@ -7,7 +7,9 @@ use super::PATIENCE;
 use super::peer::schema;
 use driveline_types::{Qos, TopicName};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::*;
 use serde_json::{Value, json};
@@ -22,7 +24,8 @@ pub(crate) const HELLO: u16 = 1;
 pub(crate) const ACCEPT: u16 = 2;
 pub(crate) const REFUSE: u16 = 3;
 pub(crate) const LIST: u16 = 4;
-pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+pub(crate) const SEALS: SealFlags =
+    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// Memory for peers, which goes on being written to by hand.
 pub(crate) struct Area {
@@ -43,14 +46,25 @@ impl Area {
     }
 
     pub(crate) fn with(len: usize, seals: SealFlags, reserved: bool) -> Self {
-        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        let fd = memfd_create("driveline-test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+            .unwrap();
         if reserved {
             fallocate(&fd, FallocateFlags::empty(), 0, len as u64).unwrap();
         } else {
             ftruncate(&fd, len as u64).unwrap();
         }
         // SAFETY: a new mapping at an address of the kernel's choice.
-        let start = unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &fd, 0) }.unwrap();
+        let start = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &fd,
+                0,
+            )
+        }
+        .unwrap();
         fcntl_add_seals(&fd, seals).unwrap();
         Self { fd, start: start.cast(), len }
     }
@@ -131,13 +145,17 @@ impl Layout {
 }
 
 fn socket(kind: SocketType) -> OwnedFd {
-    socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None).unwrap()
+    socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+        .unwrap()
 }
 
 /// The first socket of a kind in a domain.
 pub(crate) fn find(domain: &Path, kind: &str) -> std::path::PathBuf {
     let entries = std::fs::read_dir(domain).unwrap().map(|e| e.unwrap().path());
-    entries.into_iter().find(|p| p.file_name().unwrap().to_str().unwrap().starts_with(kind)).unwrap()
+    entries
+        .into_iter()
+        .find(|p| p.file_name().unwrap().to_str().unwrap().starts_with(kind))
+        .unwrap()
 }
 
 /// Connects to a listening socket; `None` if its queue is full.
@@ -177,7 +195,9 @@ pub(crate) fn receive(socket: &OwnedFd) -> Option<Packet> {
     let mut bytes = vec![0; 200_000];
     let mut space = [MaybeUninit::uninit(); 256];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let got = recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let got =
+        recvmsg(socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
+            .ok()?;
     let mut fds = Vec::new();
     for m in control.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = m {
@@ -193,11 +213,19 @@ pub(crate) fn receive(socket: &OwnedFd) -> Option<Packet> {
 
 fn wait_readable(socket: &OwnedFd) {
     let timeout = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-    assert_eq!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)).unwrap(), 1, "no answer within {PATIENCE:?}");
+    assert_eq!(
+        poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)).unwrap(),
+        1,
+        "no answer within {PATIENCE:?}"
+    );
 }
 
 /// Says HELLO to the publisher in a domain and returns the connection and the answer.
-pub(crate) fn say_hello(domain: &Path, body: &Value, fds: &[BorrowedFd<'_>]) -> (OwnedFd, Option<Packet>) {
+pub(crate) fn say_hello(
+    domain: &Path,
+    body: &Value,
+    fds: &[BorrowedFd<'_>],
+) -> (OwnedFd, Option<Packet>) {
     let s = connect_to(&find(domain, "p-")).unwrap();
     assert!(send_with(&s, &packet(HELLO, body.to_string().as_bytes()), fds));
     let answer = receive(&s);
@@ -232,7 +260,8 @@ impl Listener {
         let s = socket(SocketType::SEQPACKET);
         bind(&s, &SocketAddrUnix::new(&hidden).unwrap()).unwrap();
         listen(&s, 64).unwrap();
-        std::fs::set_permissions(&hidden, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        std::fs::set_permissions(&hidden, std::os::unix::fs::PermissionsExt::from_mode(0o666))
+            .unwrap();
         std::fs::rename(&hidden, &path).unwrap();
         Self { socket: s, path }
     }
@@ -249,7 +278,8 @@ impl Listener {
 
     /// Whoever connects next.
     pub(crate) fn accept_any(&self) -> OwnedFd {
-        rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None)).unwrap();
+        rustix::io::retry_on_intr(|| poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], None))
+            .unwrap();
         accept_with(&self.socket, SocketFlags::CLOEXEC).unwrap()
     }
 

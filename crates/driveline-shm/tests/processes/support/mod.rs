@@ -27,9 +27,16 @@ pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
 /// Does something again and again for a `usual` time, or the seconds of `DRIVELINE_SOAK`; on a slow machine for longer, until
 /// it is `enough`. What is missing to that after [`PATIENCE`] is a failure.
 #[track_caller]
-pub(crate) fn repeat(usual: Duration, mut step: impl FnMut(), mut enough: impl FnMut() -> Result<(), String>) {
+pub(crate) fn repeat(
+    usual: Duration,
+    mut step: impl FnMut(),
+    mut enough: impl FnMut() -> Result<(), String>,
+) {
     let begun = Instant::now();
-    let time = std::env::var("DRIVELINE_SOAK").ok().and_then(|s| s.parse().ok()).map_or(usual, Duration::from_secs);
+    let time = std::env::var("DRIVELINE_SOAK")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .map_or(usual, Duration::from_secs);
     loop {
         step();
         if begun.elapsed() < time {

@@ -47,13 +47,20 @@ pub(crate) fn fill(payload: &mut [u8], number: u64, publisher: EndpointId) {
 
 /// What is wrong with a payload, if anything is.
 pub(crate) fn examine(payload: &[u8], number: u64, publisher: EndpointId) -> Result<(), String> {
-    let Some((head, body)) = payload.split_at_checked(LEAST) else { return Err(format!("{} bytes only", payload.len())) };
+    let Some((head, body)) = payload.split_at_checked(LEAST) else {
+        return Err(format!("{} bytes only", payload.len()));
+    };
     let mut words = [0u64; 4];
     for (word, place) in words.iter_mut().zip(head.chunks_exact(8)) {
         *word = u64::from_le_bytes(place.try_into().unwrap());
     }
-    let expected = [number, mark(publisher), payload.len() as u64, sum(number, mark(publisher), body)];
-    if words == expected { Ok(()) } else { Err(format!("sample {number} is torn: head {words:x?}, expected {expected:x?}")) }
+    let expected =
+        [number, mark(publisher), payload.len() as u64, sum(number, mark(publisher), body)];
+    if words == expected {
+        Ok(())
+    } else {
+        Err(format!("sample {number} is torn: head {words:x?}, expected {expected:x?}"))
+    }
 }
 
 #[test]
@@ -62,7 +69,11 @@ fn a_single_wrong_byte_is_noticed_anywhere() {
     let mut whole = vec![0; 3000];
     fill(&mut whole, 5, id);
     assert_eq!(examine(&whole, 5, id), Ok(()));
-    assert!(examine(&whole, 6, id).is_err() && examine(&whole, 5, EndpointId(78)).is_err() && examine(&whole[..2999], 5, id).is_err());
+    assert!(
+        examine(&whole, 6, id).is_err()
+            && examine(&whole, 5, EndpointId(78)).is_err()
+            && examine(&whole[..2999], 5, id).is_err()
+    );
     let mut other = vec![0; 3000];
     fill(&mut other, 6, id);
     for at in (0..3000).step_by(7) {

@@ -58,7 +58,9 @@ impl<'a> Options<'a> {
     }
 
     fn number<T: std::str::FromStr>(&self, key: &str, default: T) -> Result<T, String> {
-        self.0.get(key).map_or(Ok(default), |v| v.parse().map_err(|_| format!("{key}={v} is no number")))
+        self.0
+            .get(key)
+            .map_or(Ok(default), |v| v.parse().map_err(|_| format!("{key}={v} is no number")))
     }
 }
 
@@ -129,8 +131,12 @@ impl Machine {
                 self.participant = None;
                 Ok(String::new())
             }
-            ["publisher", name, ref options @ ..] => self.create_publisher(name, &Options::new(options)),
-            ["subscription", name, ref options @ ..] => self.create_subscription(name, &Options::new(options)),
+            ["publisher", name, ref options @ ..] => {
+                self.create_publisher(name, &Options::new(options))
+            }
+            ["subscription", name, ref options @ ..] => {
+                self.create_subscription(name, &Options::new(options))
+            }
             ["drop", name] => {
                 self.publishers.remove(name);
                 self.subscriptions.remove(name);
@@ -142,14 +148,19 @@ impl Machine {
                 let end = std::time::Instant::now() + super::PATIENCE / 2;
                 while self.matched(name)? != count {
                     if std::time::Instant::now() > end {
-                        return Err(format!("{} matches; {:?}", self.matched(name)?, self.events(name)));
+                        return Err(format!(
+                            "{} matches; {:?}",
+                            self.matched(name)?,
+                            self.events(name)
+                        ));
                     }
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(String::new())
             }
             ["say", name, count, len] => {
-                let (count, len): (u64, usize) = (count.parse().map_err(|e| text(&e))?, len.parse().map_err(|e| text(&e))?);
+                let (count, len): (u64, usize) =
+                    (count.parse().map_err(|e| text(&e))?, len.parse().map_err(|e| text(&e))?);
                 let p = self.publisher(name)?;
                 for _ in 0..count {
                     publish(p, len);
@@ -199,16 +210,25 @@ impl Machine {
             }
             ["silent-publishers", count] => {
                 let count: u32 = count.parse().map_err(|e| text(&e))?;
-                self.silent.extend((0..count).map(|n| super::hostile::Listener::new(&self.domain, "t", 1000 + n)));
+                self.silent.extend(
+                    (0..count).map(|n| super::hostile::Listener::new(&self.domain, "t", 1000 + n)),
+                );
                 Ok(String::new())
             }
             ["silent-participants", count] => {
                 let count: u32 = count.parse().map_err(|e| text(&e))?;
-                self.silent.extend((0..count).map(|n| super::hostile::Listener::of_participant(&self.domain, 1000 + n)));
+                self.silent.extend(
+                    (0..count)
+                        .map(|n| super::hostile::Listener::of_participant(&self.domain, 1000 + n)),
+                );
                 Ok(String::new())
             }
-            ["hanging-publisher"] => self.hang_whoever_comes(super::hostile::Listener::new(&self.domain, "t", 77)),
-            ["hanging-participant"] => self.hang_whoever_comes(super::hostile::Listener::of_participant(&self.domain, 78)),
+            ["hanging-publisher"] => {
+                self.hang_whoever_comes(super::hostile::Listener::new(&self.domain, "t", 77))
+            }
+            ["hanging-participant"] => {
+                self.hang_whoever_comes(super::hostile::Listener::of_participant(&self.domain, 78))
+            }
             ["clog-and-go", kind, count] => {
                 let path = super::hostile::find(&self.domain, kind);
                 let count = count.parse::<usize>().map_err(|e| text(&e))?;
@@ -250,7 +270,8 @@ impl Machine {
         c.loans = o.number("loans", 2)?;
         c.qos.checksum = o.has("checksum");
         if o.has("reliable") {
-            (c.qos.reliability, c.qos.max_blocking_ms) = (Reliability::Reliable, o.number("reliable", 0)?);
+            (c.qos.reliability, c.qos.max_blocking_ms) =
+                (Reliability::Reliable, o.number("reliable", 0)?);
         }
         if o.has("transient") {
             c.qos.durability = Durability::TransientLocal;
@@ -287,7 +308,9 @@ impl Machine {
         match (self.publishers.get(name), self.subscriptions.get(name), self.jobs.get(name)) {
             (Some(p), _, _) => Ok(p.matched()),
             (_, Some(s), _) => Ok(s.matched()),
-            (_, _, Some(Job::Follow { progress, .. })) => Ok(progress.matched.load(SeqCst) as usize),
+            (_, _, Some(Job::Follow { progress, .. })) => {
+                Ok(progress.matched.load(SeqCst) as usize)
+            }
             _ => Err(format!("neither publisher nor subscription is called {name}")),
         }
     }
@@ -304,16 +327,20 @@ impl Machine {
     }
 
     fn take(&mut self, name: &str, o: &Options<'_>) -> Answer {
-        let s = self.subscriptions.get_mut(name).ok_or_else(|| format!("no subscription {name}"))?;
+        let s =
+            self.subscriptions.get_mut(name).ok_or_else(|| format!("no subscription {name}"))?;
         let next = o.text("want", "next") == "next";
         if o.has("copy") {
             let mut buffer = vec![0; o.number("max", 4096)?];
-            let copied = if next { s.copy_next(&mut buffer) } else { s.copy_latest(&mut buffer) }.map_err(|e| e.to_string())?;
+            let copied = if next { s.copy_next(&mut buffer) } else { s.copy_latest(&mut buffer) }
+                .map_err(|e| e.to_string())?;
             let Some(c) = copied else { return Ok("none".into()) };
             whole(&buffer[..c.header.payload_len as usize], c.header.sequence, c.publisher);
             return Ok(format!("{} {}", c.header.sequence, c.missed));
         }
-        let Some(sample) = if next { s.take_next() } else { s.take_latest() }.map_err(|e| e.to_string())? else {
+        let Some(sample) =
+            if next { s.take_next() } else { s.take_latest() }.map_err(|e| e.to_string())?
+        else {
             return Ok("none".into());
         };
         if !o.has("unchecked") {
@@ -347,7 +374,8 @@ impl Machine {
 
     fn follow(&mut self, name: &str, o: &Options<'_>) -> Answer {
         let s = self.subscriptions.remove(name).ok_or_else(|| format!("no subscription {name}"))?;
-        let mut set = WaitSet::new(backend(o.text("backend", "auto"))?).map_err(|e| e.to_string())?;
+        let mut set =
+            WaitSet::new(backend(o.text("backend", "auto"))?).map_err(|e| e.to_string())?;
         set.attach(&s).map_err(|e| e.to_string())?;
         let kicker = set.kicker();
         let progress = Arc::new(Progress::default());
@@ -360,7 +388,9 @@ impl Machine {
             hold: o.number("hold", 0)?,
             stall: Duration::from_micros(o.number("stall_us", 0)?),
             spin: Duration::from_micros(o.number("spin_us", 0)?),
-            trusted: u128::from_str_radix(o.text("trust", "0"), 16).map(EndpointId).map_err(|e| e.to_string())?,
+            trusted: u128::from_str_radix(o.text("trust", "0"), 16)
+                .map(EndpointId)
+                .map_err(|e| e.to_string())?,
             sequences: HashMap::new(),
         };
         let thread = std::thread::spawn(move || {
@@ -372,8 +402,10 @@ impl Machine {
     }
 
     fn echo(&mut self, from: &str, to: &str, how: &str) -> Answer {
-        let mut sub = self.subscriptions.remove(from).ok_or_else(|| format!("no subscription {from}"))?;
-        let mut publisher = self.publishers.remove(to).ok_or_else(|| format!("no publisher {to}"))?;
+        let mut sub =
+            self.subscriptions.remove(from).ok_or_else(|| format!("no subscription {from}"))?;
+        let mut publisher =
+            self.publishers.remove(to).ok_or_else(|| format!("no publisher {to}"))?;
         let mut set = WaitSet::new(backend(how)?).map_err(|e| e.to_string())?;
         set.attach(&sub).map_err(|e| e.to_string())?;
         let (kicker, stop) = (set.kicker(), Arc::new(AtomicBool::new(false)));
@@ -392,7 +424,9 @@ impl Machine {
             let sample = loop {
                 match s.take_latest().map_err(|e| e.to_string())? {
                     Some(sample) => break sample,
-                    None if std::time::Instant::now() > end => return Err(format!("nothing comes in round {round}")),
+                    None if std::time::Instant::now() > end => {
+                        return Err(format!("nothing comes in round {round}"));
+                    }
                     None => std::thread::yield_now(),
                 }
             };
@@ -414,7 +448,11 @@ impl Machine {
     fn hang(&mut self, path: &std::path::Path, with_hello: bool, count: usize) -> Answer {
         let fds: Vec<_> = (0..count).map(|_| self.hanging()).collect();
         let several: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-        let packet = if with_hello { super::hostile::packet(super::hostile::HELLO, b"{}") } else { Vec::new() };
+        let packet = if with_hello {
+            super::hostile::packet(super::hostile::HELLO, b"{}")
+        } else {
+            Vec::new()
+        };
         if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("r-")) {
             super::hostile::send_datagram(path, &packet, &several);
         } else {
@@ -437,7 +475,11 @@ impl Machine {
                 let now = std::mem::take(&mut fds);
                 if !now.is_empty() {
                     let several: Vec<_> = now.iter().map(|fd| fd.as_fd()).collect();
-                    super::hostile::send_with(&connection, &super::hostile::packet(super::hostile::ACCEPT, b"{}"), &several);
+                    super::hostile::send_with(
+                        &connection,
+                        &super::hostile::packet(super::hostile::ACCEPT, b"{}"),
+                        &several,
+                    );
                     std::thread::spawn(move || drop(now));
                 }
                 kept.push(connection);
@@ -498,12 +540,17 @@ pub(crate) fn publish(p: &mut Publisher, len: usize) {
 #[allow(unsafe_code, reason = "changing the user is a C call")]
 fn become_user(id: u32) -> Answer {
     // SAFETY: plain system calls on numbers; the C library changes all threads.
-    let ok = unsafe { libc::setgroups(0, std::ptr::null()) == 0 && libc::setresgid(id, id, id) == 0 && libc::setresuid(id, id, id) == 0 };
+    let ok = unsafe {
+        libc::setgroups(0, std::ptr::null()) == 0
+            && libc::setresgid(id, id, id) == 0
+            && libc::setresuid(id, id, id) == 0
+    };
     if !ok {
         return Err(std::io::Error::last_os_error().to_string());
     }
     // Changing the user has made /proc/self root's; a program started by that user would have its own.
-    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable).map_err(|e| e.to_string())?;
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
+        .map_err(|e| e.to_string())?;
     Ok(String::new())
 }
 
@@ -519,7 +566,9 @@ fn limit(what: &str, soft: u64) -> Answer {
     let soft = if what == "spare-descriptors" { soft + first_free()? } else { soft };
     // Lowered for good: nothing can raise the soft limit above it.
     let maximum = if what == "all-descriptors" { Some(soft) } else { getrlimit(resource).maximum };
-    setrlimit(resource, Rlimit { current: Some(soft), maximum }).map(|()| String::new()).map_err(|e| e.to_string())
+    setrlimit(resource, Rlimit { current: Some(soft), maximum })
+        .map(|()| String::new())
+        .map_err(|e| e.to_string())
 }
 
 /// The number that the next descriptor would get.

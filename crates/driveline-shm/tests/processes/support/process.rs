@@ -37,8 +37,10 @@ impl Domain {
 
     /// Names in the directory, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            std::fs::read_dir(self.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = std::fs::read_dir(self.path())
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -62,7 +64,8 @@ impl Domain {
     /// A peer that stops itself at the nth pass of a fault point.
     pub(crate) fn stopping_peer(&self, name: &str, point: &str, nth: u32) -> Peer {
         self.peer_with(name, |c| {
-            c.env("DRIVELINE_FAULT_POINT", format!("{point}:{nth}")).env("DRIVELINE_FAULT_ACTION", "stop");
+            c.env("DRIVELINE_FAULT_POINT", format!("{point}:{nth}"))
+                .env("DRIVELINE_FAULT_ACTION", "stop");
         })
     }
 
@@ -78,7 +81,12 @@ impl Domain {
     }
 
     /// As [`peer_at`](Self::peer_at), with another environment.
-    pub(crate) fn peer_in(&self, path: &Path, name: &str, change: impl FnOnce(&mut Command)) -> Peer {
+    pub(crate) fn peer_in(
+        &self,
+        path: &Path,
+        name: &str,
+        change: impl FnOnce(&mut Command),
+    ) -> Peer {
         let mut command = Command::new(std::env::current_exe().unwrap());
         change(&mut command);
         start(path, name, command)
@@ -166,7 +174,9 @@ impl Peer {
                 Some((_, rest)) => Err(rest.to_owned()),
                 None => Ok(String::new()),
             },
-            Err(RecvTimeoutError::Disconnected) => panic!("{}: ended at '{line}': {}", self.name, self.child.wait().unwrap()),
+            Err(RecvTimeoutError::Disconnected) => {
+                panic!("{}: ended at '{line}': {}", self.name, self.child.wait().unwrap())
+            }
             Err(RecvTimeoutError::Timeout) => panic!("{}: no answer to '{line}'", self.name),
         }
     }
@@ -219,7 +229,12 @@ impl Peer {
     #[track_caller]
     pub(crate) fn died(&mut self) {
         let status = self.wait();
-        assert_eq!(status.signal(), Some(9), "{}: was to die at its fault point and did not: {status}", self.name);
+        assert_eq!(
+            status.signal(),
+            Some(9),
+            "{}: was to die at its fault point and did not: {status}",
+            self.name
+        );
     }
 
     #[track_caller]
@@ -248,7 +263,13 @@ impl Peer {
     pub(crate) fn stopped(&mut self) {
         let path = format!("/proc/{}/stat", self.pid());
         eventually("the process stops", || {
-            std::fs::read_to_string(&path).unwrap().rsplit_once(')').unwrap().1.trim_start().starts_with('T')
+            std::fs::read_to_string(&path)
+                .unwrap()
+                .rsplit_once(')')
+                .unwrap()
+                .1
+                .trim_start()
+                .starts_with('T')
         });
     }
 
@@ -264,7 +285,11 @@ impl Peer {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap();
         tasks
             .filter_map(|t| std::fs::read_to_string(t.ok()?.path().join("status")).ok())
-            .filter_map(|s| s.lines().find_map(|l| l.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok()))
+            .filter_map(|s| {
+                s.lines().find_map(|l| {
+                    l.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok()
+                })
+            })
             .sum()
     }
 

@@ -68,7 +68,12 @@ impl Simulation {
                 let first = callbacks.len();
                 for p in members {
                     let (arrives, waiting) = (Cell::new(p.period), Cell::new(0));
-                    callbacks.push(Callback { plan: p.clone(), group: turns.len(), arrives, waiting });
+                    callbacks.push(Callback {
+                        plan: p.clone(),
+                        group: turns.len(),
+                        arrives,
+                        waiting,
+                    });
                 }
                 turns.push(Turns::new(gate.clone(), first..callbacks.len()));
                 gates.push(gate.clone());
@@ -76,7 +81,15 @@ impl Simulation {
         }
         let calls = vec![0; callbacks.len()];
         let (waits, passed_over) = (HashMap::new(), HashMap::new());
-        Self { callbacks, rotation: Rotation::new(turns), gates, threads: vec![None; threads], waits, passed_over, calls }
+        Self {
+            callbacks,
+            rotation: Rotation::new(turns),
+            gates,
+            threads: vec![None; threads],
+            waits,
+            passed_over,
+            calls,
+        }
     }
 
     fn is_open(&self, group: usize) -> bool {
@@ -100,10 +113,14 @@ impl Simulation {
 
     /// Gives a free thread a call, if there is one, and checks who had to wait for it.
     fn start_call(&mut self, thread: usize, now: Time) {
-        let before: Vec<_> = (0..self.callbacks.len()).filter(|&i| self.callbacks[i].is_due()).collect();
+        let before: Vec<_> =
+            (0..self.callbacks.len()).filter(|&i| self.callbacks[i].is_due()).collect();
         let open: Vec<_> = (0..self.gates.len()).map(|g| self.is_open(g)).collect();
         let Some(chosen) = self.choose() else {
-            assert!(before.iter().all(|&i| !open[self.callbacks[i].group]), "a due call was not found");
+            assert!(
+                before.iter().all(|&i| !open[self.callbacks[i].group]),
+                "a due call was not found"
+            );
             return;
         };
         let group = self.callbacks[chosen].group;
@@ -111,7 +128,10 @@ impl Simulation {
             let waits = self.waits.entry(other).or_default().entry(chosen).or_default();
             *waits += 1;
             let same = self.callbacks[other].group == group;
-            assert!(*waits == 1 || !(same || self.threads.len() == 1), "{other} waited for {waits} calls of {chosen}");
+            assert!(
+                *waits == 1 || !(same || self.threads.len() == 1),
+                "{other} waited for {waits} calls of {chosen}"
+            );
             if same {
                 self.passed_over.remove(&other);
             } else if open[self.callbacks[other].group] {
@@ -150,11 +170,16 @@ impl Simulation {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
-    (1..40u64, 1..60u64, any::<bool>()).prop_map(|(period, takes, timer)| Plan { period, takes, timer })
+    (1..40u64, 1..60u64, any::<bool>()).prop_map(|(period, takes, timer)| Plan {
+        period,
+        takes,
+        timer,
+    })
 }
 
 fn group() -> impl Strategy<Value = GroupPlan> {
-    (any::<bool>(), prop::collection::vec(plan(), 1..6)).prop_map(|(exclusive, members)| GroupPlan { exclusive, members })
+    (any::<bool>(), prop::collection::vec(plan(), 1..6))
+        .prop_map(|(exclusive, members)| GroupPlan { exclusive, members })
 }
 
 proptest! {
@@ -176,10 +201,17 @@ fn a_timer_that_overruns_leaves_the_others_of_its_group_their_calls() {
     for threads in 1..=8 {
         let plan = |period, takes, timer| Plan { period, takes, timer };
         let fast = GroupPlan { exclusive: true, members: vec![plan(20, 1, true)] };
-        let slow = GroupPlan { exclusive: true, members: vec![plan(20, 1, false), plan(100, 110, true), plan(100, 1, true)] };
+        let slow = GroupPlan {
+            exclusive: true,
+            members: vec![plan(20, 1, false), plan(100, 110, true), plan(100, 1, true)],
+        };
         let mut simulation = Simulation::new(&[fast, slow], threads);
         simulation.run(8000, &[0, 1, 1, 0, 1]);
         let [_, inputs, plans, beats] = simulation.calls[..] else { panic!() };
-        assert!(plans > 60 && beats * 5 >= plans * 4 && inputs * 5 >= plans * 4, "{threads} threads: {:?}", simulation.calls);
+        assert!(
+            plans > 60 && beats * 5 >= plans * 4 && inputs * 5 >= plans * 4,
+            "{threads} threads: {:?}",
+            simulation.calls
+        );
     }
 }

@@ -11,13 +11,19 @@ fn a_timer_that_overruns_leaves_the_others_of_its_component_their_calls() {
         let clock = VirtualClock::starting_at(MonotonicNs(1_000_000_000));
         let _entered = clock.enter();
         let r = Arc::new(rig(threads));
-        let timer = |name: &str, group: &CallbackGroup, period, tick: Box<dyn Fn() + Send + Sync>| {
-            let options = TimerOptions { name: name.into(), group: group.clone(), period: Duration::from_millis(period) };
-            r.executor.add_timer(options, move |_| tick()).unwrap()
-        };
+        let timer =
+            |name: &str, group: &CallbackGroup, period, tick: Box<dyn Fn() + Send + Sync>| {
+                let options = TimerOptions {
+                    name: name.into(),
+                    group: group.clone(),
+                    period: Duration::from_millis(period),
+                };
+                r.executor.add_timer(options, move |_| tick()).unwrap()
+            };
         let feed = Mutex::new(r.publisher("tick"));
         let other = r.executor.group(GroupKind::MutuallyExclusive);
-        let source = timer("fast", &other, 20, Box::new(move || send(&mut feed.lock().unwrap(), 0, 1)));
+        let source =
+            timer("fast", &other, 20, Box::new(move || send(&mut feed.lock().unwrap(), 0, 1)));
         let (time, weak) = (clock.clone(), Arc::downgrade(&r));
         let plan = move || {
             for _ in 0..11 {
@@ -28,15 +34,24 @@ fn a_timer_that_overruns_leaves_the_others_of_its_component_their_calls() {
         let group = r.executor.group(GroupKind::MutuallyExclusive);
         let plans = timer("plan", &group, 100, Box::new(plan));
         let beats = timer("beat", &group, 100, Box::new(|| {}));
-        let o = CallbackOptions { name: "in".into(), group, trigger: Trigger::any(), inputs: vec![r.input("tick", 1)] };
+        let o = CallbackOptions {
+            name: "in".into(),
+            group,
+            trigger: Trigger::any(),
+            inputs: vec![r.input("tick", 1)],
+        };
         let inputs = r.executor.add_callback(o, |_| {}).unwrap();
         while clock.now() < MonotonicNs(9_000_000_000) {
             if r.executor.run_ready() == 0 {
                 clock.advance(Duration::from_millis(1));
             }
         }
-        let [published, plans, beats, calls] = [&source, &plans, &beats, &inputs].map(|h| h.stats().invocations);
-        assert!(plans >= 60 && beats * 5 >= plans * 4 && calls * 5 >= plans * 4, "plans {plans}, heartbeats {beats}, inputs {calls}");
+        let [published, plans, beats, calls] =
+            [&source, &plans, &beats, &inputs].map(|h| h.stats().invocations);
+        assert!(
+            plans >= 60 && beats * 5 >= plans * 4 && calls * 5 >= plans * 4,
+            "plans {plans}, heartbeats {beats}, inputs {calls}"
+        );
         let input = &inputs.inputs()[0].stats;
         assert_eq!(published, input.received + input.missed + input.not_read, "{input:?}");
     }
@@ -78,7 +93,10 @@ fn events_are_polled_although_work_never_ends() {
     let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
     assert_eq!(r.executor.run_ready(), 64);
     let refusals = refusals.0.lock().unwrap();
-    assert!(refusals.len() == 1 && refusals[0].starts_with("callback camera: topic 'camera'"), "{refusals:?}");
+    assert!(
+        refusals.len() == 1 && refusals[0].starts_with("callback camera: topic 'camera'"),
+        "{refusals:?}"
+    );
 }
 
 /// Missed deadlines of inputs: since the event before, and in all.
@@ -104,12 +122,22 @@ fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
     let seen = Arc::new(Deadlines::default());
     r.executor.set_observer(seen.clone());
     let qos = Qos { deadline_ms: Some(5), ..Qos::default() };
-    let mut publisher = r.node.bytes_publisher("tick", "raw", PublisherOptions { qos: qos.clone(), ..Default::default() }).unwrap();
+    let mut publisher = r
+        .node
+        .bytes_publisher("tick", "raw", PublisherOptions { qos: qos.clone(), ..Default::default() })
+        .unwrap();
     let counter = publisher.published_counter();
-    let input = r.node.bytes_subscription("tick", "raw", SubscriptionOptions { qos, ..Default::default() }).unwrap();
+    let input = r
+        .node
+        .bytes_subscription("tick", "raw", SubscriptionOptions { qos, ..Default::default() })
+        .unwrap();
     while publisher.poll_event().is_some() {}
     clock.advance(Duration::from_secs(1));
-    assert_eq!((publisher.poll_event(), counter.deadlines_missed()), (None, 0), "the first deadline begins with the first sample");
+    assert_eq!(
+        (publisher.poll_event(), counter.deadlines_missed()),
+        (None, 0),
+        "the first deadline begins with the first sample"
+    );
     send(&mut publisher, 0, 1);
     let (time, ends) = (clock.clone(), Mutex::new((publisher, Vec::new())));
     let ends = Arc::new(ends);
@@ -125,15 +153,23 @@ fn both_ends_count_every_missed_deadline_once_although_work_never_ends() {
     assert_eq!(r.executor.run_ready(), 64);
     // 20 ms less 1 ns have three whole periods: a sample at the end of the fourth is in time.
     let expected = 3 * 64 * 6;
-    assert_eq!((counter.deadlines_missed(), handle.inputs()[0].stats.deadlines_missed), (expected, expected));
+    assert_eq!(
+        (counter.deadlines_missed(), handle.inputs()[0].stats.deadlines_missed),
+        (expected, expected)
+    );
     clock.advance(Duration::from_secs(1));
     assert_eq!(counter.deadlines_missed(), expected + 199, "silence counts as well");
     let seen = seen.0.lock().unwrap();
     assert_eq!(seen.iter().map(|(missed, _)| missed).sum::<u64>(), seen.last().unwrap().1);
-    assert!(seen.len() >= 60 && seen[0].0 > 0 && seen.last().unwrap().1 >= expected - 3 * 12, "{seen:?}");
+    assert!(
+        seen.len() >= 60 && seen[0].0 > 0 && seen.last().unwrap().1 >= expected - 3 * 12,
+        "{seen:?}"
+    );
     let (publisher, events) = &mut *ends.lock().unwrap();
     events.extend(std::iter::from_fn(|| publisher.poll_event()));
-    let missed = |e: &crate::EndpointEvent| if let crate::EndpointEvent::DeadlineMissed { missed, .. } = e { *missed } else { 0 };
+    let missed = |e: &crate::EndpointEvent| {
+        if let crate::EndpointEvent::DeadlineMissed { missed, .. } = e { *missed } else { 0 }
+    };
     assert_eq!(events.iter().map(missed).sum::<u64>(), expected + 199, "{events:?}");
     // At the end of the 64th call one sample waits.
     let stats = handle.inputs()[0].stats;
@@ -147,13 +183,32 @@ fn a_deadline_is_each_publishers_own() {
     let _entered = clock.enter();
     let r = rig(1);
     let qos = Qos { deadline_ms: Some(10), ..Qos::default() };
-    let publisher = || r.node.bytes_publisher("tick", "raw", PublisherOptions { qos: qos.clone(), ..Default::default() }).unwrap();
+    let publisher = || {
+        r.node
+            .bytes_publisher(
+                "tick",
+                "raw",
+                PublisherOptions { qos: qos.clone(), ..Default::default() },
+            )
+            .unwrap()
+    };
     let mut early = publisher();
     send(&mut early, 0, 1);
     clock.advance(Duration::from_millis(95));
-    let subscription = r.node.bytes_subscription("tick", "raw", SubscriptionOptions { qos: qos.clone(), ..Default::default() }).unwrap();
+    let subscription = r
+        .node
+        .bytes_subscription(
+            "tick",
+            "raw",
+            SubscriptionOptions { qos: qos.clone(), ..Default::default() },
+        )
+        .unwrap();
     clock.advance(Duration::from_millis(100));
-    assert_eq!((early.stats().deadlines_missed, subscription.stats().deadlines_missed), (19, 0), "nothing has come since the match");
+    assert_eq!(
+        (early.stats().deadlines_missed, subscription.stats().deadlines_missed),
+        (19, 0),
+        "nothing has come since the match"
+    );
     let mut other = publisher();
     send(&mut other, 0, 1);
     clock.advance(Duration::from_millis(35));
@@ -180,10 +235,12 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
         events.lock().unwrap().push(format!("{}: {}", event.port, event.event));
         assert_eq!(weak.upgrade().unwrap().executor.run_ready(), 0, "the group is busy");
     };
-    let (handle, sender) = r.executor.add_event_callback("component", group.clone(), called).unwrap();
+    let (handle, sender) =
+        r.executor.add_event_callback("component", group.clone(), called).unwrap();
     let feed = Mutex::new(r.publisher("feed"));
     let inputs = vec![r.input("feed", 1), r.input("camera", 1)];
-    let options = CallbackOptions { name: "component".into(), group, trigger: Trigger::any(), inputs };
+    let options =
+        CallbackOptions { name: "component".into(), group, trigger: Trigger::any(), inputs };
     let time = clock.clone();
     let work = r.executor.add_callback(options, move |_| {
         time.advance(Duration::from_millis(50));
@@ -193,7 +250,9 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     send(&mut r.publisher("feed"), 0, 1);
     let _other = r.node.bytes_publisher("camera", "another", PublisherOptions::default()).unwrap();
     assert_eq!(r.executor.run_ready(), 128);
-    let refused = |events: &[String]| events.iter().filter(|e| e.starts_with("camera: topic 'camera'")).count();
+    let refused = |events: &[String]| {
+        events.iter().filter(|e| e.starts_with("camera: topic 'camera'")).count()
+    };
     assert_eq!(refused(&seen.lock().unwrap()), 1, "{:?}", seen.lock().unwrap());
     let before = seen.lock().unwrap().len();
     for i in 0..70 {
@@ -202,7 +261,11 @@ fn events_are_calls_of_the_group_in_their_order_and_lost_ones_are_counted() {
     assert_eq!(r.executor.run_ready(), 128);
     let seen = seen.lock().unwrap();
     assert_eq!(seen[before], ": 6 events were lost because nobody asked for them");
-    assert_eq!((seen.len() - before, seen.last().unwrap().as_str()), (65 - 1, "out: matched with 68"), "of 128 calls each second one");
+    assert_eq!(
+        (seen.len() - before, seen.last().unwrap().as_str()),
+        (65 - 1, "out: matched with 68"),
+        "of 128 calls each second one"
+    );
     assert_eq!(handle.stats().invocations, seen.len() as u64);
 }
 
@@ -229,7 +292,14 @@ fn an_executor_that_sleeps_wakes_for_a_missed_deadline_at_every_reach() {
         let qos = Qos { deadline_ms: Some(200), ..Qos::default() };
         let o = PublisherOptions { qos: qos.clone(), reach, ..Default::default() };
         let mut publisher = r.node.bytes_publisher("tick", "raw", o).unwrap();
-        let input = r.node.bytes_subscription("tick", "raw", SubscriptionOptions { qos, reach, ..Default::default() }).unwrap();
+        let input = r
+            .node
+            .bytes_subscription(
+                "tick",
+                "raw",
+                SubscriptionOptions { qos, reach, ..Default::default() },
+            )
+            .unwrap();
         while publisher.matched() == 0 || input.matched() == 0 {
             std::thread::yield_now();
         }
@@ -240,6 +310,9 @@ fn an_executor_that_sleeps_wakes_for_a_missed_deadline_at_every_reach() {
         calls.recv_timeout(PATIENCE).unwrap();
         let [first, second] = [(); 2].map(|()| reports.recv_timeout(PATIENCE).unwrap());
         r.executor.stop();
-        assert!(first.0 == first.1 && second.1 == first.1 + second.0, "{reach:?}: {first:?}, {second:?}");
+        assert!(
+            first.0 == first.1 && second.1 == first.1 + second.0,
+            "{reach:?}: {first:?}, {second:?}"
+        );
     }
 }

@@ -25,7 +25,12 @@ pub struct ApproximateOptions {
 
 impl Default for ApproximateOptions {
     fn default() -> Self {
-        Self { queue: 10, max_interval_ns: None, age_penalty: DEFAULT_AGE_PENALTY, lower_bounds_ns: Vec::new() }
+        Self {
+            queue: 10,
+            max_interval_ns: None,
+            age_penalty: DEFAULT_AGE_PENALTY,
+            lower_bounds_ns: Vec::new(),
+        }
     }
 }
 
@@ -219,7 +224,8 @@ impl<T> ApproximateTime<T> {
             }
             let candidate = match self.candidate {
                 None => {
-                    let too_wide = window.end_ns.saturating_sub(window.start_ns) > self.max_interval_ns;
+                    let too_wide =
+                        window.end_ns.saturating_sub(window.start_ns) > self.max_interval_ns;
                     if too_wide || self.inputs[window.last].lost {
                         let input = &mut self.inputs[window.first];
                         input.items.pop_front();
@@ -232,7 +238,9 @@ impl<T> ApproximateTime<T> {
                 Some(best) => best,
             };
             self.inputs[window.first].cursor += 1;
-            if candidate.beats_all_from(window.end_ns) || (self.window().is_none() && self.beats_all_to_come(candidate)) {
+            if candidate.beats_all_from(window.end_ns)
+                || (self.window().is_none() && self.beats_all_to_come(candidate))
+            {
                 self.deliver(sets);
                 delivered += 1;
             }
@@ -247,7 +255,12 @@ impl<T> ApproximateTime<T> {
             input.counts.skipped += input.cursor as u64;
             input.cursor = 0;
         }
-        let candidate = Candidate { start_ns: window.start_ns, end_ns: window.end_ns, pivot_ns, penalty_factor: self.penalty_factor };
+        let candidate = Candidate {
+            start_ns: window.start_ns,
+            end_ns: window.end_ns,
+            pivot_ns,
+            penalty_factor: self.penalty_factor,
+        };
         self.candidate = Some(candidate);
         candidate
     }
@@ -260,7 +273,8 @@ impl<T> ApproximateTime<T> {
         }
         loop {
             let ahead = self.inputs.iter().zip(&self.lookahead);
-            let stamps_ns = ahead.map(|(input, &cursor)| input.earliest_stamp_at(cursor, candidate.pivot_ns));
+            let stamps_ns =
+                ahead.map(|(input, &cursor)| input.earliest_stamp_at(cursor, candidate.pivot_ns));
             let Some(window) = Window::over(stamps_ns) else { return false };
             if candidate.beats_all_from(window.end_ns) {
                 return true;
@@ -297,7 +311,13 @@ impl<T> Synchronizer<T> for ApproximateTime<T> {
         self.queue
     }
 
-    fn add(&mut self, input: usize, stamp_ns: u64, item: T, sets: &mut Vec<T>) -> Result<usize, NoSuchInput> {
+    fn add(
+        &mut self,
+        input: usize,
+        stamp_ns: u64,
+        item: T,
+        sets: &mut Vec<T>,
+    ) -> Result<usize, NoSuchInput> {
         let inputs = self.inputs.len();
         let Some(to) = self.inputs.get_mut(input) else {
             return Err(NoSuchInput { input, inputs });
@@ -334,7 +354,9 @@ impl<T> Synchronizer<T> for ApproximateTime<T> {
     }
 
     fn counts(&self, input: usize) -> Option<InputCounts> {
-        self.inputs.get(input).map(|input| InputCounts { queued: input.items.len() as u64, ..input.counts })
+        self.inputs
+            .get(input)
+            .map(|input| InputCounts { queued: input.items.len() as u64, ..input.counts })
     }
 }
 
@@ -348,7 +370,8 @@ fn difference_ns(later: u64, earlier: u64) -> i64 {
 /// that comparisons come out the same to the last bit.
 fn scale_ns(duration_ns: i64, factor: f64) -> i64 {
     const NS_PER_S: i64 = 1_000_000_000;
-    let seconds = duration_ns.div_euclid(NS_PER_S) as f64 + 1e-9 * duration_ns.rem_euclid(NS_PER_S) as f64;
+    let seconds =
+        duration_ns.div_euclid(NS_PER_S) as f64 + 1e-9 * duration_ns.rem_euclid(NS_PER_S) as f64;
     let scaled = seconds * factor;
     let whole = scaled.floor();
     let fraction_ns = ((scaled - whole) * 1e9).round() as i64;
@@ -368,7 +391,10 @@ mod tests {
     }
 
     /// Adds `(input, stamp)` pairs and returns the stamps of the sets, in order.
-    fn sets_of<const N: usize>(sync: &mut ApproximateTime<u64>, items: &[(usize, u64)]) -> Vec<[u64; N]> {
+    fn sets_of<const N: usize>(
+        sync: &mut ApproximateTime<u64>,
+        items: &[(usize, u64)],
+    ) -> Vec<[u64; N]> {
         let mut sets = Vec::new();
         for &(input, stamp) in items {
             sync.add(input, stamp, stamp, &mut sets).unwrap();
@@ -383,16 +409,28 @@ mod tests {
     #[test]
     fn a_set_waits_until_nothing_tighter_can_come() {
         let mut sync = with(2, &queue_of(10));
-        assert!(sets_of::<2>(&mut sync, &[(0, 100), (1, 130)]).is_empty(), "input 0 may still bring one nearer to 130");
+        assert!(
+            sets_of::<2>(&mut sync, &[(0, 100), (1, 130)]).is_empty(),
+            "input 0 may still bring one nearer to 130"
+        );
         assert_eq!(sets_of(&mut sync, &[(0, 200)]), [[100, 130]], "it did not");
-        assert_eq!(counts(&sync, 0), InputCounts { added: 2, delivered: 1, queued: 1, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 2, delivered: 1, queued: 1, ..Default::default() }
+        );
     }
 
     #[test]
     fn the_nearest_item_of_the_faster_input_is_taken() {
         let mut sync = with(2, &queue_of(10));
-        assert_eq!(sets_of(&mut sync, &[(0, 100), (0, 110), (0, 120), (0, 130), (1, 121), (0, 140)]), [[120, 121]]);
-        assert_eq!(counts(&sync, 0), InputCounts { added: 5, delivered: 1, skipped: 2, queued: 2, ..Default::default() });
+        assert_eq!(
+            sets_of(&mut sync, &[(0, 100), (0, 110), (0, 120), (0, 130), (1, 121), (0, 140)]),
+            [[120, 121]]
+        );
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 5, delivered: 1, skipped: 2, queued: 2, ..Default::default() }
+        );
     }
 
     #[test]
@@ -416,7 +454,11 @@ mod tests {
         let items = [(0, 100), (1, 130)];
         let bounded = ApproximateOptions { lower_bounds_ns: vec![90, 0], ..queue_of(10) };
         assert!(sets_of::<2>(&mut with(2, &queue_of(10)), &items).is_empty());
-        assert_eq!(sets_of(&mut with(2, &bounded), &items), [[100, 130]], "input 0 brings nothing before 190");
+        assert_eq!(
+            sets_of(&mut with(2, &bounded), &items),
+            [[100, 130]],
+            "input 0 brings nothing before 190"
+        );
     }
 
     #[test]
@@ -433,8 +475,14 @@ mod tests {
         let mut sync = with(2, &limited);
         assert_eq!(sets_of(&mut sync, &[(0, 100), (1, 130), (0, 200)]), [[100, 130]]);
         assert!(sets_of::<2>(&mut sync, &[(1, 231), (0, 300), (1, 331), (0, 400)]).is_empty());
-        assert_eq!(counts(&sync, 0), InputCounts { added: 4, delivered: 1, unmatched: 2, queued: 1, ..Default::default() });
-        assert_eq!(counts(&sync, 1), InputCounts { added: 3, delivered: 1, unmatched: 2, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 4, delivered: 1, unmatched: 2, queued: 1, ..Default::default() }
+        );
+        assert_eq!(
+            counts(&sync, 1),
+            InputCounts { added: 3, delivered: 1, unmatched: 2, ..Default::default() }
+        );
     }
 
     #[test]
@@ -448,8 +496,15 @@ mod tests {
     fn a_candidate_that_loses_an_item_to_the_queue_is_given_up() {
         let mut sync = with(3, &queue_of(1));
         assert!(sets_of::<3>(&mut sync, &[(0, 1000), (1, 1005), (2, 1006), (1, 1008)]).is_empty());
-        assert_eq!(counts(&sync, 1), InputCounts { added: 2, overwritten: 1, queued: 1, ..Default::default() });
-        assert_eq!(counts(&sync, 0), InputCounts { added: 1, unmatched: 1, ..Default::default() }, "1005 is gone, 1008 no pivot");
+        assert_eq!(
+            counts(&sync, 1),
+            InputCounts { added: 2, overwritten: 1, queued: 1, ..Default::default() }
+        );
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 1, unmatched: 1, ..Default::default() },
+            "1005 is gone, 1008 no pivot"
+        );
         assert_eq!(sets_of(&mut sync, &[(0, 1009), (2, 2000)]), [[1009, 1008, 1006]]);
     }
 
@@ -460,11 +515,18 @@ mod tests {
         let items: Vec<_> = (0..1000).flat_map(|k| [(0, 10 * k), (1, 10 * k + 3)]).collect();
         assert!(sets_of::<3>(&mut sync, &items).is_empty());
         for input in [0, 1] {
-            assert_eq!(counts(&sync, input), InputCounts { added: 1000, overwritten: 996, queued: 4, ..Default::default() });
+            assert_eq!(
+                counts(&sync, input),
+                InputCounts { added: 1000, overwritten: 996, queued: 4, ..Default::default() }
+            );
         }
         assert_eq!(counts(&sync, 2), InputCounts::default());
         assert_eq!(sync.inputs[0].items.capacity(), capacity, "allocated once");
-        assert_eq!(sets_of(&mut sync, &[(2, 9985), (2, 9995)]), [[9980, 9983, 9985]], "and it starts when the input comes");
+        assert_eq!(
+            sets_of(&mut sync, &[(2, 9985), (2, 9995)]),
+            [[9980, 9983, 9985]],
+            "and it starts when the input comes"
+        );
     }
 
     #[test]
@@ -479,7 +541,10 @@ mod tests {
     #[test]
     fn stamps_that_go_back_are_survived() {
         let mut sync = with(2, &queue_of(3));
-        assert_eq!(sets_of(&mut sync, &[(0, 1000), (0, 10), (1, 1000), (1, 10), (0, 20), (1, 20)]).first(), Some(&[1000, 1000]));
+        assert_eq!(
+            sets_of(&mut sync, &[(0, 1000), (0, 10), (1, 1000), (1, 10), (0, 20), (1, 20)]).first(),
+            Some(&[1000, 1000])
+        );
         let counts = counts(&sync, 0);
         assert_eq!(counts.added, counts.delivered + counts.dropped() + counts.queued);
     }
@@ -490,13 +555,26 @@ mod tests {
         assert!(sets_of::<2>(&mut sync, &[(0, 1000), (1, 1030), (0, 1010)]).is_empty());
         sync.clear();
         assert_eq!(sets_of(&mut sync, &[(0, 5), (1, 5)]), [[5, 5]]);
-        assert_eq!(counts(&sync, 0), InputCounts { added: 3, delivered: 1, skipped: 1, cleared: 1, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 3, delivered: 1, skipped: 1, cleared: 1, ..Default::default() }
+        );
     }
 
     #[test]
     fn extreme_stamps_do_not_overflow() {
-        let mut sync = with(2, &ApproximateOptions { lower_bounds_ns: vec![u64::MAX; 2], age_penalty: f64::MAX, ..queue_of(2) });
-        sets_of::<2>(&mut sync, &[(0, 0), (1, u64::MAX), (0, u64::MAX), (1, 0), (0, 1), (1, u64::MAX)]);
+        let mut sync = with(
+            2,
+            &ApproximateOptions {
+                lower_bounds_ns: vec![u64::MAX; 2],
+                age_penalty: f64::MAX,
+                ..queue_of(2)
+            },
+        );
+        sets_of::<2>(
+            &mut sync,
+            &[(0, 0), (1, u64::MAX), (0, u64::MAX), (1, 0), (0, 1), (1, u64::MAX)],
+        );
         let counts = counts(&sync, 0);
         assert_eq!(counts.added, counts.delivered + counts.dropped() + counts.queued);
     }
@@ -504,7 +582,12 @@ mod tests {
     #[test]
     fn impossible_options_are_refused_with_the_remedy() {
         for age_penalty in [-0.1, f64::NAN, f64::INFINITY] {
-            let error = ApproximateTime::<()>::new(2, &ApproximateOptions { age_penalty, ..Default::default() }).err().unwrap();
+            let error = ApproximateTime::<()>::new(
+                2,
+                &ApproximateOptions { age_penalty, ..Default::default() },
+            )
+            .err()
+            .unwrap();
             assert!(error.to_string().contains("0.1 (the default)"), "{error}");
         }
         let options = ApproximateOptions { lower_bounds_ns: vec![1, 2], ..Default::default() };
@@ -514,9 +597,14 @@ mod tests {
 
     #[test]
     fn durations_are_scaled_to_the_nearest_nanosecond() {
-        for (duration_ns, factor, expected_ns) in
-            [(0, 1.1, 0), (10, 1.1, 11), (5, 1.5, 8), (-10, 1.1, -11), (3_000_000_001, 1.0, 3_000_000_001), (i64::MAX, f64::MAX, i64::MAX)]
-        {
+        for (duration_ns, factor, expected_ns) in [
+            (0, 1.1, 0),
+            (10, 1.1, 11),
+            (5, 1.5, 8),
+            (-10, 1.1, -11),
+            (3_000_000_001, 1.0, 3_000_000_001),
+            (i64::MAX, f64::MAX, i64::MAX),
+        ] {
             assert_eq!(scale_ns(duration_ns, factor), expected_ns, "{duration_ns} ns * {factor}");
         }
     }

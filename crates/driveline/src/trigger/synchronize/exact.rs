@@ -55,7 +55,11 @@ impl<T> ExactTime<T> {
     /// 1..=[`MAX_QUEUE`](super::MAX_QUEUE).
     pub fn new(inputs: usize, queue: usize) -> Result<Self, OptionsError> {
         check_size(inputs, queue)?;
-        let empty_row = || Row { stamp_ns: 0, filled: 0, items: std::iter::repeat_with(|| None).take(inputs).collect() };
+        let empty_row = || Row {
+            stamp_ns: 0,
+            filled: 0,
+            items: std::iter::repeat_with(|| None).take(inputs).collect(),
+        };
         Ok(Self {
             inputs,
             queue,
@@ -114,7 +118,13 @@ impl<T> Synchronizer<T> for ExactTime<T> {
         1
     }
 
-    fn add(&mut self, input: usize, stamp_ns: u64, item: T, sets: &mut Vec<T>) -> Result<usize, NoSuchInput> {
+    fn add(
+        &mut self,
+        input: usize,
+        stamp_ns: u64,
+        item: T,
+        sets: &mut Vec<T>,
+    ) -> Result<usize, NoSuchInput> {
         let Some(counts) = self.counts.get_mut(input) else {
             return Err(NoSuchInput { input, inputs: self.inputs });
         };
@@ -143,7 +153,10 @@ impl<T> Synchronizer<T> for ExactTime<T> {
     }
 
     fn counts(&self, input: usize) -> Option<InputCounts> {
-        let queued = self.rows[..self.waiting].iter().filter(|row| row.items.get(input).is_some_and(Option::is_some)).count();
+        let queued = self.rows[..self.waiting]
+            .iter()
+            .filter(|row| row.items.get(input).is_some_and(Option::is_some))
+            .count();
         self.counts.get(input).map(|counts| InputCounts { queued: queued as u64, ..*counts })
     }
 }
@@ -193,7 +206,10 @@ mod tests {
     fn a_completed_set_drops_what_is_older_and_keeps_what_is_newer() {
         let mut sync = ExactTime::new(2, 4).unwrap();
         assert_eq!(stamps_of_sets(&mut sync, &[(0, 10), (0, 20), (0, 30), (1, 20)]), [20]);
-        assert_eq!(counts(&sync, 0), InputCounts { added: 3, delivered: 1, unmatched: 1, queued: 1, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 3, delivered: 1, unmatched: 1, queued: 1, ..Default::default() }
+        );
         assert_eq!(stamps_of_sets(&mut sync, &[(1, 30)]), [30]);
     }
 
@@ -207,8 +223,14 @@ mod tests {
     fn a_queue_of_one_keeps_the_newest_stamp() {
         let mut sync = ExactTime::new(2, 1).unwrap();
         assert_eq!(stamps_of_sets(&mut sync, &[(0, 10), (0, 20), (1, 10), (1, 20)]), [20]);
-        assert_eq!(counts(&sync, 0), InputCounts { added: 2, delivered: 1, overwritten: 1, ..Default::default() });
-        assert_eq!(counts(&sync, 1), InputCounts { added: 2, delivered: 1, overwritten: 1, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 2, delivered: 1, overwritten: 1, ..Default::default() }
+        );
+        assert_eq!(
+            counts(&sync, 1),
+            InputCounts { added: 2, delivered: 1, overwritten: 1, ..Default::default() }
+        );
     }
 
     #[test]
@@ -216,9 +238,16 @@ mod tests {
         let mut sync = ExactTime::new(2, 3).unwrap();
         let items: Vec<_> = (0..1000).map(|stamp| (0, stamp)).collect();
         assert_eq!(stamps_of_sets(&mut sync, &items), [0u64; 0]);
-        assert_eq!(counts(&sync, 0), InputCounts { added: 1000, overwritten: 997, queued: 3, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts { added: 1000, overwritten: 997, queued: 3, ..Default::default() }
+        );
         assert_eq!(counts(&sync, 1), InputCounts::default());
-        assert_eq!(stamps_of_sets(&mut sync, &[(1, 998), (1, 997)]), [998], "997 waited too, and gave way to 998");
+        assert_eq!(
+            stamps_of_sets(&mut sync, &[(1, 998), (1, 997)]),
+            [998],
+            "997 waited too, and gave way to 998"
+        );
     }
 
     #[test]
@@ -229,23 +258,42 @@ mod tests {
             sync.add(input, 5, item, &mut sets).unwrap();
         }
         assert_eq!(sets, ["second", "partner"]);
-        assert_eq!(sync.counts(0), Some(InputCounts { added: 2, delivered: 1, overwritten: 1, ..Default::default() }));
+        assert_eq!(
+            sync.counts(0),
+            Some(InputCounts { added: 2, delivered: 1, overwritten: 1, ..Default::default() })
+        );
     }
 
     #[test]
     fn after_a_jump_back_in_time_clear_makes_room() {
         let mut sync = ExactTime::new(2, 2).unwrap();
         assert_eq!(stamps_of_sets(&mut sync, &[(0, 1000), (0, 2000)]), [0u64; 0]);
-        assert_eq!(stamps_of_sets(&mut sync, &[(0, 1), (1, 1)]), [0u64; 0], "the old future fills the queue");
+        assert_eq!(
+            stamps_of_sets(&mut sync, &[(0, 1), (1, 1)]),
+            [0u64; 0],
+            "the old future fills the queue"
+        );
         sync.clear();
         assert_eq!(stamps_of_sets(&mut sync, &[(0, 1), (1, 1)]), [1]);
-        assert_eq!(counts(&sync, 0), InputCounts { added: 4, delivered: 1, overwritten: 1, cleared: 2, ..Default::default() });
+        assert_eq!(
+            counts(&sync, 0),
+            InputCounts {
+                added: 4,
+                delivered: 1,
+                overwritten: 1,
+                cleared: 2,
+                ..Default::default()
+            }
+        );
     }
 
     #[test]
     fn extreme_stamps_are_ordinary() {
         let mut sync = ExactTime::new(2, 2).unwrap();
-        assert_eq!(stamps_of_sets(&mut sync, &[(0, u64::MAX), (0, 0), (1, 0), (1, u64::MAX)]), [0, u64::MAX]);
+        assert_eq!(
+            stamps_of_sets(&mut sync, &[(0, u64::MAX), (0, 0), (1, 0), (1, u64::MAX)]),
+            [0, u64::MAX]
+        );
     }
 
     #[test]

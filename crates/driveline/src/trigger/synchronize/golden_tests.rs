@@ -49,12 +49,20 @@ fn each_case(mut check: impl FnMut(&Case, &[Item])) -> (usize, usize) {
                 case.sets.push(Set { upon, items: numbers.map(|before| upon - before).collect() });
             }
             "sets" => {
-                assert_eq!(rest.parse(), Ok(case.sets.len()), "the recording is cut short in {}", case.scenario);
+                assert_eq!(
+                    rest.parse(),
+                    Ok(case.sets.len()),
+                    "the recording is cut short in {}",
+                    case.scenario
+                );
                 check(&case, &items);
                 cases += 1;
                 case.sets.clear();
             }
-            input => items.push(Item { input: input.parse().unwrap(), stamp_ns: base_ns + rest.parse::<u64>().unwrap() }),
+            input => items.push(Item {
+                input: input.parse().unwrap(),
+                stamp_ns: base_ns + rest.parse::<u64>().unwrap(),
+            }),
         }
     }
     (scenarios, cases)
@@ -82,7 +90,9 @@ fn replay(sync: &mut dyn Synchronizer<usize>, items: &[Item]) -> Vec<Set> {
     for (number, item) in items.iter().enumerate() {
         let added = sync.add(item.input, item.stamp_ns, number, &mut buffer).unwrap();
         assert_eq!(buffer.len(), added * sync.inputs());
-        sets.extend(buffer.chunks_exact(sync.inputs()).map(|set| Set { upon: number, items: set.to_vec() }));
+        sets.extend(
+            buffer.chunks_exact(sync.inputs()).map(|set| Set { upon: number, items: set.to_vec() }),
+        );
         buffer.clear();
     }
     assert_eq!(buffer.capacity(), capacity, "max_sets_per_add was too low");
@@ -96,11 +106,22 @@ fn sets_are_those_of_ros() {
         sets += case.sets.len();
         let mut sync = policy(case.policy);
         let formed = replay(&mut *sync, items);
-        if let Some(at) = (0..formed.len().max(case.sets.len())).find(|&at| formed.get(at) != case.sets.get(at)) {
-            panic!("{}, {}: set {at} is {:?}, in ROS {:?}", case.scenario, case.policy, formed.get(at), case.sets.get(at));
+        if let Some(at) =
+            (0..formed.len().max(case.sets.len())).find(|&at| formed.get(at) != case.sets.get(at))
+        {
+            panic!(
+                "{}, {}: set {at} is {:?}, in ROS {:?}",
+                case.scenario,
+                case.policy,
+                formed.get(at),
+                case.sets.get(at)
+            );
         }
     });
-    assert!(scenarios >= 200 && cases >= 1000 && sets >= 10_000, "{scenarios} scenarios, {cases} cases, {sets} sets");
+    assert!(
+        scenarios >= 200 && cases >= 1000 && sets >= 10_000,
+        "{scenarios} scenarios, {cases} cases, {sets} sets"
+    );
 }
 
 #[test]
@@ -113,7 +134,13 @@ fn every_recorded_item_is_accounted_for() {
             let InputCounts { added, delivered, queued, .. } = counts;
             assert_eq!(added, items.iter().filter(|item| item.input == input).count() as u64);
             assert_eq!(delivered, case.sets.len() as u64);
-            assert_eq!(added, delivered + counts.dropped() + queued, "{}, {}: {counts:?}", case.scenario, case.policy);
+            assert_eq!(
+                added,
+                delivered + counts.dropped() + queued,
+                "{}, {}: {counts:?}",
+                case.scenario,
+                case.policy
+            );
         }
     });
 }
@@ -121,16 +148,22 @@ fn every_recorded_item_is_accounted_for() {
 /// The recording must reach the corners, or agreement with it says little.
 #[test]
 fn the_recording_covers_what_matters() {
-    let (mut several_at_once, mut overwritten, mut unmatched, mut skipped, mut back, mut nine) = (0, 0, 0, 0, 0, 0);
+    let (mut several_at_once, mut overwritten, mut unmatched, mut skipped, mut back, mut nine) =
+        (0, 0, 0, 0, 0, 0);
     each_case(|case, items| {
         let mut sync = policy(case.policy);
         replay(&mut *sync, items);
-        several_at_once += usize::from(case.sets.windows(2).any(|pair| pair[0].upon == pair[1].upon));
-        let total = |count: fn(&InputCounts) -> u64| (0..sync.inputs()).map(|i| count(&sync.counts(i).unwrap())).sum::<u64>();
+        several_at_once +=
+            usize::from(case.sets.windows(2).any(|pair| pair[0].upon == pair[1].upon));
+        let total = |count: fn(&InputCounts) -> u64| {
+            (0..sync.inputs()).map(|i| count(&sync.counts(i).unwrap())).sum::<u64>()
+        };
         overwritten += usize::from(total(|c| c.overwritten) > 0);
-        unmatched += usize::from(case.policy.starts_with("approximate") && total(|c| c.unmatched) > 0);
+        unmatched +=
+            usize::from(case.policy.starts_with("approximate") && total(|c| c.unmatched) > 0);
         skipped += usize::from(total(|c| c.skipped) > 0);
-        let goes_back = |input| items.iter().filter(|i| i.input == input).map(|i| i.stamp_ns).is_sorted();
+        let goes_back =
+            |input| items.iter().filter(|i| i.input == input).map(|i| i.stamp_ns).is_sorted();
         back += usize::from(!(0..sync.inputs()).all(goes_back));
         nine += usize::from(sync.inputs() == 9 && !case.sets.is_empty());
     });

@@ -42,19 +42,28 @@ fn orderly_items(inputs: usize) -> impl Strategy<Value = Vec<(usize, u64)>> {
 }
 
 fn any_options(inputs: usize) -> impl Strategy<Value = ApproximateOptions> {
-    let bounds = prop_oneof![Just(Vec::new()), prop::collection::vec(prop_oneof![4 => 0..40_u64, 1 => any::<u64>()], inputs)];
+    let bounds = prop_oneof![
+        Just(Vec::new()),
+        prop::collection::vec(prop_oneof![4 => 0..40_u64, 1 => any::<u64>()], inputs)
+    ];
     let max_interval = prop::option::of(prop_oneof![3 => 0..40_u64, 1 => any::<u64>()]);
     let age_penalty = prop_oneof![Just(0.0), Just(0.1), 0.0..4.0, Just(f64::MAX)];
-    (1..12_usize, max_interval, age_penalty, bounds).prop_map(|(queue, max_interval_ns, age_penalty, lower_bounds_ns)| ApproximateOptions {
-        queue,
-        max_interval_ns,
-        age_penalty,
-        lower_bounds_ns,
-    })
+    (1..12_usize, max_interval, age_penalty, bounds).prop_map(
+        |(queue, max_interval_ns, age_penalty, lower_bounds_ns)| ApproximateOptions {
+            queue,
+            max_interval_ns,
+            age_penalty,
+            lower_bounds_ns,
+        },
+    )
 }
 
 /// Adds the items and returns the sets; checks after every step what holds for any input whatever.
-fn drive(sync: &mut dyn Synchronizer<Item>, queue: usize, steps: impl IntoIterator<Item = Step>) -> Vec<Vec<Item>> {
+fn drive(
+    sync: &mut dyn Synchronizer<Item>,
+    queue: usize,
+    steps: impl IntoIterator<Item = Step>,
+) -> Vec<Vec<Item>> {
     let inputs = sync.inputs();
     let mut buffer = Vec::with_capacity(inputs * sync.max_sets_per_add());
     let capacity = buffer.capacity();
@@ -66,13 +75,21 @@ fn drive(sync: &mut dyn Synchronizer<Item>, queue: usize, steps: impl IntoIterat
             Step::Clear => sync.clear(),
             Step::Add { input, stamp_ns } => {
                 added[input] += 1;
-                let new = sync.add(input, stamp_ns, Item { input, stamp_ns, number }, &mut buffer).unwrap();
+                let new = sync
+                    .add(input, stamp_ns, Item { input, stamp_ns, number }, &mut buffer)
+                    .unwrap();
                 assert_eq!(buffer.len(), new * inputs);
             }
         }
         for set in buffer.chunks_exact(inputs) {
-            assert!(set.iter().enumerate().all(|(input, item)| item.input == input), "not in input order: {set:?}");
-            assert!(set.iter().all(|item| seen.insert(item.number)), "an item in two sets: {set:?}");
+            assert!(
+                set.iter().enumerate().all(|(input, item)| item.input == input),
+                "not in input order: {set:?}"
+            );
+            assert!(
+                set.iter().all(|item| seen.insert(item.number)),
+                "an item in two sets: {set:?}"
+            );
             sets.push(set.to_vec());
         }
         buffer.clear();
@@ -82,7 +99,11 @@ fn drive(sync: &mut dyn Synchronizer<Item>, queue: usize, steps: impl IntoIterat
             assert_eq!(counts.added, added);
             assert_eq!(counts.delivered, sets.len() as u64);
             assert!(counts.queued <= queue as u64, "{counts:?}");
-            assert_eq!(counts.added, counts.delivered + counts.dropped() + counts.queued, "{counts:?}");
+            assert_eq!(
+                counts.added,
+                counts.delivered + counts.dropped() + counts.queued,
+                "{counts:?}"
+            );
         }
     }
     sets

@@ -61,7 +61,11 @@ pub(in crate::engine) fn ask(
     asking.threads.push(start("dl-asks-dds").spawn(run).map_err(text)?);
     let (queue, kept) = sync_channel(of.pending as usize);
     asking.queue = Some(queue);
-    asking.threads.push(start("dl-sends-dds").spawn(move || kept.iter().for_each(|kept| shared.send(&kept))).map_err(text)?);
+    asking.threads.push(
+        start("dl-sends-dds")
+            .spawn(move || kept.iter().for_each(|kept| shared.send(&kept)))
+            .map_err(text)?,
+    );
     Ok(Arc::new(asking))
 }
 
@@ -99,7 +103,9 @@ impl Drop for DdsAsking {
 /// To the thread that writes.
 fn enqueue<T>(queue: &SyncSender<T>, what: T) -> Result<(), String> {
     let why = |e| match e {
-        TrySendError::Full(_) => "as many requests as may be under way wait to be written: the server in ROS 2 does not read",
+        TrySendError::Full(_) => {
+            "as many requests as may be under way wait to be written: the server in ROS 2 does not read"
+        }
         TrySendError::Disconnected(_) => {
             "the gateway's thread that writes requests has ended, and the server in ROS 2 is asked again by a new one: try again in some seconds"
         }
@@ -126,9 +132,13 @@ impl Shared {
     fn ready(&self) -> Result<bool, String> {
         let readers = self.wire.writer.readers().map_err(text)?;
         // Gateways look who has written it, and let it go.
-        if let Some(other) = readers.iter().find(|r| r.gid != self.server && !is_gateway(&r.user_data)) {
+        if let Some(other) =
+            readers.iter().find(|r| r.gid != self.server && !is_gateway(&r.user_data))
+        {
             let why = unable(other, false).unwrap_or_else(|| "stop one of the two".into());
-            return Err(format!("another node serves it as well, and DDS would send the request to both: {why}"));
+            return Err(format!(
+                "another node serves it as well, and DDS would send the request to both: {why}"
+            ));
         }
         let Some(reader) = readers.iter().find(|r| r.gid == self.server) else { return Ok(false) };
         // As rmw_cyclonedds finds out: both ends of a server have one id.
@@ -171,9 +181,15 @@ mod tests {
         let (queue, kept) = sync_channel(1);
         assert_eq!(enqueue(&queue, 1), Ok(()));
         let full = enqueue(&queue, 2).unwrap_err();
-        assert!(full.contains("may be under way") && full.contains("the server in ROS 2 does not read"), "{full}");
+        assert!(
+            full.contains("may be under way") && full.contains("the server in ROS 2 does not read"),
+            "{full}"
+        );
         drop(kept);
         let ended = enqueue(&queue, 3).unwrap_err();
-        assert!(ended.contains("the gateway's thread") && !ended.contains("does not read"), "{ended}");
+        assert!(
+            ended.contains("the gateway's thread") && !ended.contains("does not read"),
+            "{ended}"
+        );
     }
 }

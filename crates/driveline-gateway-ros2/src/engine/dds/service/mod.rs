@@ -10,7 +10,9 @@ mod offer;
 pub(in crate::engine) use ask::ask;
 pub(in crate::engine) use offer::offer;
 
-use crate::dds::{self, EndpointConfig, Entity, Found, History, Participant, Reader, Waiting, Writer};
+use crate::dds::{
+    self, EndpointConfig, Entity, Found, History, Participant, Reader, Waiting, Writer,
+};
 use crate::discovery_info::is_gateway;
 use crate::engine::endpoint::Profile;
 use crate::engine::service::{Interface, OwnEnds, Role, ServiceChange, ServiceEndpoint, qos};
@@ -54,10 +56,19 @@ fn unable(endpoint: &dds::Endpoint, writes: bool) -> Option<String> {
         ));
     }
     let ours = qos();
-    let found = if writes { mismatches(&endpoint.qos, &ours) } else { mismatches(&ours, &endpoint.qos) };
-    let found: Vec<_> =
-        found.iter().map(|m| format!("{}: the writer offers {}, the reader requests {}", m.policy, m.offered, m.requested)).collect();
-    (!found.is_empty()).then(|| format!("{}; make it with the QoS that ROS 2 has for services", found.join("; ")))
+    let found =
+        if writes { mismatches(&endpoint.qos, &ours) } else { mismatches(&ours, &endpoint.qos) };
+    let found: Vec<_> = found
+        .iter()
+        .map(|m| {
+            format!(
+                "{}: the writer offers {}, the reader requests {}",
+                m.policy, m.offered, m.requested
+            )
+        })
+        .collect();
+    (!found.is_empty())
+        .then(|| format!("{}; make it with the QoS that ROS 2 has for services", found.join("; ")))
 }
 
 impl ServiceChange {
@@ -102,21 +113,43 @@ struct Wire {
 }
 
 impl Wire {
-    fn open(dds: &Participant, release: Release, of: &Interface, node: &RosNode, role: Role) -> Result<Self, String> {
+    fn open(
+        dds: &Participant,
+        release: Release,
+        of: &Interface,
+        node: &RosNode,
+        role: Role,
+    ) -> Result<Self, String> {
         let topic = |which: ServiceTopic, suffix: &str| {
-            let name = dds_topic(&of.service, which).ok_or("ROS 2 does not permit its name: rename it")?;
+            let name =
+                dds_topic(&of.service, which).ok_or("ROS 2 does not permit its name: rename it")?;
             dds.topic(&name, &format!("{}{suffix}", of.ros.dds())).map_err(text)
         };
-        let (requests, responses) = (topic(ServiceTopic::Request, "Request_")?, topic(ServiceTopic::Reply, "Response_")?);
+        let (requests, responses) =
+            (topic(ServiceTopic::Request, "Request_")?, topic(ServiceTopic::Reply, "Response_")?);
         let id = driveline_types::EndpointId::random().map_err(text)?.0.to_le_bytes();
         let data = |schema: &Schema| role.user_data(&id, hash_of(schema), release);
         let (of_requests, of_responses) = (data(&of.request), data(&of.response));
-        let (requests, responses) = ((requests, of_requests, of.max_request), (responses, of_responses, of.max_response));
-        let (reads, writes) = if role == Role::Server { (requests, responses) } else { (responses, requests) };
+        let (requests, responses) =
+            ((requests, of_requests, of.max_request), (responses, of_responses, of.max_response));
+        let (reads, writes) =
+            if role == Role::Server { (requests, responses) } else { (responses, requests) };
         // At most 1024.
-        let limit = |longest: usize, most| (KEPT_BYTES / longest.max(1)).clamp(KEPT_AT_LEAST, most) as u32;
-        let config = |history, user_data| EndpointConfig { qos: qos(), history, max_blocking: WITHIN, lifespan: None, user_data };
-        let reader = dds.reader(&reads.0, &config(History::KeepAll { limit: limit(reads.2, KEPT), late: 1 }, &reads.1)).map_err(text)?;
+        let limit =
+            |longest: usize, most| (KEPT_BYTES / longest.max(1)).clamp(KEPT_AT_LEAST, most) as u32;
+        let config = |history, user_data| EndpointConfig {
+            qos: qos(),
+            history,
+            max_blocking: WITHIN,
+            lifespan: None,
+            user_data,
+        };
+        let reader = dds
+            .reader(
+                &reads.0,
+                &config(History::KeepAll { limit: limit(reads.2, KEPT), late: 1 }, &reads.1),
+            )
+            .map_err(text)?;
         let unacknowledged = limit(writes.2, UNACKNOWLEDGED).max(of.pending);
         let history = match role {
             // A client that does not read loses its own responses, and keeps nobody's from going out.
@@ -129,20 +162,43 @@ impl Wire {
         reader.watch(&waiting).map_err(text)?;
         writer.watch(&waiting).map_err(text)?;
         let gids = |entity: &Entity| entity.gid().map(|gid| vec![gid]).map_err(text);
-        let own = OwnEnds { node: node.clone(), readers: gids(&reader.entity)?, writers: gids(&writer.entity)? };
-        let (stop, ended, looks, looked) = (AtomicBool::new(false), OnceLock::new(), Mutex::new(0), Condvar::new());
-        Ok(Self { reader, writer, waiting, stop, ended, looks, looked, own, _topics: [reads.0, writes.0] })
+        let own = OwnEnds {
+            node: node.clone(),
+            readers: gids(&reader.entity)?,
+            writers: gids(&writer.entity)?,
+        };
+        let (stop, ended, looks, looked) =
+            (AtomicBool::new(false), OnceLock::new(), Mutex::new(0), Condvar::new());
+        Ok(Self {
+            reader,
+            writer,
+            waiting,
+            stop,
+            ended,
+            looks,
+            looked,
+            own,
+            _topics: [reads.0, writes.0],
+        })
     }
 
     /// Takes what comes until it is told to stop, or cannot go on. `matched` is for whenever somebody came or went, and between turns; `take` for a sample.
-    fn run(&self, mut matched: impl FnMut(), mut take: impl FnMut(&dds::Taken), mut trouble: impl FnMut(&str)) {
+    fn run(
+        &self,
+        mut matched: impl FnMut(),
+        mut take: impl FnMut(&dds::Taken),
+        mut trouble: impl FnMut(&str),
+    ) {
         while !self.stopped() {
             self.reader.looked();
             self.writer.looked();
             *lock(&self.looks) += 1;
             self.looked.notify_all();
             matched();
-            let taken = turn(|| if self.stopped() { Ok(None) } else { self.reader.take() }, |sample| take(&sample));
+            let taken = turn(
+                || if self.stopped() { Ok(None) } else { self.reader.take() },
+                |sample| take(&sample),
+            );
             match taken {
                 Ok(true) => continue,
                 Ok(false) => {}
@@ -170,14 +226,19 @@ impl Wire {
     }
 
     /// Waits until somebody is matched as it must be.
-    fn wait_until(&self, end: Instant, ready: impl Fn() -> Result<bool, String>) -> Result<(), String> {
+    fn wait_until(
+        &self,
+        end: Instant,
+        ready: impl Fn() -> Result<bool, String>,
+    ) -> Result<(), String> {
         let mut seen = *lock(&self.looks);
         while !ready()? {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() || self.stopped() {
                 return Err("it is there, but DDS has not connected with both of its ends".into());
             }
-            let looks = self.looked.wait_timeout_while(lock(&self.looks), left, |looks| *looks == seen);
+            let looks =
+                self.looked.wait_timeout_while(lock(&self.looks), left, |looks| *looks == seen);
             seen = *looks.unwrap_or_else(PoisonError::into_inner).0;
         }
         Ok(())
@@ -194,21 +255,28 @@ impl Wire {
     /// After [`stop`](Self::stop).
     fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
         // Whoever takes what comes may be the last to let go of the end, on its own thread.
-        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id()) {
+        for thread in threads.into_iter().filter(|t| t.thread().id() != std::thread::current().id())
+        {
             let _ = thread.join();
         }
     }
 
     /// Writes a request or a response with its head.
     fn write(&self, id: CallId, [first, body, tail]: [&[u8]; 3]) -> Result<(), String> {
-        let (encapsulation, rest) = first.split_first_chunk::<HEADER_LEN>().ok_or(HeadError::Short { len: first.len() }).map_err(text)?;
+        let (encapsulation, rest) = first
+            .split_first_chunk::<HEADER_LEN>()
+            .ok_or(HeadError::Short { len: first.len() })
+            .map_err(text)?;
         let head = id.head(*encapsulation).map_err(text)?;
         self.writer.write(&[&head, rest, body, tail]).map(drop).map_err(text)
     }
 }
 
 /// Takes what there is, at most a turn's: whether there may be more.
-fn turn<T>(mut next: impl FnMut() -> dds::Result<Option<T>>, mut take: impl FnMut(T)) -> dds::Result<bool> {
+fn turn<T>(
+    mut next: impl FnMut() -> dds::Result<Option<T>>,
+    mut take: impl FnMut(T),
+) -> dds::Result<bool> {
     for _ in 0..TURN {
         match next()? {
             Some(sample) => take(sample),

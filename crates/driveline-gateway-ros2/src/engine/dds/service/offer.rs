@@ -5,7 +5,9 @@ use super::{WITHIN, Wire, text, unable};
 use crate::dds;
 use crate::discovery_info::is_gateway;
 use crate::engine::lock;
-use crate::engine::service::{Cdr, Ended, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests};
+use crate::engine::service::{
+    Cdr, Ended, Handed, Interface, Offered, OwnEnds, Parts, Reply, RequestId, Requests,
+};
 use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, Role};
 use driveline_runtime::ros2::Release;
@@ -47,13 +49,19 @@ pub(in crate::engine) fn offer(
     requests: Arc<dyn Requests>,
 ) -> Result<Box<dyn Offered>, String> {
     let wire = Wire::open(dds, release, of, node, Role::Server)?;
-    let shared = Arc::new(Shared { wire, requests, parked: Mutex::default(), pending: of.pending as usize });
+    let shared =
+        Arc::new(Shared { wire, requests, parked: Mutex::default(), pending: of.pending as usize });
     let of_thread = shared.clone();
     let run = move || {
         let trouble = |text: &str| of_thread.requests.stray("not_read", text);
-        of_thread.wire.run(|| of_thread.unpark(), |sample| of_thread.heard(&of_thread, sample), trouble);
+        of_thread.wire.run(
+            || of_thread.unpark(),
+            |sample| of_thread.heard(&of_thread, sample),
+            trouble,
+        );
     };
-    let thread = std::thread::Builder::new().name("dl-offers-dds".into()).spawn(run).map_err(text)?;
+    let thread =
+        std::thread::Builder::new().name("dl-offers-dds".into()).spawn(run).map_err(text)?;
     Ok(Box::new(DdsOffered { shared, threads: vec![thread] }))
 }
 
@@ -79,7 +87,11 @@ impl Drop for DdsOffered {
         Wire::join(self.threads.drain(..));
         // Nobody is left to see their clients come.
         let parked = std::mem::take(&mut *lock(&self.shared.parked));
-        parked.iter().for_each(|_| self.shared.requests.settled(Err(("client_gone", "the service ended before its client could read"))));
+        parked.iter().for_each(|_| {
+            self.shared
+                .requests
+                .settled(Err(("client_gone", "the service ended before its client could read")))
+        });
     }
 }
 
@@ -99,7 +111,9 @@ impl Shared {
             return dropped("client_gone", "its client has gone already");
         };
         if is_gateway(&writer.user_data) {
-            return self.requests.stray("gateway", "another gateway of Driveline asks: it would go in circles");
+            return self
+                .requests
+                .stray("gateway", "another gateway of Driveline asks: it would go in circles");
         }
         if let Some(why) = unable(&writer, true) {
             return dropped("other_vendor", &why);
@@ -108,7 +122,11 @@ impl Shared {
             Ok((call, encapsulation, body)) => {
                 let from = RequestId { client: writer.gid, sequence: call.sequence };
                 let id = Role::Client.id(&writer.user_data).map(str::to_owned);
-                let reply = DdsReply { shared: this.clone(), client: Client { writer: sample.writer, id }, call };
+                let reply = DdsReply {
+                    shared: this.clone(),
+                    client: Client { writer: sample.writer, id },
+                    call,
+                };
                 self.requests.request(from, Cdr([&encapsulation, body]), Box::new(reply));
             }
             Err(e) => dropped("header", &e.to_string()),
@@ -124,7 +142,11 @@ impl Shared {
         // It tells none, and its requests have come.
         let Some(id) = client.id.as_deref() else { return Ok(Presence::There) };
         let readers = self.wire.writer.readers().map_err(text)?;
-        Ok(if readers.iter().any(|r| Role::Client.id(&r.user_data) == Some(id)) { Presence::There } else { Presence::Coming })
+        Ok(if readers.iter().any(|r| Role::Client.id(&r.user_data) == Some(id)) {
+            Presence::There
+        } else {
+            Presence::Coming
+        })
     }
 
     /// Sends responses whose clients have come, and gives up those for which they do not.
@@ -139,12 +161,15 @@ impl Shared {
         };
         let ids: Vec<_> = readers.iter().filter_map(|r| Role::Client.id(&r.user_data)).collect();
         let now = Instant::now();
-        let (due, rest): (Vec<_>, Vec<_>) = parked.drain(..).partition(|p| p.until <= now || ids.contains(&p.client.as_str()));
+        let (due, rest): (Vec<_>, Vec<_>) =
+            parked.drain(..).partition(|p| p.until <= now || ids.contains(&p.client.as_str()));
         *parked = rest;
         drop(parked);
         for p in due {
             if !ids.contains(&p.client.as_str()) {
-                let ended = unknown.as_deref().map_or(("client_gone", NOBODY_READS), |why| ("not_sent", why));
+                let ended = unknown
+                    .as_deref()
+                    .map_or(("client_gone", NOBODY_READS), |why| ("not_sent", why));
                 self.requests.settled(Err(ended));
                 continue;
             }
@@ -174,7 +199,13 @@ impl Reply for DdsReply {
         let Self { shared, client, call } = *self;
         let not_sent = |why| ("not_sent", why);
         match shared.presence(&client).map_err(not_sent)? {
-            Presence::There => return shared.wire.write(call, response.cdr).map(|()| Handed::Over).map_err(not_sent),
+            Presence::There => {
+                return shared
+                    .wire
+                    .write(call, response.cdr)
+                    .map(|()| Handed::Over)
+                    .map_err(not_sent);
+            }
             Presence::Gone => return Err(("client_gone", "its client has gone".into())),
             Presence::Coming => {}
         }
@@ -184,7 +215,12 @@ impl Reply for DdsReply {
             return Err(("client_gone", NOBODY_READS.into()));
         }
         shared.requests.keep();
-        parked.push(Parked { until: Instant::now() + WITHIN, client: id, call, response: response.cdr.concat() });
+        parked.push(Parked {
+            until: Instant::now() + WITHIN,
+            client: id,
+            call,
+            response: response.cdr.concat(),
+        });
         drop(parked);
         // It may have come in between.
         shared.wire.waiting.wake();

@@ -97,11 +97,19 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
     assert_eq!((offered.broken(), asking.broken()), (None, None));
     // Takes with it what their threads wait with.
     drop(dds);
-    assert!(reason(|| offered.broken()).contains("CycloneDDS cannot wait"), "{:?}", offered.broken());
+    assert!(
+        reason(|| offered.broken()).contains("CycloneDDS cannot wait"),
+        "{:?}",
+        offered.broken()
+    );
     assert!(reason(|| asking.broken()).contains("CycloneDDS cannot wait"), "{:?}", asking.broken());
     offered.withdraw();
     asking.withdraw();
-    assert_eq!((offered.broken(), asking.broken()), (None, None), "whose end is wanted is not broken");
+    assert_eq!(
+        (offered.broken(), asking.broken()),
+        (None, None),
+        "whose end is wanted is not broken"
+    );
 }
 
 /// It is dropped later, by a thread that may have to wait.
@@ -109,14 +117,19 @@ fn ends_that_cannot_go_on_say_so_until_they_are_withdrawn() {
 fn an_end_that_is_withdrawn_is_out_of_sight_before_it_is_dropped() {
     let _alone = lock(&ALONE);
     let (dds, of) = (participant(), interface());
-    let seen = [dds::Discovery::of_readers(&dds).unwrap(), dds::Discovery::of_writers(&dds).unwrap()];
-    let asking = ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Nobody)).unwrap();
+    let seen =
+        [dds::Discovery::of_readers(&dds).unwrap(), dds::Discovery::of_writers(&dds).unwrap()];
+    let asking =
+        ask(&dds, Release::Jazzy, &of, &RosNode::gateway(), &server(&of), Arc::new(Nobody))
+            .unwrap();
     let own = asking.own();
     let mut handles = Vec::new();
     let mut left = || {
         for found in seen.iter().flat_map(|seen| seen.take().unwrap()) {
             match found {
-                Found::Here(e) if e.gid == own.readers[0] || e.gid == own.writers[0] => handles.push(e.handle),
+                Found::Here(e) if e.gid == own.readers[0] || e.gid == own.writers[0] => {
+                    handles.push(e.handle)
+                }
                 Found::Here(_) => {}
                 Found::Gone(handle) => handles.retain(|h| *h != handle),
             }
