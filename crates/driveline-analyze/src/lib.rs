@@ -33,7 +33,6 @@ mod problems;
 mod quantiles;
 pub mod report;
 mod summary;
-mod w9;
 mod waits;
 
 pub use collector::{
@@ -50,5 +49,4 @@ pub use summary::{
     EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
     SubscriptionSummary, Summary,
 };
-pub use w9::{PaperFigure, W9, W9Stage};
 pub use waits::Wait;

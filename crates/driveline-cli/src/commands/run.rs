@@ -9,7 +9,7 @@ use crate::arguments::Run;
 use crate::exit;
 use crate::process;
 use crate::text::cut;
-use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, write_outputs};
+use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::ControlSocket;
@@ -478,13 +478,6 @@ impl<'a> Show<'a> {
             }
             if let Some(text) = summary.missed_deadlines() {
                 self.print_wrapped(&text, columns);
-            }
-            if let Some(w9) = &summary.w9 {
-                let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
-                self.print_wrapped(
-                    &format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()),
-                    columns,
-                );
             }
         }
         if !self.screen.json {
