@@ -25,6 +25,7 @@ LAYERS = [
     ["driveline-derive", "driveline-types", "driveline-build", "driveline-msgs", "driveline-rosidl"],
     ["driveline-shm"],
     ["driveline"],
+    ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
     ["driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],

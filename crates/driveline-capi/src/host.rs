@@ -21,8 +21,8 @@ pub unsafe extern "C" fn dl_host_main(argc: c_int, argv: *const *const c_char) -
         let arguments = (1..count).filter_map(|i| {
             // SAFETY: below `argc`, this function's contract.
             let argument = unsafe { *argv.add(i) };
-            // SAFETY: NUL-terminated by contract.
             (!argument.is_null()).then(|| {
+                // SAFETY: NUL-terminated by contract.
                 OsString::from_vec(unsafe { CStr::from_ptr(argument) }.to_bytes().to_vec())
             })
         });

@@ -86,10 +86,10 @@ fn open(path: &Path) -> Result<Library, LoadError> {
     if handle.is_null() {
         // SAFETY: the text is this thread's and lives until its next call of the dynamic linker.
         let text = unsafe { dlerror() };
-        // SAFETY: NULL or NUL-terminated.
         let text = if text.is_null() {
             "no reason given".into()
         } else {
+            // SAFETY: not NULL, so NUL-terminated.
             unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
         };
         return Err(failed(path, format_args!("cannot be loaded: {text}")));
@@ -154,10 +154,10 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, Loa
 
 fn describe(vtable: dl_component_vtable) -> Result<Class, String> {
     let text = |p: *const c_char| {
-        // SAFETY: a vtable's texts are NULL or NUL-terminated and static.
         if p.is_null() {
             String::new()
         } else {
+            // SAFETY: a vtable's texts are NULL or NUL-terminated and static.
             unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()
         }
     };

@@ -174,8 +174,8 @@ fn a_pointer_passes_only_to_readers_of_its_type() {
     assert_eq!((shared.value, owners()), (address, 2));
     // SAFETY: a live handle.
     let name = unsafe { dl_sample_object_type(handle) };
-    // SAFETY: borrowed from the sample, which lives.
     assert_eq!(
+        // SAFETY: borrowed from the sample, which lives.
         unsafe { std::slice::from_raw_parts(name.data.cast::<u8>(), name.len) },
         b"Message size 4"
     );

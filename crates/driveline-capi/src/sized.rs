@@ -185,9 +185,8 @@ mod tests {
             assert_eq!(wrong.known.first_release, 1);
         }
         // SAFETY: NULL is permitted.
-        assert!(
-            text(unsafe { read_known("it", std::ptr::null::<Second>()) }).contains("'it' is NULL")
-        );
+        let refused = text(unsafe { read_known("it", std::ptr::null::<Second>()) });
+        assert!(refused.contains("'it' is NULL"));
     }
 
     #[test]

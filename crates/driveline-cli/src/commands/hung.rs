@@ -77,7 +77,7 @@ impl Hung {
                 self.refused.remove(&ended.component);
             }
             Record::Refused { component, text, .. } => {
-                drop(self.refused.insert(component.clone(), text.clone()))
+                self.refused.insert(component.clone(), text.clone());
             }
             Record::Held { component, input, end: Some(_), .. } => {
                 self.kept.remove(&(component.clone(), input.clone()));
@@ -95,12 +95,12 @@ impl Hung {
     pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Stopped { module, pid } => {
-                drop(self.stopped.insert(module.clone(), (*pid, Instant::now())))
+                self.stopped.insert(module.clone(), (*pid, Instant::now()));
             }
             Event::Continued { module } => drop(self.stopped.remove(module)),
             Event::Ended { death, .. } => drop(self.stopped.remove(&death.module)),
             Event::Restarts { module, .. } => {
-                drop(self.away.insert(module.clone(), "is started again".into()))
+                self.away.insert(module.clone(), "is started again".into());
             }
             Event::Recovered { module, .. } => drop(self.away.remove(module)),
             Event::Down { module, why } => {

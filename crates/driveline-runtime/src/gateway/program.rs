@@ -35,17 +35,6 @@ const TELL: Duration = Duration::from_secs(1);
 /// Lines that are told in a minute.
 const NOTICES: u32 = 512;
 
-/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
-/// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
-/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
-pub const ZENOH_THREADS: (&str, &str) =
-    ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
-
-/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
-/// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
-pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
-    ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
-
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
     /// What it is told to do.
