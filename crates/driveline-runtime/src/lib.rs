@@ -4,7 +4,7 @@
 //! - [`component`] and [`host`]: one module of a graph in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
 //! - [`account`]: what these processes report about every callback;
-//! - [`gateway`]: what the programs that carry topics to other hosts and to ROS 2 have in common.
+//! - [`socket_clients`]: tools that ask a run, or a gateway, by a socket of the domain.
 //!
 //! Not here: how a graph file is read (crate `driveline-graph`), how components of one language or
 //! another are loaded (a program that calls [`host::main`] brings a [`component::ComponentLoader`]),
@@ -14,10 +14,9 @@ pub mod account;
 mod activity;
 pub mod component;
 pub mod domain;
-pub mod gateway;
 pub mod host;
 pub mod launch;
-mod socket_clients;
+pub mod socket_clients;
 
 // Re-exported until all users name `driveline-graph` themselves.
 pub use driveline_graph as graph;

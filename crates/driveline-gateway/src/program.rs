@@ -5,10 +5,10 @@
 //! the end of the gateway. By hand the configuration is a file, and a signal ends it.
 
 use super::line_limit::{LineLimit, LineVerdict};
-use crate::account::Record;
-use crate::graph::{clean, closest};
-use crate::launch::Build;
-use crate::launch::control::remove_of_dead_launcher;
+use driveline_graph::{clean, closest};
+use driveline_runtime::account::Record;
+use driveline_runtime::launch::Build;
+use driveline_runtime::launch::control::remove_of_dead_launcher;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -328,7 +328,7 @@ fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::GatewayConfig;
+    use driveline_graph::network::GatewayConfig;
 
     /// It has never been able to do anything.
     struct Broken;

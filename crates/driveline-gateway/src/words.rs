@@ -149,7 +149,7 @@ fn reasons(drops: &[(&str, u64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::{EdgeReport, HostReport, InletReport, InletState};
+    use crate::{EdgeReport, HostReport, InletReport, InletState};
     use driveline_types::Qos;
 
     #[test]
