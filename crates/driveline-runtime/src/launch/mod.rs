@@ -22,6 +22,7 @@ mod gateway;
 mod interrupt;
 mod lines;
 mod matching;
+mod modes;
 mod options;
 mod run;
 mod service_manager;
