@@ -22,6 +22,7 @@ pub mod graph;
 pub mod host;
 pub mod interfaces;
 pub mod launch;
+mod lines;
 pub mod network;
 pub mod ros2;
 mod socket_clients;
