@@ -16,6 +16,7 @@ pub mod component;
 pub mod domain;
 pub mod host;
 pub mod launch;
+mod lines;
 pub mod socket_clients;
 
 // Re-exported until all users name `driveline-graph` themselves.

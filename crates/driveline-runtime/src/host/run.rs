@@ -3,6 +3,7 @@
 
 use super::crash;
 use super::instance::{Bringup, Instance};
+use super::launcher_socket;
 use super::output;
 use super::watch::{Subject, Watch};
 use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
@@ -14,6 +15,7 @@ use crate::graph::{
 };
 use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -45,6 +47,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// The launcher's socket for the account; waited for until it is there.
+    pub account_socket: Option<PathBuf>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -96,10 +100,20 @@ type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 /// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
-    let socket = if options.account_stdin {
-        Some(take_stdin().map_err(os("standard input is not a socket"))?)
-    } else {
-        None
+    let socket = match &options.account_socket {
+        Some(path) => {
+            let connected = launcher_socket::connect(path, &signals)
+                .map_err(os("cannot use the launcher's socket (`--account-socket`)"))?;
+            match connected {
+                Some(socket) => Some(socket),
+                // A signal has asked for the end before the launcher was there.
+                None => return Ok(()),
+            }
+        }
+        None if options.account_stdin => {
+            Some(take_stdin().map_err(os("standard input is not a socket"))?)
+        }
+        None => None,
     };
     let account = match &socket {
         Some(socket) => {
@@ -305,7 +319,7 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
         .to_string()
 }
 
-fn signals() -> std::io::Result<UnixStream> {
+pub(super) fn signals() -> std::io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -387,7 +401,7 @@ impl Running<'_> {
                 threads.push(report.to_string());
             }
         }
-        self.send(Record::Started { threads });
+        self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
         let watched = self.instances.iter().any(Instance::promises);
         if drain_at_once {
             self.drain();
