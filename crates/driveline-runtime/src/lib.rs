@@ -19,6 +19,7 @@ pub mod domain;
 mod endpoint;
 pub mod gateway;
 pub mod graph;
+mod heartbeats;
 pub mod host;
 pub mod interfaces;
 pub mod launch;

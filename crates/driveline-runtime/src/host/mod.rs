@@ -23,6 +23,7 @@ mod crash;
 pub(crate) mod failures;
 mod instance;
 pub(crate) mod output;
+mod pulse;
 mod run;
 mod watch;
 
