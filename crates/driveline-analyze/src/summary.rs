@@ -395,6 +395,7 @@ fn services(run: &Collector) -> Vec<ServiceSummary> {
 
 fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> {
     let mut notes = run.facts.notes.clone();
+    notes.extend(run.faults.breaches());
     for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0) {
         let told = s.received.saturating_add(s.missed);
         notes.push(format!(

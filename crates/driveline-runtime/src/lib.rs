@@ -14,6 +14,7 @@ pub mod account;
 mod activity;
 pub mod component;
 pub mod domain;
+mod heartbeats;
 pub mod host;
 pub mod launch;
 mod lines;

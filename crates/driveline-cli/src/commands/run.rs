@@ -572,6 +572,9 @@ impl Sink for Show<'_> {
                 self.collector.recovered(module, *after_ms as f64)
             }
             Event::Down { module, .. } => self.collector.stays_down(module),
+            Event::Fault { module, text, reaction } => {
+                self.collector.breach(module, text, reaction);
+            }
             Event::Stopping => {
                 self.collector.facts_mut().ran_s =
                     self.running.map(|since| since.elapsed().as_secs_f64())
@@ -594,6 +597,7 @@ impl Sink for Show<'_> {
                 | Event::NotSuspended
                 | Event::Killed { .. }
                 | Event::NotReady { .. }
+                | Event::Fault { .. }
                 | Event::Down { .. }
                 | Event::Ended { expected: false, .. }
         );

@@ -27,6 +27,7 @@ pub(crate) mod failures;
 mod instance;
 mod launcher_socket;
 pub(crate) mod output;
+mod pulse;
 mod run;
 mod usage;
 mod watch;

@@ -20,6 +20,7 @@ mod death;
 mod describe;
 mod gateway;
 mod interrupt;
+mod judge;
 mod matching;
 mod modes;
 mod options;
@@ -27,6 +28,7 @@ mod remote;
 mod run;
 mod service_manager;
 mod supervisor;
+mod usage;
 
 pub use build::Build;
 pub use death::{Death, When};
@@ -40,6 +42,9 @@ pub use matching::Unconnected;
 pub use options::LaunchOptions;
 pub use remote::{Placement, Started, StartedEnd, Starter};
 pub use run::{LaunchError, run};
+
+#[cfg(test)]
+pub(crate) use judge::tests::module as judge_module;
 
 use crate::account::{Call, CallPlace, Record, Usage};
 use gateway::{Called, is_gateway};
@@ -191,6 +196,16 @@ pub enum Event {
         /// Why, for people.
         why: String,
     },
+    /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a rate is out of range, a
+    /// deadline is missed, or its process uses too much.
+    Fault {
+        /// Module.
+        module: String,
+        /// What, with the figure and the key, for people.
+        text: String,
+        /// What happens now: `event`, `restart`, `stop`, or a mode.
+        reaction: String,
+    },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
         /// Module.
@@ -243,6 +258,15 @@ impl fmt::Display for Event {
             }
             Self::NotReady { module, within_ms } => {
                 write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)
+            }
+            Self::Fault { module, text, reaction } => {
+                write!(f, "{}: {text}", Called(module))?;
+                match reaction.as_str() {
+                    "event" => Ok(()),
+                    "restart" => f.write_str("; it is started again"),
+                    "stop" => f.write_str("; the run ends"),
+                    other => write!(f, "; {other} is entered"),
+                }
             }
             Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
             Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod reactions;
 mod state;
 
 use super::child::{Child, Source, Start};
@@ -20,6 +21,7 @@ use crate::graph::{
 };
 use crate::host;
 use driveline_types::TopicId;
+use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use state::Past;
@@ -77,6 +79,7 @@ pub fn run<'a>(
         late: None,
         ended_at: None,
         past: Past::new(began),
+        watching: Watching::default(),
     };
     let processes = programs.iter().map(process).collect();
     let launcher = Launcher {
@@ -241,6 +244,7 @@ struct Process<'a> {
     /// When the last one ended, until the next is ready.
     ended_at: Option<Instant>,
     past: Past,
+    watching: Watching<'a>,
 }
 
 impl Process<'_> {
@@ -403,6 +407,7 @@ impl Launcher<'_> {
             Some(place) => Event::Placed { module: child.module.clone(), place },
             None => Event::Spawned { module: child.module.clone(), pid: child.pid() },
         });
+        self.processes[process].watching = Watching::default();
         let old = self.processes[process].child.replace(child);
         self.unreadable += old.map_or(0, |old| old.unreadable());
         Ok(())
@@ -586,6 +591,7 @@ impl Launcher<'_> {
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
+            Record::Held { .. } => self.holds_too_much(process, &record),
             Record::Ready => {
                 child.ready = true;
                 self.ready(process);
@@ -734,12 +740,17 @@ impl Launcher<'_> {
             help: help(status, c.pid(), &gdb),
         };
         let p = &mut self.processes[process];
+        let faulty = p.watching.faulty && !stopping;
+        let shown = match p.late.as_ref().filter(|_| faulty) {
+            Some(late) => Death { how: late.how.clone(), ..death.clone() },
+            None => death.clone(),
+        };
         p.ended_at = Some(Instant::now());
         p.death = p.late.take().or_else(|| (!expected).then(|| death.clone()));
         if let Some(death) = &p.death {
             p.past.failed(death.to_string());
         }
-        self.sink.event(&Event::Ended { death: death.clone(), expected });
+        self.sink.event(&Event::Ended { death: shown, expected: expected && !faulty });
         // The first cause counts, but a crash at the end matters more than that the end was asked for.
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
@@ -860,6 +871,7 @@ impl Launcher<'_> {
         self.service_manager.alive(now);
         if now >= self.tick_at {
             self.look_at_children();
+            self.look_at_modules(now);
             if now >= self.match_at {
                 self.look_for_late_matches(now);
             }
