@@ -1191,8 +1191,20 @@ dl_status dl_subscription_latest(const dl_subscription *subscription,
 dl_status dl_subscription_take(const dl_subscription *subscription,
                                dl_sample **sample);
 
-// Waits until a sample can be taken (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. Blocks.
+// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once the time is over. A sample that has
+// expired does not end the wait. `timeout_ns`, `mode` and `spin_ns` as for `dl_subscription_wait`. Blocks.
+//
+// What the caller promises:
+// As `dl_subscription_latest`.
+dl_status dl_subscription_receive(const dl_subscription *subscription,
+                                  int64_t timeout_ns,
+                                  uint32_t mode,
+                                  uint64_t spin_ns,
+                                  dl_sample **sample);
+
+// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
+// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample that has expired ends the wait as well, and the next
+// read returns none: `dl_subscription_receive` waits on. Blocks.
 //
 // What the caller promises:
 // `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
