@@ -4,6 +4,7 @@
 //! - [`graph`]: from a YAML file to a graph whose every reference is resolved, with all mistakes explained;
 //! - [`component`] and [`host`]: one module of it in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
+//! - [`testing`]: a component by itself, on a clock that the test moves;
 //! - [`account`]: what these processes tell about every callback;
 //! - [`network`] and [`ros2`]: what goes to other hosts and to ROS 2, and by which way; [`gateway`]: what the programs that carry it have in common;
 //!   [`interfaces`]: those of this computer, for all of them.
@@ -25,3 +26,4 @@ pub mod launch;
 pub mod network;
 pub mod ros2;
 mod socket_clients;
+pub mod testing;

@@ -21,7 +21,7 @@
 mod arguments;
 mod crash;
 pub(crate) mod failures;
-mod instance;
+pub(crate) mod instance;
 pub(crate) mod output;
 mod run;
 mod watch;

@@ -210,6 +210,7 @@ impl Module<'_> {
                 executor,
                 stop,
                 account: self.account.clone(),
+                failures: None,
             };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
