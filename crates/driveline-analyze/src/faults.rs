@@ -134,7 +134,9 @@ impl Faults {
     pub(crate) fn breaches(&self) -> impl Iterator<Item = String> {
         let (kept, more) = &self.breaches;
         let more = (*more > 0).then(|| {
-            format!("{more} more events of modules that did not keep to their limits are not listed.")
+            format!(
+                "{more} more events of modules that did not keep to their limits are not listed."
+            )
         });
         kept.iter().cloned().chain(more)
     }
