@@ -23,6 +23,7 @@
 //! ```
 
 mod account;
+mod backpressure;
 mod collector;
 mod deadlines;
 mod escape;
@@ -38,6 +39,7 @@ pub mod text;
 mod w9;
 mod waits;
 
+pub use backpressure::BlockedOutput;
 pub use collector::{
     Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord,
 };

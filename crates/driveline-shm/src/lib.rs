@@ -34,6 +34,8 @@ pub mod limits;
 #[cfg(not(loom))]
 mod afar;
 #[cfg(not(loom))]
+mod blocking;
+#[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
 mod config;
@@ -118,6 +120,7 @@ pub mod fuzzing {
 #[cfg(not(loom))]
 pub use self::{
     afar::{AfarCount, AfarState},
+    blocking::{Blocked, BlockingMeter},
     config::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
     },

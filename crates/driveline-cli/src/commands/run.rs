@@ -477,9 +477,9 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            if let Some(text) = summary.missed_deadlines() {
-                self.print_wrapped(&text, columns);
-            }
+            let lines =
+                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
             if let Some(w9) = &summary.w9 {
                 let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
                 self.print_wrapped(

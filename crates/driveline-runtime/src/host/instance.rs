@@ -3,14 +3,14 @@
 
 use super::failures::Failures;
 use super::run::HostError;
-use crate::account::{Call, CallbackCounters, InputCounters, Record, Writer};
+use crate::account::{BlockedCounters, Call, CallbackCounters, InputCounters, Record, Writer};
 use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, EventLines, EventSender, Executor,
     GroupKind, Invocation, Node, Observer, PortEvent, PublishedCounter, PublisherEvents,
     PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
@@ -37,9 +37,9 @@ struct Output {
     port: String,
     topic: TopicId,
     published: PublishedCounter,
-    reported: (u64, u64),
+    reported: (u64, u64, BlockedCounters),
     events: PublisherEvents,
-    deadline_lines: DeadlineLines,
+    event_lines: EventLines,
     /// It has a deadline or a lease.
     promises: bool,
 }
@@ -87,9 +87,9 @@ impl Instance {
                 port: output.port.clone(),
                 topic: output.topic.id(),
                 published,
-                reported: (0, 0),
+                reported: Default::default(),
                 events,
-                deadline_lines: DeadlineLines::default(),
+                event_lines: EventLines::default(),
                 promises,
             });
             outputs.push(publisher);
@@ -188,11 +188,11 @@ impl Instance {
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in &mut self.outputs {
-            let (published, deadlines_missed) =
-                (output.published.get(), output.published.deadlines_missed());
-            if std::mem::replace(&mut output.reported, (published, deadlines_missed))
-                != (published, deadlines_missed)
-            {
+            let counter = &output.published;
+            let (published, deadlines_missed) = (counter.get(), counter.deadlines_missed());
+            let blocked = BlockedCounters::from(counter.blocked());
+            let new = (published, deadlines_missed, blocked);
+            if std::mem::replace(&mut output.reported, new) != new {
                 let (component, output, topic) =
                     (self.name.clone(), output.port.clone(), output.topic);
                 changed.push(Record::Output {
@@ -201,6 +201,7 @@ impl Instance {
                     topic,
                     published,
                     deadlines_missed,
+                    blocked,
                 });
             }
         }
@@ -255,7 +256,7 @@ impl Instance {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
                 let (component, output, lines) =
-                    (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
+                    (self.name.as_str(), output.port.as_str(), &mut output.event_lines);
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
