@@ -168,6 +168,12 @@ pub enum Record {
         #[serde(default)]
         others: u64,
     },
+    /// The start has reached a call: until the next of these, or until the process is ready, it is in there.
+    Entered {
+        /// The call: the loading of a library, or a component's initialisation.
+        #[serde(flatten)]
+        call: CallPlace,
+    },
     /// A component has been in one call for long; again each second while it is.
     Busy {
         /// The call.

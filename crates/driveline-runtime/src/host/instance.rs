@@ -3,7 +3,9 @@
 
 use super::failures::Failures;
 use super::run::HostError;
-use crate::account::{BlockedCounters, Call, CallbackCounters, InputCounters, Record, Writer};
+use crate::account::{
+    BlockedCounters, Call, CallPlace, CallbackCounters, InputCounters, Record, Writer,
+};
 use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
@@ -118,6 +120,9 @@ impl Instance {
         });
         let topics: Vec<String> = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
         let seen = Seen::new(name, &topics);
+        if let Some(account) = &with.account {
+            account.send(Record::Entered { call: place(name, Call::Init) });
+        }
         let component: Arc<dyn Component> = {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
@@ -275,6 +280,11 @@ impl Instance {
         let _inside = self.seen.enter(Call::Shutdown, MonotonicNs::now(), None);
         self.component.shutdown();
     }
+}
+
+/// A call without a sample.
+pub(super) fn place(component: &str, call: Call) -> CallPlace {
+    CallPlace { component: component.to_owned(), call, topic: None, sequence: None }
 }
 
 fn add_callback(
