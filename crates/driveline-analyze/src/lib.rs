@@ -23,6 +23,7 @@
 //! ```
 
 mod account;
+mod backpressure;
 mod collector;
 mod deadlines;
 mod escape;
@@ -35,6 +36,7 @@ pub mod report;
 mod summary;
 mod waits;
 
+pub use backpressure::BlockedOutput;
 pub use collector::{
     Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord,
 };

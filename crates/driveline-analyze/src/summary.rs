@@ -2,6 +2,7 @@
 //! The figures of a run, as written to `summary.json`.
 
 use crate::account::CallSeries;
+use crate::backpressure::BlockedOutput;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
@@ -61,6 +62,8 @@ pub struct Summary {
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Inputs and outputs that missed deadlines of their topics.
     pub deadlines: Vec<DeadlineSummary>,
+    /// Reliable outputs that waited for their readers.
+    pub backpressure: Vec<BlockedOutput>,
     /// Every service that a component calls or serves.
     pub services: Vec<ServiceSummary>,
     /// Every component.
@@ -322,6 +325,7 @@ impl Summary {
             superseded: missed(false),
             subscriptions,
             deadlines: crate::deadlines::summaries(run),
+            backpressure: crate::backpressure::summaries(run),
             services: services(run),
             stages,
             end_to_end: ages(&sinks),
@@ -395,6 +399,7 @@ fn services(run: &Collector) -> Vec<ServiceSummary> {
 
 fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> {
     let mut notes = run.facts.notes.clone();
+    notes.extend(run.faults.breaches());
     for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0) {
         let told = s.received.saturating_add(s.missed);
         notes.push(format!(
