@@ -17,7 +17,9 @@ pub struct Span {
 }
 
 impl Span {
-    pub(super) fn at(line: usize, column: usize, len: usize) -> Self {
+    /// A place in a file, from 1.
+    #[must_use]
+    pub fn at(line: usize, column: usize, len: usize) -> Self {
         let cut = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Self { line: cut(line), column: cut(column), len: cut(len.max(1)) }
     }
@@ -200,7 +202,9 @@ impl Diagnostics {
 }
 
 impl Diagnostic {
-    pub(super) fn error(message: impl Into<String>) -> Self {
+    /// An error without a place.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             message: message.into(),
@@ -210,16 +214,22 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn warning(message: impl Into<String>) -> Self {
+    /// A warning without a place.
+    #[must_use]
+    pub fn warning(message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(message) }
     }
 
-    pub(super) fn at(mut self, place: Place) -> Self {
+    /// The same at a place.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    /// The same with what to do.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
@@ -229,7 +239,9 @@ impl Diagnostic {
         self
     }
 
-    pub(super) fn related(mut self, message: impl Into<String>, place: Place) -> Self {
+    /// The same with another place that has to do with it.
+    #[must_use]
+    pub fn related(mut self, message: impl Into<String>, place: Place) -> Self {
         self.related.push(Related { message: message.into(), place });
         self
     }

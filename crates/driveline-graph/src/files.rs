@@ -4,22 +4,23 @@
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
 use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
+use super::resolve::Registered;
+use super::section::InSection;
 use super::supervision::OnLauncherLost;
-use super::yaml::{self, Fault, Node, Value};
+use super::yaml::{self, Entries, Fault, Node, Value};
 use super::{shape, sound};
-use crate::network::NetworkSpec;
-use crate::ros2::Ros2Spec;
+use driveline::Reach;
+use driveline_types::TopicName;
 use indexmap::IndexMap;
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// Most files that make up one graph, files of parameters included.
 const MAX_FILES: usize = 64;
 /// Most bytes that they have together.
-pub(super) const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
+pub const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
 /// Most components of a graph, ports that they connect, and topics with an entry of their own: far above any vehicle, and
 /// few enough to compare each with each.
 const MAX_COMPONENTS: usize = 1000;
@@ -28,8 +29,6 @@ const MAX_TOPICS: usize = 4000;
 
 /// Most values that only reading them tells to be none.
 const MOST_REFUSED: usize = 16;
-
-static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| model::json_schema().to_value());
 
 /// Whether a place is that of a key or of its value.
 #[derive(Clone, Copy)]
@@ -69,8 +68,12 @@ pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
     pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
-    pub(super) network: Option<In<NetworkSpec>>,
-    pub(super) ros2: Option<In<Ros2Spec>>,
+    /// What stands under keys of gateways that are registered.
+    pub(super) sections: Vec<InSection>,
+    /// Keys that no registered gateway has were skipped.
+    pub(super) has_skipped: bool,
+    registered: Registered,
+    schema: serde_json::Value,
     pub(super) topics: IndexMap<String, In<TopicSpec>>,
     pub(super) modules: IndexMap<String, In<ModuleSpec>>,
     /// In order of growing precedence.
@@ -85,8 +88,11 @@ pub(super) struct Files {
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
-/// The text of a file. A pipe, which could keep everybody waiting, or a device, which has no end, is not read.
-pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
+/// Reads a file of at most `room` bytes, and no pipe or device, which could block or never end.
+///
+/// # Errors
+/// Why it cannot be read, as the end of a sentence.
+pub fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     let regular = |m: &std::fs::Metadata| {
         if m.is_dir() {
             Err("it is a directory".to_owned())
@@ -131,10 +137,20 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
 
 impl Files {
     /// Reads a graph file and all that belongs to it. Findings are in `found`.
-    pub(super) fn read(path: &Path) -> Self {
-        let mut files = Self::default();
+    pub(super) fn read(path: &Path, registered: Registered) -> Self {
+        let schema = model::json_schema(registered.sections()).to_value();
+        let mut files = Self { registered, schema, ..Self::default() };
         files.graph(path, None);
         files
+    }
+
+    /// Whether a gateway that another process knows reads a topic by a rule.
+    pub(super) fn is_carried_elsewhere(&self, topic: &TopicName, reach: Reach) -> bool {
+        let Registered::Elsewhere { carried } = &self.registered else { return false };
+        match carried {
+            Some(topics) => topics.iter().any(|name| name == topic.as_str()),
+            None => self.has_skipped && reach != Reach::Process,
+        }
     }
 
     /// Whether the graph is too large to be looked at any closer, which is told.
@@ -252,16 +268,16 @@ impl Files {
         let (root, faults) = yaml::parse(&text);
         self.faults(file, faults);
         let Some(root) = root else { return };
-        if let Some(f) = shape::another_kind(&root, &SCHEMA, path) {
+        if let Some(f) = shape::another_kind(&root, &self.schema, path) {
             let d = Diagnostic::error(f.message)
                 .at(self.sources.place(Site { file, span: f.span }))
                 .maybe_help(f.help);
             return self.error(d);
         }
-        let spec = self.sound(file, &root);
         let document = self.documents.len();
+        let spec = self.sound(file, document, &root);
         self.documents.push(Document { file, root });
-        let Some(spec) = spec else { return };
+        let Some((spec, sections)) = spec else { return };
 
         let directory = path.parent().unwrap_or(Path::new(""));
         self.open.push((canonical, from));
@@ -273,7 +289,7 @@ impl Files {
             self.graph(&directory.join(include), Some(place));
         }
         self.open.pop();
-        self.join(document, &spec);
+        self.join(document, &spec, sections);
         for (i, params) in spec.params_files.iter().enumerate() {
             if self.tried > MAX_FILES {
                 break;
@@ -284,9 +300,21 @@ impl Files {
     }
 
     /// A file without what has mistakes, which are told. `None`: nothing is left that could be looked at by itself.
-    fn sound(&mut self, file: usize, root: &Node) -> Option<GraphFile> {
+    fn sound(
+        &mut self,
+        file: usize,
+        document: usize,
+        root: &Node,
+    ) -> Option<(GraphFile, Vec<InSection>)> {
+        let known;
+        let root = if matches!(self.registered, Registered::Elsewhere { .. }) {
+            known = self.without_other_keys(root);
+            &known
+        } else {
+            root
+        };
         let mut mistakes = Vec::new();
-        for f in shape::check(root, &SCHEMA) {
+        for f in shape::check(root, &self.schema) {
             let d = Diagnostic::error(f.message)
                 .at(self.sources.place(Site { file, span: f.span }))
                 .maybe_help(f.help);
@@ -301,7 +329,7 @@ impl Files {
         for _ in 0..MOST_REFUSED {
             let part =
                 if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
-            let e = match de::typed(&part) {
+            let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
                 // What the check against the schema has said already, which an alias repeats elsewhere, is not said again in serde's words.
                 Err(_) if by_schema => return None,
@@ -318,6 +346,36 @@ impl Files {
         None
     }
 
+    /// A file without the keys at its top that graph files do not have by themselves.
+    fn without_other_keys(&mut self, root: &Node) -> Node {
+        let Value::Map(entries) = &root.value else { return root.clone() };
+        let is_known = |key: &String| !self.schema["properties"][key.as_str()].is_null();
+        let known: Entries = entries
+            .iter()
+            .filter(|(key, _)| is_known(key))
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect();
+        self.has_skipped |= known.len() < entries.len();
+        Node { span: root.span, value: Value::Map(known) }
+    }
+
+    /// A file as types, that of each gateway's section by the gateway.
+    fn typed(
+        &self,
+        document: usize,
+        root: &Node,
+    ) -> Result<(GraphFile, Vec<InSection>), de::Refused> {
+        let mut rest = root.clone();
+        let mut sections = Vec::new();
+        for section in self.registered.sections() {
+            sections.extend(InSection::read(*section, document, root)?);
+            if let Value::Map(entries) = &mut rest.value {
+                entries.shift_remove(section.key());
+            }
+        }
+        Ok((de::typed(&rest)?, sections))
+    }
+
     fn item_place(&self, document: usize, key: &str, index: usize) -> Place {
         let doc = &self.documents[document];
         let node = doc.root.entry(key).map(|e| &e.value);
@@ -328,18 +386,16 @@ impl Files {
         self.sources.place(Site { file: doc.file, span: span.unwrap_or_default() })
     }
 
-    fn join(&mut self, document: usize, spec: &GraphFile) {
+    fn join(&mut self, document: usize, spec: &GraphFile, sections: Vec<InSection>) {
         // Includes come first, so the file that was asked for has the last word on the name.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
         if let Some(lost) = spec.on_launcher_lost.clone() {
             self.on_launcher_lost = Some(In { document, spec: lost });
         }
-        if let Some(network) = spec.network.clone() {
-            self.network = Some(In { document, spec: network });
-        }
-        if let Some(ros2) = spec.ros2.clone() {
-            self.ros2 = Some(In { document, spec: ros2 });
+        for section in sections {
+            self.sections.retain(|other| other.key != section.key);
+            self.sections.push(section);
         }
         for (name, spec) in &spec.topics {
             match self.topics.get(name).map(|t| t.document) {

@@ -23,19 +23,14 @@ mod de;
 pub mod descriptor;
 mod diagnostic;
 mod document;
-pub mod endpoint;
 mod files;
-pub mod interfaces;
 mod library;
-mod mistakes;
 pub mod model;
-pub mod network;
 mod parameters;
 mod reaction;
 mod resolve;
-mod resolved;
-pub mod ros2;
-mod ros2_rules;
+pub mod resolved;
+pub mod section;
 mod shape;
 mod sound;
 mod supervision;
@@ -48,13 +43,13 @@ pub use diagnostic::{
     Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };
 pub use document::{Document, parse_document, read_document};
+pub use files::{MAX_BYTES, bounded_text};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
-pub use mistakes::ConfigMistakes;
 pub use model::json_schema;
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };
-pub use resolve::{LoadOptions, Loaded, load};
+pub use resolve::{LoadOptions, Loaded, Registered, load};
 pub use resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
@@ -63,4 +58,14 @@ pub use supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};
 
 #[cfg(test)]
+extern crate self as driveline_graph;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod tests;
+
+/// No gateway has a section here.
+#[cfg(test)]
+fn registered_in_tests() -> Registered {
+    Registered::default()
+}

@@ -4,10 +4,9 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
 use super::reaction::{LimitsSpec, RateSpec, Reaction};
+use super::section::Section;
 use super::supervision::{OnLauncherLost, RestartSpec};
 use super::units::{ByteSize, Milliseconds};
-use crate::network::{EVERY, NetworkSpec, RATE_HZ};
-use crate::ros2::Ros2Spec;
 use driveline::ParameterValue;
 pub use driveline::{Reach, Schedule, SchedulingClass};
 use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
@@ -16,6 +15,11 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
+
+/// Samples each second to which a topic can be bounded towards other hosts, the fewest and the most.
+pub const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
+/// One of how many samples can be sent to other hosts, at least and at most.
+pub const EVERY: [u32; 2] = [1, 1_000_000];
 
 /// The format that this library reads.
 pub const FORMAT: u32 = 1;
@@ -35,12 +39,6 @@ pub struct GraphFile {
     #[serde(default)]
     #[schemars(extend("format" = "domain"))]
     pub domain: Option<String>,
-    /// How this host takes part in the network, for topics with `reach: network`.
-    #[serde(default)]
-    pub network: Option<NetworkSpec>,
-    /// Which topics are exchanged with ROS 2 nodes, over DDS and by rmw_zenoh.
-    #[serde(default)]
-    pub ros2: Option<Ros2Spec>,
     /// Other graph files, relative to this one, whose topics and modules belong to the graph.
     #[serde(default)]
     pub include: Vec<PathBuf>,
@@ -395,13 +393,24 @@ impl QosChange {
     }
 }
 
-/// QoS as somebody writes it: [`Qos`] itself, which is read from peers, too, would take unknown keys.
-pub(crate) fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
+/// Reads QoS as people write it: [`Qos`] itself, which is read from peers, too, would accept unknown
+/// keys.
+///
+/// # Errors
+/// Those of the deserializer, also for unknown keys.
+pub fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
     Ok(QosChange::deserialize(from)?.apply(&Qos::default()))
 }
 
-/// The JSON Schema of graph files, for editors.
+/// The JSON Schema of graph files with these sections, for editors.
 #[must_use]
-pub fn json_schema() -> schemars::Schema {
-    schemars::schema_for!(GraphFile)
+pub fn json_schema(sections: &[&dyn Section]) -> schemars::Schema {
+    let mut generator = schemars::SchemaGenerator::default();
+    let of_sections: Vec<_> =
+        sections.iter().map(|s| (s.key(), s.schema(&mut generator))).collect();
+    let mut schema = generator.into_root_schema_for::<GraphFile>();
+    if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
+        properties.extend(of_sections.into_iter().map(|(key, s)| (key.to_owned(), s.to_value())));
+    }
+    schema
 }

@@ -3,9 +3,8 @@
 
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
-use crate::network::NetworkSpec;
-use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
@@ -22,10 +21,9 @@ pub struct ResolvedGraph {
     pub domain: String,
     /// The file it was loaded from.
     pub file: PathBuf,
-    /// How this host takes part in the network; paths are relative to the working directory.
-    pub network: Option<NetworkSpec>,
-    /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
-    pub ros2: Option<Ros2Spec>,
+    /// What stands under keys of gateways; paths are relative to the working directory.
+    #[serde(flatten)]
+    pub sections: Sections,
     /// What the modules do when the launcher is gone.
     pub on_launcher_lost: OnLauncherLost,
     /// Topics that components of this graph name, by name.
@@ -55,6 +53,9 @@ pub struct ResolvedTopic {
     pub access: Access,
     /// How it goes to other hosts.
     pub network: TopicNetworkSpec,
+    /// A gateway reads it by a rule, and holds one of the pins.
+    #[serde(skip)]
+    pub carried: bool,
     /// Somebody outside the graph takes part.
     pub external: bool,
 }

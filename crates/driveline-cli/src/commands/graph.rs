@@ -5,6 +5,7 @@ use super::describer;
 use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};
+use driveline_gateway::ros2::Ros2Spec;
 use driveline_runtime::graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
 use driveline_terminal::screen::Screen;
 use serde_json::json;
@@ -24,6 +25,7 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
             &LoadOptions {
                 set: arguments.set.clone(),
                 modules: modules.clone(),
+                registered: driveline_gateway::registered(),
                 ..LoadOptions::new(&describer)
             },
         );
@@ -60,7 +62,7 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
         tell(g.components().count(), "component"),
         tell(g.topics.len(), "topic"),
     ];
-    if let Some(ros2) = g.ros2.as_ref().filter(|r| r.has_rules()) {
+    if let Some(ros2) = g.sections.get::<Ros2Spec>().filter(|r| r.has_rules()) {
         parts.push(tell(ros2.topics.len() + ros2.services.len(), "rule") + " for ROS 2");
     }
     let parts = parts.join(", ");
@@ -74,7 +76,11 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     let none = |_: &Path| Ok(Vec::new());
     let Loaded { graph, diagnostics } = load(
         &arguments.graph,
-        &LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&none) },
+        &LoadOptions {
+            modules: Some(Vec::new()),
+            registered: driveline_gateway::registered(),
+            ..LoadOptions::new(&none)
+        },
     );
     let Some(graph) = graph else {
         screen.print_error(&diagnostics.render(screen.errors()));
@@ -144,6 +150,6 @@ pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
 }
 
 pub(crate) fn schema(screen: &Screen) -> u8 {
-    screen.print_json(&json_schema());
+    screen.print_json(&json_schema(driveline_gateway::SECTIONS));
     exit::DONE
 }

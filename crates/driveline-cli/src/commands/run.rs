@@ -10,15 +10,15 @@ use crate::exit;
 use crate::process;
 use crate::text::cut;
 use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
+use driveline_gateway::network::GatewayConfig;
+use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::ControlSocket;
 use driveline_runtime::launch::{
-    self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome,
-    Sink, Stream, When,
+    self, Death, Down, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream,
+    When,
 };
-use driveline_runtime::network::GatewayConfig;
-use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use driveline_shm::domain::DIRECTORY_VARIABLE;
@@ -66,6 +66,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let load_options = LoadOptions {
         set: arguments.set.clone(),
         modules: looked_into,
+        registered: driveline_gateway::registered(),
         ..LoadOptions::new(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
@@ -96,11 +97,11 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let mut gateways = Vec::new();
     if let Some(config) = GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_gateway().map_err(|e| e.to_string())?;
-        gateways.push(GatewayOptions::to_hosts(program, &config).map_err(|e| e.to_string())?);
+        gateways.push(config.launched_by(program).map_err(|e| e.to_string())?);
     }
     if let Some(config) = Ros2GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_ros2_gateway().map_err(|e| e.to_string())?;
-        gateways.push(GatewayOptions::to_ros2(program, &config).map_err(|e| e.to_string())?);
+        gateways.push(config.launched_by(program).map_err(|e| e.to_string())?);
     }
     let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
     let place = DomainPlace::of(Some(domain_name))?;

@@ -12,7 +12,8 @@ use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{
-    DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load,
+    DescribeError, Diagnostics, LoadOptions, Registered, ResolvedExecutor, ResolvedGraph,
+    ResolvedModule, load,
 };
 use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
@@ -47,6 +48,9 @@ pub struct HostOptions {
     pub module: String,
     /// Assignments `component.parameter=value`.
     pub set: Vec<String>,
+    /// Topics that gateways read by rules, from a launcher that has checked the whole graph.
+    /// `None`: any, if the graph has keys of gateways.
+    pub carried: Option<Vec<String>>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
@@ -329,6 +333,7 @@ fn resolve(
     let load_options = LoadOptions {
         set: options.set.clone(),
         modules: Some(vec![options.module.clone()]),
+        registered: Registered::Elsewhere { carried: options.carried.clone() },
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);

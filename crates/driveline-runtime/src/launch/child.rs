@@ -40,6 +40,8 @@ pub(super) struct Start<'a> {
     pub(super) graph: &'a Path,
     pub(super) module: &'a str,
     pub(super) set: &'a [String],
+    /// Topics of the module that gateways read by rules, with commas between them.
+    pub(super) carried: String,
     pub(super) domain_dir: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
     /// The run's control socket.
@@ -107,6 +109,7 @@ impl Child {
             .args(["run", "--account-stdin", "--module", with.module, "--graph"])
             .arg(with.graph)
             .args(with.set.iter().flat_map(|s| ["--set", s]))
+            .args(["--carried", &with.carried])
             .args(["--stop-within-ms", &with.stop_within.as_millis().to_string()])
             .env(crate::domain::DIRECTORY, with.domain_dir)
             .envs(with.environment);

@@ -36,7 +36,7 @@ pub use describe::{
     GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host,
     find_ros2_gateway,
 };
-pub use gateway::GatewayOptions;
+pub use gateway::{GATEWAY_PROCESS, GatewayOptions, ROS2_GATEWAY_PROCESS};
 pub use interrupt::{Interrupt, Interrupter};
 pub use matching::Unconnected;
 pub use options::LaunchOptions;

@@ -7,7 +7,7 @@ mod state;
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended};
-use super::gateway::{GatewayOptions, is_gateway};
+use super::gateway::{GatewayOptions, carried, is_gateway};
 use super::matching::{self, Unconnected};
 use super::options::LaunchOptions;
 use super::remote::Remote;
@@ -396,6 +396,7 @@ impl Launcher<'_> {
                 graph: &self.graph.file,
                 module: module.name.as_str(),
                 set: &self.options.set,
+                carried: carried(self.graph, module),
                 domain_dir: &self.options.domain_dir,
                 environment: &module.environment,
                 control,

@@ -6,8 +6,8 @@ use crate::harness::{HOSTS, Job, Pace, Role};
 use crate::peer::{domain_dir, ping, pong, reliability};
 use anyhow::{Context, Result};
 use driveline::types::Qos;
+use driveline_gateway::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use driveline_runtime::graph::model::Access;
-use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use std::path::{Path, PathBuf};
 
 /// What gateways are told of a cable without a limit: more than processors here carry.

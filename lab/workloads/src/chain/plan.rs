@@ -80,8 +80,6 @@ impl Plan {
             driveline: 1,
             name: Some("chain".into()),
             domain: None,
-            network: None,
-            ros2: None,
             on_launcher_lost: None,
             include: Vec::new(),
             params_files: Vec::new(),

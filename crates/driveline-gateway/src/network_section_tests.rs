@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics that reach other hosts.
 
-use super::*;
+use crate::fixture::*;
 use crate::network::GatewayConfig;
+use driveline::Reach;
+use driveline_graph::Colour;
+use std::path::Path;
 
 /// The camera is here; the lanes come from elsewhere.
 const CAR: &str = "\

@@ -2,7 +2,7 @@
 //! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
 //! listen on without saying so, in the same words for every gateway.
 
-use crate::suggest;
+use driveline_graph::suggest;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 

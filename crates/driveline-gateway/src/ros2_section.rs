@@ -1,57 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What stands under `ros2:`, checked against the graph.
 
-use super::diagnostic::{Diagnostic, Place, Span};
-use super::files::{Files, In, MAX_BYTES, Part, bounded_text};
-use super::model::TopicSpec;
-use super::resolved::ResolvedTopic;
-use super::topology::{End, EndKind};
-use crate::ros2::{CONVERTED, Definitions, Direction, Form, Ros2Spec, Rule};
+use crate::ros2::{CONVERTED, Definitions, Direction, Form, PROCESS, Ros2Spec, Rule};
 use driveline::Reach;
+use driveline_graph::resolved::ResolvedTopic;
+use driveline_graph::section::{
+    GraphTopics, Refused, Section, SectionCheck, SectionSpec, SectionValue, TopicRule, corrected,
+};
+use driveline_graph::{Diagnostic, MAX_BYTES, Place, Span, bounded_text};
 use driveline_rosidl::{DefinitionError, Namespace, TypeName};
 use driveline_types::TopicName;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use schemars::{Schema, SchemaGenerator};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-/// Checks what is exchanged with ROS 2, and resolves it. Of topics that are `misspelt`, that is told already.
-pub(super) fn check(
-    files: &mut Files,
-    topics: &BTreeMap<TopicName, ResolvedTopic>,
-    misspelt: &BTreeSet<TopicName>,
-    ends: &[End],
-) -> Option<Ros2Spec> {
-    let (document, spec) = files.ros2.as_ref().map(|r| (r.document, r.spec.clone()))?;
-    let wrong = wrong(&spec);
-    let place = files.place(document, &["ros2"], Part::Key);
+/// The key `ros2`.
+#[derive(Debug)]
+pub(crate) struct Ros2Section;
+
+impl Section for Ros2Section {
+    fn key(&self) -> &'static str {
+        "ros2"
+    }
+
+    fn process(&self) -> &'static str {
+        PROCESS
+    }
+
+    fn runs_alone_for(&self) -> &'static str {
+        "for rules under `ros2:`"
+    }
+
+    fn schema(&self, generator: &mut SchemaGenerator) -> Schema {
+        let about = "Which topics are exchanged with ROS 2 nodes, over DDS and by rmw_zenoh.";
+        super::optional::<Ros2Spec>(generator, about)
+    }
+
+    fn read(&self, value: &SectionValue<'_>) -> Result<Arc<dyn SectionSpec>, Refused> {
+        Ok(Arc::new(value.typed::<Ros2Spec>()?))
+    }
+}
+
+impl SectionSpec for Ros2Spec {
+    fn rules(&self) -> Vec<TopicRule> {
+        let of = |rule: &Rule| TopicRule {
+            pattern: rule.topic.clone(),
+            inward: rule.direction != Direction::ToRos,
+            outward: rule.direction != Direction::FromRos,
+        };
+        self.topics.iter().map(of).collect()
+    }
+
+    fn peer(&self) -> &'static str {
+        "ROS 2"
+    }
+
+    fn takes_part(&self) -> bool {
+        self.has_rules()
+    }
+
+    fn runs_alone(&self) -> bool {
+        self.has_rules()
+    }
+
+    fn check(
+        &self,
+        at: &mut SectionCheck<'_>,
+        graph: Option<&GraphTopics<'_>>,
+    ) -> Arc<dyn SectionSpec> {
+        if let Some(graph) = graph {
+            remarks(self, at, graph);
+        }
+        Arc::new(by_itself(self, at))
+    }
+}
+
+/// Reports rules that will surprise. Misspelt topics are reported already.
+fn remarks(spec: &Ros2Spec, at: &mut SectionCheck<'_>, graph: &GraphTopics<'_>) {
+    let wrong = wrong(spec);
     if spec.topics.is_empty() && spec.services.is_empty() {
         let d = Diagnostic::warning("`ros2:` has no rules, so nothing is exchanged with ROS 2")
-            .at(place.clone());
-        files.error(d.help("add `topics: [{topic: /camera/image, direction: to_ros}]`"));
+            .at(at.key_place());
+        at.report(d.help("add `topics: [{topic: /camera/image, direction: to_ros}]`"));
     }
-    let of = |publishes: bool| {
-        ends.iter()
-            .filter(|e| (e.kind == EndKind::Publisher) == publishes)
-            .map(|e| &e.topic)
-            .collect()
-    };
-    let uses = Uses { spec: &spec, topics, misspelt, published: of(true), read: of(false) };
+    let uses = Uses { spec, graph };
+    let has_topics = at.declared_topics().next().is_some();
     for (i, rule) in
         spec.topics.iter().enumerate().filter(|(i, _)| !wrong.contains(&("topics", *i)))
     {
-        // Without modules, publishers are outside of the graph, and a rule that names their topic says all that is needed, as does a pattern where the graph
-        // has no topics.
-        let of_others =
-            files.modules.is_empty() && (rule.single().is_some() || files.topics.is_empty());
+        // Without modules, publishers are outside of the graph, and a rule that names their topic
+        // says all that is needed, as does a pattern where the graph has no topics.
+        let of_others = !at.has_modules() && (rule.single().is_some() || !has_topics);
         if let Some((message, help)) = uses.remark(rule).filter(|_| !of_others) {
-            let place = files.place(document, &["ros2", "topics", &i.to_string()], Part::Value);
-            files.error(
+            let place = at.value_place(&["topics", &i.to_string()]);
+            at.report(
                 Diagnostic::warning(format!("entry {} of `topics`: {message}", i + 1))
                     .at(place)
                     .help(help),
             );
         }
     }
-    by_itself(files)
 }
 
 /// Entries with mistakes: their list, and their number in it.
@@ -60,19 +108,17 @@ fn wrong(spec: &Ros2Spec) -> Vec<(&'static str, usize)> {
 }
 
 /// Checks what stands there without the topics' ends, and resolves it.
-pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
-    let (document, spec) = files.ros2.as_ref().map(|r| (r.document, r.spec.clone()))?;
+fn by_itself(spec: &Ros2Spec, at: &mut SectionCheck<'_>) -> Ros2Spec {
     for m in spec.mistakes() {
         let index = m.index.map(|i| i.to_string());
-        let path: Vec<&str> = ["ros2", m.key].into_iter().chain(index.as_deref()).collect();
-        let place = files.place(document, &path, Part::Value);
+        let path: Vec<&str> = [m.key].into_iter().chain(index.as_deref()).collect();
+        let place = at.value_place(&path);
         let number = m.index.map_or(String::new(), |i| format!("entry {} of `{}`: ", i + 1, m.key));
-        files.error(Diagnostic::error(format!("{number}{}", m.message)).at(place).help(m.help));
+        at.report(Diagnostic::error(format!("{number}{}", m.message)).at(place).help(m.help));
     }
-    let wrong = wrong(&spec);
-    let place = files.place(document, &["ros2"], Part::Key);
-    let base = place.file.parent().unwrap_or(Path::new("")).to_owned();
-    let spec = spec.relative_to(&base);
+    let wrong = wrong(spec);
+    let base = at.directory();
+    let spec = spec.clone().relative_to(&base);
     let definitions = Definitions::read(&spec.types, &base);
     for (i, e) in definitions.unusable() {
         let message = if e.place.line == 0 {
@@ -80,14 +126,10 @@ pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
         } else {
             format!("{}: {}", e.place, e.problem)
         };
-        let d = Diagnostic::error(message).at(files.place(
-            document,
-            &["ros2", "types", &i.to_string()],
-            Part::Value,
-        ));
+        let d = Diagnostic::error(message).at(at.value_place(&["types", &i.to_string()]));
         let paths =
             if spec.types[i].is_dir() { "" } else { "; paths are relative to the graph file" };
-        files.error(d.help(format!("{}{paths}", e.remedy)));
+        at.report(d.help(format!("{}{paths}", e.remedy)));
     }
     for left in definitions.left_out(&spec.topics) {
         let d = Diagnostic::warning(format!(
@@ -95,14 +137,10 @@ pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
             left.what(),
             left.error.problem
         ));
-        let d = d.at(files.place(
-            document,
-            &["ros2", "types", &left.directory.to_string()],
-            Part::Value,
-        ));
-        files.error(of_definition(d, &left.error));
+        let d = d.at(at.value_place(&["types", &left.directory.to_string()]));
+        at.report(of_definition(d, &left.error));
     }
-    for (name, document, written, ros_type) in types_from_ros(files, &spec) {
+    for (name, written, ros_type) in types_from_ros(at, &spec) {
         // What is defined and cannot come is told of its package.
         if let Err(e) = definitions.message(&ros_type)
             && e.missing.as_deref() == Some(&ros_type)
@@ -111,9 +149,11 @@ pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
                 "the type `{written}` of the topic `{name}` cannot come from ROS 2: {}",
                 e.problem
             ));
-            files.error(
-                d.at(files.place(document, &["topics", &name, "type"], Part::Value)).help(e.remedy),
-            );
+            let d = match at.type_place(&name) {
+                Some(place) => d.at(place),
+                None => d,
+            };
+            at.report(d.help(e.remedy));
         }
     }
     for (i, rule) in
@@ -124,26 +164,15 @@ pub(super) fn by_itself(files: &mut Files) -> Option<Ros2Spec> {
             let cannot = if *e.place.file == *rule.ros_type { "" } else { " cannot pass:" };
             let message =
                 format!("entry {} of `services`: {}{cannot} {}", i + 1, rule.ros_type, e.problem);
-            let d = Diagnostic::error(message).at(files.place(
-                document,
-                &["ros2", "services", &number, "type"],
-                Part::Value,
-            ));
-            files.error(of_definition(d, &e));
+            let d = Diagnostic::error(message).at(at.value_place(&["services", &number, "type"]));
+            at.report(of_definition(d, &e));
         }
         if let Some((message, help)) = rule.memory_remark() {
             let d = Diagnostic::warning(format!("entry {} of `services`: {message}", i + 1));
-            files.error(
-                d.at(files.place(
-                    document,
-                    &["ros2", "services", &number, "max_response"],
-                    Part::Value,
-                ))
-                .help(help),
-            );
+            at.report(d.at(at.value_place(&["services", &number, "max_response"])).help(help));
         }
     }
-    Some(spec)
+    spec
 }
 
 /// A finding with where in a definition it has its reason, and the remedy.
@@ -165,10 +194,11 @@ fn of_definition(d: Diagnostic, e: &DefinitionError) -> Diagnostic {
     d.related("here", Place { file, span: Span::at(number, 1, len), source })
 }
 
-/// Types of ROS 2 that topics are declared with which come from there as they are: topic, document, what is written, and its meaning.
-fn types_from_ros(files: &Files, spec: &Ros2Spec) -> Vec<(String, usize, String, TypeName)> {
-    let of = |(name, topic): (&String, &In<TopicSpec>)| {
-        let written = topic.spec.type_name.clone()?;
+/// Types of ROS 2 that topics are declared with which come from there as they are: topic, what is
+/// written, and its meaning.
+fn types_from_ros(at: &SectionCheck<'_>, spec: &Ros2Spec) -> Vec<(String, String, TypeName)> {
+    let of = |(name, topic): (&str, &driveline_graph::model::TopicSpec)| {
+        let written = topic.type_name.clone()?;
         // `package/Name` is what types of Driveline are called, too.
         let ros_type: TypeName = written
             .parse()
@@ -176,34 +206,32 @@ fn types_from_ros(files: &Files, spec: &Ros2Spec) -> Vec<(String, usize, String,
             .filter(|t: &TypeName| t.to_string() == written && t.namespace() == Namespace::Msg)?;
         let rule = spec.rule(&name.parse().ok()?, true)?;
         let converted = rule.form == Form::Converted && CONVERTED.contains(&written.as_str());
-        (!converted).then(|| (name.clone(), topic.document, written, ros_type))
+        (!converted).then(|| (name.to_owned(), written, ros_type))
     };
-    files.topics.iter().filter_map(of).collect()
+    at.declared_topics().filter_map(of).collect()
 }
 
 /// Who in the graph uses the topics that rules are about.
 struct Uses<'a> {
     spec: &'a Ros2Spec,
-    topics: &'a BTreeMap<TopicName, ResolvedTopic>,
-    misspelt: &'a BTreeSet<TopicName>,
-    published: BTreeSet<&'a TopicName>,
-    read: BTreeSet<&'a TopicName>,
+    graph: &'a GraphTopics<'a>,
 }
 
 impl Uses<'_> {
     fn only_read(&self, name: &TopicName) -> bool {
-        self.read.contains(name) && !self.published.contains(name)
+        self.graph.read.contains(name) && !self.graph.published.contains(name)
     }
 
     /// What about a rule will surprise, and what to do.
     fn remark(&self, rule: &Rule) -> Option<(String, String)> {
         let covered: Vec<_> = self
+            .graph
             .topics
             .iter()
             .filter(|(name, _)| rule.covers(name, rule.direction == Direction::FromRos))
             .collect();
         let (misspelt, covered): (Vec<_>, Vec<_>) =
-            covered.into_iter().partition(|(name, _)| self.misspelt.contains(*name));
+            covered.into_iter().partition(|(name, _)| self.graph.misspelt.contains(*name));
         let (leaving, inside): (Vec<_>, Vec<_>) =
             covered.iter().partition(|(_, t)| t.reach != Reach::Process);
         // Of many topics, those between components of one process are not meant.
@@ -221,7 +249,7 @@ impl Uses<'_> {
         match rule.direction {
             Direction::FromRos
                 if leaving.iter().all(|(name, t)| {
-                    self.published.contains(name) && self.one_way(name, t, false)
+                    self.graph.published.contains(name) && self.one_way(name, t, false)
                 }) =>
             {
                 let message = format!(
@@ -252,8 +280,9 @@ impl Uses<'_> {
     /// What ROS 2 publishes is not known here, and who reads it may be outside of the graph.
     fn covers_nothing(&self, rule: &Rule) -> Option<(String, String)> {
         let to_ros = rule.direction == Direction::ToRos;
-        let meant = self.topics.iter().find_map(|(name, topic)| {
-            let used = if to_ros { self.published.contains(name) } else { self.only_read(name) };
+        let meant = self.graph.topics.iter().find_map(|(name, topic)| {
+            let used =
+                if to_ros { self.graph.published.contains(name) } else { self.only_read(name) };
             corrected(&rule.topic, name)
                 .filter(|_| used && self.one_way(name, topic, !to_ros))
                 .map(|pattern| (name, pattern))
@@ -282,22 +311,6 @@ impl Uses<'_> {
     }
 }
 
-/// The pattern with the parts corrected that the topic has with a slip; `None` if it is another one altogether, or fits.
-pub(super) fn corrected(pattern: &str, topic: &TopicName) -> Option<String> {
-    let written: Vec<&str> = pattern.strip_prefix('/')?.split('/').collect();
-    let parts: Vec<&str> = topic.as_str().split('/').collect();
-    if written.len() > parts.len() || (written.len() < parts.len() && written.last() != Some(&"**"))
-    {
-        return None;
-    }
-    let near = |a: &str, b: &str| strsim::damerau_levenshtein(a, b) <= (a.len() / 4).clamp(1, 2);
-    let part = |(w, p)| match (w, p) {
-        ("*" | "**", _) => Some(w),
-        _ => near(w, p).then_some(p),
-    };
-    let corrected = format!(
-        "/{}",
-        written.into_iter().zip(parts).map(part).collect::<Option<Vec<&str>>>()?.join("/")
-    );
-    (corrected != pattern).then_some(corrected)
-}
+#[cfg(test)]
+#[path = "ros2_section_tests.rs"]
+mod tests;

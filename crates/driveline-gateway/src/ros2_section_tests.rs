@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Topics that are exchanged with ROS 2.
 
-use super::*;
+use crate::fixture::*;
 use crate::ros2::{Direction, Ros2GatewayConfig, ServedBy};
+use driveline_graph::Colour;
+use std::path::Path;
 
 const CAR: &str = "\
 driveline: 1

@@ -9,12 +9,13 @@ mod services;
 pub use definitions::{CONVERTED, Definitions, LeftOut};
 pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
 
-use crate::ByteSize;
-use crate::ResolvedGraph;
 use crate::endpoint::{self, Use};
 use crate::mistakes::{ConfigMistakes, TopicNumbers};
-use crate::model::{Access, written_qos};
 use driveline::Reach;
+use driveline_graph::model::{Access, written_qos};
+use driveline_graph::section::{covers, single};
+use driveline_graph::{ByteSize, ResolvedGraph};
+use driveline_runtime::launch::GatewayOptions;
 use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
 use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use schemars::JsonSchema;
@@ -23,7 +24,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// What a run calls the gateway's process; no module has this name.
-pub const PROCESS: &str = "gateway-ros2";
+pub const PROCESS: &str = driveline_runtime::launch::ROS2_GATEWAY_PROCESS;
 /// Greatest id for which the standard ports exist.
 pub const MAX_DOMAIN_ID: u32 = 232;
 const MAX_ENDPOINTS: usize = 64;
@@ -285,23 +286,13 @@ impl Rule {
             Direction::FromRos => from_ros,
             Direction::ToRos => !from_ros,
         };
-        let mut tokens = topic.split('/');
-        let mut pattern = self.topic.strip_prefix('/').unwrap_or_default().split('/');
-        included
-            && loop {
-                match (pattern.next(), tokens.next()) {
-                    (None, None) | (Some("**"), Some(_)) => break true,
-                    (Some("*"), Some(_)) => {}
-                    (Some(p), Some(t)) if p == t => {}
-                    _ => break false,
-                }
-            }
+        included && covers(&self.topic, topic)
     }
 
     /// The topic, if the rule names one and not many.
     #[must_use]
     pub fn single(&self) -> Option<TopicName> {
-        (!self.topic.contains('*')).then(|| self.topic.strip_prefix('/')?.parse().ok()).flatten()
+        single(&self.topic)
     }
 
     /// Largest payload from ROS 2, in bytes.
@@ -524,6 +515,20 @@ pub struct Ros2GatewayConfig {
 }
 
 impl Ros2GatewayConfig {
+    /// How a run starts the gateway; for the program see
+    /// [`find_ros2_gateway`](driveline_runtime::launch::find_ros2_gateway).
+    ///
+    /// # Errors
+    /// If the configuration cannot be written as JSON.
+    pub fn launched_by(&self, program: PathBuf) -> serde_json::Result<GatewayOptions> {
+        Ok(GatewayOptions {
+            name: PROCESS,
+            program,
+            config: serde_json::to_string(self)?,
+            environment: self.environment(),
+        })
+    }
+
     /// What Zenoh reads from the environment and nowhere else. There is no TLS here.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
@@ -533,7 +538,7 @@ impl Ros2GatewayConfig {
     /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
     #[must_use]
     pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
-        let ros2 = graph.ros2.clone().filter(Ros2Spec::has_rules)?;
+        let ros2 = graph.sections.get::<Ros2Spec>().cloned().filter(Ros2Spec::has_rules)?;
         let topics =
             graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| {
                 LocalTopic {

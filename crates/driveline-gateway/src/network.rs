@@ -4,6 +4,7 @@
 //! Not here: the gateway (crate `driveline-gateway-zenoh`).
 
 use driveline::Reach;
+use driveline_runtime::launch::GatewayOptions;
 use driveline_types::{Qos, TopicName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,16 +13,16 @@ use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use crate::ResolvedGraph;
 use crate::endpoint::{self, Use};
 use crate::interfaces::interfaces;
 use crate::mistakes::{ConfigMistakes, TopicNumbers};
-use crate::model::{Access, written_qos};
+use driveline_graph::ResolvedGraph;
+use driveline_graph::model::{Access, EVERY, RATE_HZ, written_qos};
 
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
 /// What a run calls the gateway's process; no module has this name.
-pub const PROCESS: &str = "gateway";
+pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
 /// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
 /// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
 /// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
@@ -39,10 +40,6 @@ const MAX_BANDWIDTH_MBIT: u32 = 400_000;
 const MAX_ENDPOINTS: usize = 64;
 /// Of a file of Zenoh's, where it is looked whether it names TLS.
 const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
-/// Samples each second to which a topic can be bounded, the fewest and the most.
-pub(crate) const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
-/// One of how many samples can be sent, at least and at most.
-pub(crate) const EVERY: [u32; 2] = [1, 1_000_000];
 
 /// How this host takes part in the network. Without endpoints and interface the gateway listens on the loopback device only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -412,6 +409,20 @@ pub struct GatewayConfig {
 }
 
 impl GatewayConfig {
+    /// How a run starts the gateway; for the program see
+    /// [`find_gateway`](driveline_runtime::launch::find_gateway).
+    ///
+    /// # Errors
+    /// If the configuration cannot be written as JSON.
+    pub fn launched_by(&self, program: PathBuf) -> serde_json::Result<GatewayOptions> {
+        Ok(GatewayOptions {
+            name: PROCESS,
+            program,
+            config: serde_json::to_string(self)?,
+            environment: self.environment(),
+        })
+    }
+
     /// What Zenoh reads from the environment and nowhere else: how many threads it has. Reads the `zenoh:` file, if there is one.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
@@ -451,7 +462,7 @@ impl GatewayConfig {
             // Of a part of a graph (`--module`), what another part has ends of.
             .filter(|t| t.send || t.receive)
             .collect();
-        let network = graph.network.clone().unwrap_or_default();
+        let network = graph.sections.get::<NetworkSpec>().cloned().unwrap_or_default();
         (!topics.is_empty() || network.may_be_router()).then(|| Self {
             domain: domain.to_owned(),
             domain_dir: domain_dir.to_owned(),
