@@ -361,7 +361,14 @@ impl Summary {
     #[must_use]
     pub fn failed_of(&self) -> Vec<String> {
         let some = self.stages.iter().filter(|s| s.failed > 0);
-        some.map(|s| format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage)).collect()
+        let text = |s: &StageSummary| match s {
+            // Calls with events fail as well, and are no runs.
+            s if s.failed > s.runs => {
+                format!("{} calls of {} failed, calls with events included", s.failed, s.stage)
+            }
+            s => format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage),
+        };
+        some.map(text).collect()
     }
 
     /// Failed calls of all components together.

@@ -56,7 +56,7 @@ pub(super) enum DownReason {
     Exhausted,
     /// It depends on this process, which is down.
     Dependency(usize),
-    /// The run ended during its pause.
+    /// The run ended before it was ready again.
     RunStops,
 }
 
@@ -192,7 +192,9 @@ impl Supervisor {
             if away {
                 p.state = State::Down;
             }
-            if away && std::mem::take(&mut p.announced) {
+            // One that is still starting again has not come back either.
+            let starting = matches!(p.state, State::Starting { .. });
+            if (away || starting) && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
             }
         }
