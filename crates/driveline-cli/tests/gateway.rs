@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 use driveline_bench as bench;
-use driveline_runtime::gateway::{Report, StatusSocket};
+use driveline_gateway::{Report, StatusSocket};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;

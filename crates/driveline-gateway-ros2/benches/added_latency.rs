@@ -16,8 +16,8 @@ use driveline::{
     Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode,
 };
 use driveline_bench::stats::Runs;
+use driveline_gateway::{Answer, ask};
 use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
-use driveline_runtime::gateway::{Answer, ask};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

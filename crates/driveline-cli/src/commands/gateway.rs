@@ -17,9 +17,7 @@ use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::{Align, bytes};
 use driveline_bench as bench;
-use driveline_runtime::gateway::{
-    Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask,
-};
+use driveline_gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
 use presence::Presence;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -530,7 +528,7 @@ fn inlet_state(state: InletState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{
+    use driveline_gateway::{
         EdgeFigures, InletFigures, NetworkReport, Ros2Report, Ros2ServiceReport, Ros2TopicReport,
         TopicReport,
     };

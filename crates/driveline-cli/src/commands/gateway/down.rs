@@ -6,7 +6,7 @@ use crate::commands::domains::DomainPlace;
 use crate::process;
 use crate::screen::Screen;
 use crate::text::cut;
-use driveline_runtime::gateway::Answer;
+use driveline_gateway::Answer;
 
 /// Tells of them on standard error. Whether there are none.
 pub(super) fn tell(answers: &[Answer], place: &DomainPlace, screen: &Screen) -> bool {

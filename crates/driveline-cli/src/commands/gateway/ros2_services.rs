@@ -6,7 +6,7 @@ use crate::commands::list::print_table;
 use crate::screen::Screen;
 use crate::text::{count, cut};
 use driveline_analyze::text::Align;
-use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
+use driveline_gateway::{Ros2Server, Ros2ServiceReport};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn state(service: &Ros2ServiceReport) -> &'static str {

@@ -17,8 +17,8 @@ use std::time::Duration;
 pub struct RestartSpec {
     /// When it is started again.
     pub policy: RestartPolicy,
-    /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up to 30 s, and is the first again after the module
-    /// was ready for 1 s.
+    /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up
+    /// to 30 s, and is the first again after the module was ready for 1 s.
     #[schemars(range(max = 30_000))]
     pub backoff_ms: u32,
     /// Number of restarts within `window_s`; a module that fails once more stays down.
@@ -27,7 +27,8 @@ pub struct RestartSpec {
     /// Seconds in which `max` restarts are counted.
     #[schemars(range(min = 1, max = 86_400))]
     pub window_s: u32,
-    /// What happens when the module stays down. Default: the other modules go on, but a start that fails ends the run.
+    /// What happens when the module stays down. Default: the other modules go on, but a start that
+    /// fails ends the run.
     pub on_exhausted: Option<OnExhausted>,
 }
 
@@ -92,7 +93,8 @@ pub(super) fn ready_within(spec: &ModuleSpec) -> Option<Duration> {
     spec.ready_within_ms.and_then(Milliseconds::duration)
 }
 
-/// Reports references to modules that do not exist, modules that name themselves, and circles of `depends_on`.
+/// Reports references to modules that do not exist, modules that name themselves, and circles of
+/// `depends_on`.
 pub(super) fn check(
     files: &mut Files,
     specs: &[(String, usize, ModuleSpec)],
@@ -134,7 +136,8 @@ pub(super) fn check(
 fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
     let mut done = std::collections::BTreeSet::new();
     for start in depends.keys() {
-        // Depth first; the path holds each module with the number of its dependencies that were followed.
+        // Depth first; the path holds each module with the number of its dependencies that were
+        // followed.
         let mut path = vec![(*start, 0)];
         while let Some((module, followed)) = path.last_mut() {
             let next = depends.get(*module).and_then(|d| d.get(*followed));

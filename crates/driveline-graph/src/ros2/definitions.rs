@@ -4,7 +4,7 @@
 //! Both who checks a graph and the gateway that runs it ask here, so that the one says what the other will do.
 
 use super::{Direction, Form, Rule};
-use crate::graph::closest;
+use crate::closest;
 use driveline_rosidl::{
     Catalog, DefinitionError, Namespace, Place, TypeHash, TypeName, TypeNameError,
 };

@@ -164,7 +164,7 @@ impl<'a> Resolver<'a> {
             self.module(name, *document, spec);
         }
         topology::network_by_itself(self.files);
-        super::ros2::by_itself(self.files);
+        super::ros2_rules::by_itself(self.files);
     }
 
     fn run(mut self, path: &Path) -> ResolvedGraph {
@@ -190,7 +190,7 @@ impl<'a> Resolver<'a> {
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &[]);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
-        let ros2 = super::ros2::check(self.files, &topics, &misspelt, &self.ends);
+        let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
         let to_hosts = topics.values().any(|t| t.reach == Reach::Network)
             || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
         let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);

@@ -3,7 +3,9 @@
 
 use super::only_one::holder;
 use super::report::Report;
-use crate::socket_clients::{ACCEPT_AGAIN, Clients, accept_waiting, address, open_directory};
+use driveline_runtime::socket_clients::{
+    ACCEPT_AGAIN, Clients, MAX_RESPONSE_LEN, accept_waiting, address, open_directory,
+};
 use std::fs::Permissions;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -16,7 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Longest report that is read.
-pub const MAX_REPORT_LEN: u64 = 8 << 20;
+pub const MAX_REPORT_LEN: u64 = MAX_RESPONSE_LEN;
 const PREFIX: &str = "gateway-";
 const SUFFIX: &str = ".status";
 /// Most gateways that are asked.

@@ -6,7 +6,6 @@
 
 mod desk;
 mod line_limit;
-mod mistakes;
 mod only_one;
 mod program;
 mod report;
@@ -14,13 +13,13 @@ mod status;
 mod words;
 mod zenoh_text;
 
-pub(crate) use mistakes::TopicNumbers;
+pub use driveline_graph::ConfigMistakes;
+pub use driveline_graph::network::{ZENOH_THREADS, ZENOH_THREADS_FOR_TLS};
 
 pub use desk::{Notices, ReportDesk};
 pub use line_limit::{LineLimit, LineVerdict};
-pub use mistakes::ConfigMistakes;
 pub use only_one::{OnlyOne, OnlyOneError};
-pub use program::{Gateway, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS, serve};
+pub use program::{Gateway, serve};
 pub use report::{
     EdgeFigures, EdgeReport, HostReport, InletFigures, InletReport, InletState, NetworkReport,
     PublisherReport, Refusal, Report, Ros2Publisher, Ros2Report, Ros2Server, Ros2ServiceReport,

@@ -45,7 +45,7 @@ fn holder(entries: &Entries, place: Span) -> Option<&String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::yaml;
+    use crate::yaml;
 
     fn left(text: &str, mistakes: &[(usize, usize)]) -> Option<String> {
         let root = yaml::parse(text).0.unwrap();

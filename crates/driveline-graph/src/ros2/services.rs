@@ -2,7 +2,7 @@
 //! Rules for services: what stands under `ros2: services:`. Keys: `docs/ros2.md`; what they mean: `docs/protocols/ros2-services.md`, section 1.
 
 use super::{MAX_PATTERN_LEN, Mistake, is_token};
-use crate::graph::ByteSize;
+use crate::ByteSize;
 use driveline_types::ServiceName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

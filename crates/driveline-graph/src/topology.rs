@@ -154,12 +154,10 @@ fn single_rules(files: &Files) -> impl Iterator<Item = TopicName> {
 /// The rule for ROS 2 that would cover the topic if its name had no slip, its place, and what it should say.
 fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
     let ros2 = files.ros2.as_ref()?;
-    let (i, rule, meant) = ros2
-        .spec
-        .topics
-        .iter()
-        .enumerate()
-        .find_map(|(i, rule)| Some((i, rule, super::ros2::corrected(&rule.topic, name)?)))?;
+    let (i, rule, meant) =
+        ros2.spec.topics.iter().enumerate().find_map(|(i, rule)| {
+            Some((i, rule, super::ros2_rules::corrected(&rule.topic, name)?))
+        })?;
     Some((
         rule.topic.clone(),
         files.place(ros2.document, &["ros2", "topics", &i.to_string(), "topic"], Part::Value),

@@ -9,11 +9,11 @@ mod services;
 pub use definitions::{CONVERTED, Definitions, LeftOut};
 pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
 
+use crate::ByteSize;
+use crate::ResolvedGraph;
 use crate::endpoint::{self, Use};
-use crate::gateway::{ConfigMistakes, TopicNumbers};
-use crate::graph::ByteSize;
-use crate::graph::ResolvedGraph;
-use crate::graph::model::{Access, written_qos};
+use crate::mistakes::{ConfigMistakes, TopicNumbers};
+use crate::model::{Access, written_qos};
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
 use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
@@ -527,7 +527,7 @@ impl Ros2GatewayConfig {
     /// What Zenoh reads from the environment and nowhere else. There is no TLS here.
     #[must_use]
     pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
-        vec![crate::gateway::ZENOH_THREADS]
+        vec![crate::network::ZENOH_THREADS]
     }
 
     /// What the gateway of a graph is started with; `None` if the graph has no rules for one.

@@ -2,7 +2,7 @@
 //! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
 //! listen on without saying so, in the same words for every gateway.
 
-use crate::graph::suggest;
+use crate::suggest;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
@@ -98,7 +98,7 @@ pub(crate) fn is_interface(name: &str) -> bool {
 }
 
 /// The name of a host in an endpoint, if it has one, and not an address.
-pub(crate) fn name(endpoint: &str) -> Option<&str> {
+pub fn name(endpoint: &str) -> Option<&str> {
     let (protocol, address) = parts(endpoint)?;
     let (host, _) = address.rsplit_once(':').filter(|_| protocol != UNIX)?;
     (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)

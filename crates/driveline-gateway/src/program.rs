@@ -5,10 +5,10 @@
 //! the end of the gateway. By hand the configuration is a file, and a signal ends it.
 
 use super::line_limit::{LineLimit, LineVerdict};
-use crate::account::Record;
-use crate::graph::{clean, closest};
-use crate::launch::Build;
-use crate::launch::control::remove_of_dead_launcher;
+use driveline_graph::{clean, closest};
+use driveline_runtime::account::Record;
+use driveline_runtime::launch::Build;
+use driveline_runtime::launch::control::remove_of_dead_launcher;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -34,17 +34,6 @@ pub(super) const FROM_RUN: &str = "--account-stdin";
 const TELL: Duration = Duration::from_secs(1);
 /// Lines that are told in a minute.
 const NOTICES: u32 = 512;
-
-/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
-/// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
-/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
-pub const ZENOH_THREADS: (&str, &str) =
-    ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
-
-/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
-/// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
-pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
-    ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
 
 /// A gateway that can be a program. Dropping it ends it.
 pub trait Gateway: Sized {
@@ -339,7 +328,7 @@ fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::GatewayConfig;
+    use driveline_graph::network::GatewayConfig;
 
     /// It has never been able to do anything.
     struct Broken;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What in a gateway's configuration cannot be: all of it, and before anything is opened. Within the bounds that graph files have.
 
-use crate::graph::clean;
+use crate::clean;
 use driveline_types::limits::{MAX_PAYLOAD, MAX_PINS};
 use driveline_types::{Qos, TopicName};
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 //! What a report says to people: why nobody is there, and what was lost.
 
 use super::report::{EdgeFigures, InletFigures, NetworkReport, Report};
-use crate::endpoint;
+use driveline_graph::endpoint;
 use std::collections::BTreeMap;
 
 /// What else may keep hosts apart where they speak TLS: Zenoh says it in its log only.
@@ -149,7 +149,7 @@ fn reasons(drops: &[(&str, u64)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::{EdgeReport, HostReport, InletReport, InletState};
+    use crate::{EdgeReport, HostReport, InletReport, InletState};
     use driveline_types::Qos;
 
     #[test]

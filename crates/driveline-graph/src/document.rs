@@ -131,7 +131,7 @@ impl<T> Document<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Colour;
+    use crate::Colour;
     use schemars::JsonSchema;
     use serde::Deserialize;
 

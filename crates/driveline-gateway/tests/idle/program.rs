@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A gateway that carries nothing, for tests of what all gateways have in common.
+//! A gateway that carries nothing, for the tests of what all gateways have in common.
 
-use driveline_runtime::gateway::Gateway;
+use driveline_gateway::Gateway;
+use std::process::ExitCode;
 
-pub(crate) struct Idle;
+struct Idle;
 
 impl Gateway for Idle {
     type Config = serde_json::Value;
@@ -22,4 +23,8 @@ impl Gateway for Idle {
     fn take_notices(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+fn main() -> ExitCode {
+    driveline_gateway::serve::<Idle>("idle-gateway")
 }

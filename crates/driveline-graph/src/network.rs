@@ -12,16 +12,27 @@ use std::net::IpAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use crate::ResolvedGraph;
 use crate::endpoint::{self, Use};
-use crate::gateway::{ConfigMistakes, TopicNumbers, ZENOH_THREADS, ZENOH_THREADS_FOR_TLS};
-use crate::graph::ResolvedGraph;
-use crate::graph::model::{Access, written_qos};
 use crate::interfaces::interfaces;
+use crate::mistakes::{ConfigMistakes, TopicNumbers};
+use crate::model::{Access, written_qos};
 
 /// Port on which a gateway listens at a named interface.
 pub const PORT: u16 = 7450;
 /// What a run calls the gateway's process; no module has this name.
 pub const PROCESS: &str = "gateway";
+/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
+/// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
+/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
+pub const ZENOH_THREADS: (&str, &str) =
+    ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
+
+/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
+/// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
+pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
+    ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
+
 const LOOPBACK: &str = "127.0.0.1:0";
 const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
 const MAX_BANDWIDTH_MBIT: u32 = 400_000;

@@ -9,7 +9,7 @@
 //! Not here: starting anything.
 //!
 //! ```
-//! use driveline_runtime::graph::{Colour, DescribeError, LoadOptions, load};
+//! use driveline_graph::{Colour, DescribeError, LoadOptions, load};
 //! # let dir = tempfile::tempdir().unwrap();
 //! let path = dir.path().join("graph.yaml");
 //! std::fs::write(&path, "driveline: 1\nmodule: {}\n").unwrap();
@@ -20,16 +20,22 @@
 //! ```
 
 mod de;
+pub mod descriptor;
 mod diagnostic;
 mod document;
+pub mod endpoint;
 mod files;
+pub mod interfaces;
 mod library;
+mod mistakes;
 pub mod model;
+pub mod network;
 mod parameters;
 mod reaction;
 mod resolve;
 mod resolved;
-mod ros2;
+pub mod ros2;
+mod ros2_rules;
 mod shape;
 mod sound;
 mod supervision;
@@ -38,13 +44,12 @@ mod topology;
 mod units;
 mod yaml;
 
-pub(crate) use diagnostic::clean;
-
 pub use diagnostic::{
-    Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, closest, suggest,
+    Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };
 pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
+pub use mistakes::ConfigMistakes;
 pub use model::json_schema;
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,

@@ -292,8 +292,10 @@ impl Diagnostic {
     }
 }
 
-/// Control characters in files and names must not reach the terminal; one character stays one column.
-pub(crate) fn clean(text: &str) -> String {
+/// Replaces control characters and others that mislead a reader by blanks: those in files and names
+/// must not reach the terminal. One character stays one column.
+#[must_use]
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if driveline_types::text::misleads(c) { ' ' } else { c }).collect()
 }
 

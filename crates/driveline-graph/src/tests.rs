@@ -962,11 +962,11 @@ fn the_graph_in_the_documentation_is_valid() {
 
 #[path = "generated_tests.rs"]
 mod generated;
-#[path = "network_tests.rs"]
+#[path = "reach_tests.rs"]
 mod network;
 #[path = "payload_tests.rs"]
 mod payload;
-#[path = "ros2_tests.rs"]
+#[path = "ros2_rules_tests.rs"]
 mod ros2;
 
 #[path = "reaction_tests.rs"]
