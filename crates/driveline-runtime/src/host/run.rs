@@ -3,6 +3,7 @@
 
 use super::crash;
 use super::instance::{Bringup, Instance};
+use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
@@ -16,6 +17,7 @@ use crate::graph::{
 use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
@@ -47,6 +49,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// The launcher's socket for the account; waited for until it is there.
+    pub account_socket: Option<PathBuf>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -98,10 +102,20 @@ type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 /// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
-    let socket = if options.account_stdin {
-        Some(take_stdin().map_err(os("standard input is not a socket"))?)
-    } else {
-        None
+    let socket = match &options.account_socket {
+        Some(path) => {
+            let connected = launcher_socket::connect(path, &signals)
+                .map_err(os("cannot use the launcher's socket (`--account-socket`)"))?;
+            match connected {
+                Some(socket) => Some(socket),
+                // A signal has asked for the end before the launcher was there.
+                None => return Ok(()),
+            }
+        }
+        None if options.account_stdin => {
+            Some(take_stdin().map_err(os("standard input is not a socket"))?)
+        }
+        None => None,
     };
     let mut handed = None;
     let account = match &socket {
@@ -235,6 +249,7 @@ impl Module<'_> {
                 stop,
                 account: self.account.clone(),
                 beats: beats.clone().map(|beats| (beats, place)),
+                failures: None,
             };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
@@ -333,7 +348,7 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
         .to_string()
 }
 
-fn signals() -> std::io::Result<UnixStream> {
+pub(super) fn signals() -> std::io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -415,7 +430,7 @@ impl Running<'_> {
                 threads.push(report.to_string());
             }
         }
-        self.send(Record::Started { threads });
+        self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
         let watched = self.instances.iter().any(Instance::promises);
         if drain_at_once {
             self.drain();

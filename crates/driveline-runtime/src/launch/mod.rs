@@ -21,9 +21,10 @@ mod describe;
 mod gateway;
 mod interrupt;
 mod judge;
-mod lines;
 mod matching;
+mod modes;
 mod options;
+mod remote;
 mod run;
 mod service_manager;
 mod supervisor;
@@ -39,12 +40,13 @@ pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
 pub use matching::Unconnected;
 pub use options::LaunchOptions;
+pub use remote::{Placement, Started, StartedEnd, Starter};
 pub use run::{LaunchError, run};
 
 #[cfg(test)]
 pub(crate) use judge::tests::module as judge_module;
 
-use crate::account::{Call, CallPlace, Record};
+use crate::account::{Call, CallPlace, Record, Usage};
 use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
@@ -70,6 +72,11 @@ pub trait Sink {
     /// Something happened to the run itself.
     fn event(&mut self, event: &Event);
 
+    /// The container of a module says what it uses.
+    fn usage(&mut self, module: &str, usage: &Usage) {
+        let _ = (module, usage);
+    }
+
     /// Called about ten times a second while the graph runs, for displays.
     fn tick(&mut self) {}
 }
@@ -84,6 +91,13 @@ pub enum Event {
         module: String,
         /// Process id.
         pid: u32,
+    },
+    /// A module is started elsewhere, or by others.
+    Placed {
+        /// Module.
+        module: String,
+        /// Where, or who, for people.
+        place: String,
     },
     /// Two ends of a host topic have not found each other; the graph runs without it.
     Unmatched {
@@ -205,6 +219,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
+            Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")

@@ -10,6 +10,7 @@ use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
 use super::matching::{self, Unconnected};
 use super::options::LaunchOptions;
+use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
@@ -133,6 +134,23 @@ fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) ->
         names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
     };
     match program {
+        // Whoever has started the module starts it again: this launcher only listens anew.
+        Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
+            Rules {
+                restart: ResolvedRestart {
+                    policy: RestartPolicy::Always,
+                    backoff: Duration::ZERO,
+                    max: None,
+                    window: Duration::ZERO,
+                    on_exhausted: None,
+                },
+                ready_within: options.ready_within,
+                grace: options.grace,
+                depends_on: Vec::new(),
+                restart_with: Vec::new(),
+                gateway: false,
+            }
+        }
         Program::Module(module) => Rules {
             restart: module.restart.clone(),
             ready_within: module.ready_within.unwrap_or(options.ready_within),
@@ -367,9 +385,12 @@ impl Launcher<'_> {
     fn start(&mut self, process: usize) -> io::Result<()> {
         self.processes[process].past.started();
         let control = self.options.control.as_ref().map(|socket| socket.path());
-        let child = match self.processes[process].program {
-            Program::Gateway(gateway) => Child::start_gateway(gateway, control)?,
-            Program::Module(module) => Child::start(&Start {
+        let child = match (self.processes[process].program, &self.options.placement) {
+            (Program::Gateway(gateway), _) => Child::start_gateway(gateway, control)?,
+            (Program::Module(module), Some(placement)) => {
+                Child::remote(module.name.as_str(), Remote::start(placement, module)?)
+            }
+            (Program::Module(module), None) => Child::start(&Start {
                 host: &self.options.host,
                 host_arguments: &self.options.host_arguments,
                 graph: &self.graph.file,
@@ -382,7 +403,10 @@ impl Launcher<'_> {
                 stop_within: self.options.grace + STOP_BEHIND,
             })?,
         };
-        self.sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
+        self.sink.event(&match child.place() {
+            Some(place) => Event::Placed { module: child.module.clone(), place },
+            None => Event::Spawned { module: child.module.clone(), pid: child.pid() },
+        });
         self.processes[process].watching = Watching::default();
         let old = self.processes[process].child.replace(child);
         self.unreadable += old.map_or(0, |old| old.unreadable());
@@ -707,7 +731,12 @@ impl Launcher<'_> {
             exit_code: status.code(),
             signal: status.signal(),
             when,
-            cause: if killed { None } else { c.words.cause(status, c.told, is_gateway(&c.module)) },
+            cause: if killed {
+                None
+            } else {
+                c.cause_from_outside()
+                    .or_else(|| c.words.cause(status, c.told, is_gateway(&c.module)))
+            },
             help: help(status, c.pid(), &gdb),
         };
         let p = &mut self.processes[process];
