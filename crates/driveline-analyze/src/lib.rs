@@ -23,6 +23,7 @@
 //! ```
 
 mod account;
+mod backpressure;
 mod collector;
 mod deadlines;
 mod escape;
@@ -36,6 +37,7 @@ mod series;
 mod summary;
 mod waits;
 
+pub use backpressure::BlockedOutput;
 pub use collector::{Collector, InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
 pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};

@@ -9,6 +9,7 @@ mod figures;
 mod lead;
 mod scale;
 
+use crate::backpressure::BlockedOutput;
 use crate::collector::Collector;
 use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
@@ -124,6 +125,17 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
             "Missed deadlines",
             "Periods of a topic's <code>deadline_ms</code> that ended without a sample, from the first sample on. Those of an output are its \
              own lateness; those of an input what it was to expect of its publishers.",
+            Some(table),
+            "",
+        );
+    }
+    if let Some(table) = blocked_table(summary) {
+        section(
+            &mut page,
+            "Blocked in publish",
+            "Reliable outputs that waited for their readers, at most <code>max_blocking_ms</code> each time. The time is part of the \
+             publisher's processing and of its readers' communication. After a wait that <b>timed out</b>, the readers that had not read \
+             miss samples.",
             Some(table),
             "",
         );
@@ -400,6 +412,22 @@ fn deadline_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.deadlines.iter().map(row).collect();
     let head = "<th>component<th class=l>port<th class=l>end<th class=l>topic<th>missed";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+fn blocked_table(s: &Summary) -> Option<String> {
+    let row = |b: &BlockedOutput| {
+        let (stage, output, topic) = (escape(&b.stage), escape(&b.output), escape(&b.topic));
+        format!(
+            "<tr><th>{stage}</th><th>{output}</th><th>{topic}</th><td>{}</td><td>{}</td><td>{}</td><td class=l>{}</td></tr>",
+            grouped(b.waits as f64),
+            grouped(b.timeouts as f64),
+            grouped(b.blocked_ms),
+            escape(&b.readers.join(", "))
+        )
+    };
+    let rows: String = s.backpressure.iter().map(row).collect();
+    let head = "<th>component<th class=l>output<th class=l>topic<th>waits<th>timed out<th>blocked (ms)<th class=l>reliable readers";
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 

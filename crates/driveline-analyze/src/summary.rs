@@ -2,6 +2,7 @@
 //! The figures of a run, as written to `summary.json`.
 
 use crate::account::CallSeries;
+use crate::backpressure::BlockedOutput;
 use crate::collector::{Collector, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
@@ -63,6 +64,8 @@ pub struct Summary {
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Inputs and outputs that missed deadlines of their topics.
     pub deadlines: Vec<DeadlineSummary>,
+    /// Reliable outputs that waited for their readers.
+    pub backpressure: Vec<BlockedOutput>,
     /// Every service that a component calls or serves.
     pub services: Vec<ServiceSummary>,
     /// Every component.
@@ -324,6 +327,7 @@ impl Summary {
             superseded: missed(false),
             subscriptions,
             deadlines: crate::deadlines::summaries(run),
+            backpressure: crate::backpressure::summaries(run),
             services: services(run),
             stages,
             end_to_end: ages(&sinks),

@@ -215,6 +215,19 @@ conformance! {
         assert!(MonotonicNs::now().since(before) >= Duration::from_millis(30), "it waited for the reader");
         let first = receive(&mut s).unwrap();
         assert_eq!((first.0, first.2), (2, 1), "the oldest gave way, and is counted");
+        let blocked = p.published_counter().blocked();
+        assert_eq!((blocked.waits, blocked.timeouts), (1, 1));
+        assert!(blocked.blocked_ns >= 30_000_000, "{blocked:?}");
+        until("told to the publisher", || match p.poll_event() {
+            Some(EndpointEvent::ReliableTimeout { text, timeouts, total }) => {
+                assert_eq!((timeouts, total), (1, 1));
+                for part in ["topic 'topic'", "30 ms (`max_blocking_ms`)", "'receiver'", "raise `qos.depth`"] {
+                    assert!(text.contains(part), "{part} is missing: {text}");
+                }
+                true
+            }
+            _ => false,
+        });
     }
 
     /// 60 waits of half a second would take 30 s.

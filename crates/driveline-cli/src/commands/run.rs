@@ -33,6 +33,9 @@ use std::time::{Duration, Instant};
 /// Colours of module names; dark enough on white, light enough on black.
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
 
+/// Colour of lines that call for somebody.
+const TROUBLE: &str = "1;31";
+
 /// Components of which it is told that they were never called.
 const MOST_WAITING: usize = 8;
 
@@ -154,10 +157,7 @@ fn writable(directory: &Path) -> Result<(), String> {
 
 /// The end of a run as programs want to know it. `read`: somebody still reads what it prints.
 fn ended(outcome: &Outcome, read: bool) -> Ended {
-    let killed = match outcome.killed.as_slice() {
-        [] => String::new(),
-        killed => format!("; killed because they had not stopped: {}", killed.join(", ")),
-    };
+    let killed = killed(outcome).map(|text| format!("; {text}")).unwrap_or_default();
     let plain = |reason, ok, text: String| Ended {
         reason,
         ok,
@@ -194,6 +194,41 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
             }
             End::Died(death) => died(death, death.to_string()),
         },
+    }
+}
+
+/// The modules that had to be killed; nothing if none had.
+fn killed(outcome: &Outcome) -> Option<String> {
+    let killed = outcome.killed.join(", ");
+    (!killed.is_empty()).then(|| format!("killed because they had not stopped: {killed}"))
+}
+
+/// The last line of a run, and its error if there is one. `end`: how it ended, which is the error of a run that failed.
+fn last_words(
+    code: u8,
+    end: &str,
+    outcome: &Outcome,
+    undone: &str,
+) -> (Option<String>, Option<String>) {
+    let undone = undone.strip_prefix("; ").unwrap_or(undone);
+    let killed = killed(outcome);
+    let end = match &killed {
+        Some(killed) => end.strip_suffix(&format!("; {killed}")).unwrap_or(end),
+        None => end,
+    };
+    let work = |prefix: &str| match undone {
+        "" => prefix.to_owned(),
+        undone if prefix.is_empty() => format!("work was not done: {undone}"),
+        undone => format!("{prefix}; work was not done: {undone}"),
+    };
+    match code {
+        exit::DONE => (Some(end.to_owned()), None),
+        exit::WORK_NOT_DONE => (Some(end.to_owned()), Some(work(""))),
+        exit::KILLED => (Some(end.to_owned()), Some(work(&killed.unwrap_or_default()))),
+        _ => {
+            let all = [Some(end.to_owned()), killed].into_iter().flatten().collect::<Vec<_>>();
+            (None, Some(work(&all.join("; "))))
+        }
     }
 }
 
@@ -252,6 +287,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     }
     let Survey { participants, silent, .. } =
         driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    let mut alive = Vec::new();
     for module in &graph.modules {
         let name = host::process_name(graph, module);
         // Another user may claim any name.
@@ -263,20 +299,35 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
-        if let Some(pid) = answered.or_else(stopped) {
-            let (module, how) = (&module.name, process::how_to_end(pid));
-            let another = match std::env::var_os(DIRECTORY_VARIABLE)
-                .filter(|directory| !directory.is_empty())
-            {
-                Some(_) => format!("set another directory in {DIRECTORY_VARIABLE}"),
-                None => "use another domain: --domain NAME".to_owned(),
-            };
-            return Err(format!(
-                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
-            ));
-        }
+        alive.extend(answered.or_else(stopped).map(|pid| (module.name.to_string(), pid)));
     }
-    Ok(())
+    let directory = std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|d| !d.is_empty());
+    runs_already(&alive, directory).map_or(Ok(()), Err)
+}
+
+/// Why a run cannot begin while modules of an earlier one live; nothing if none does.
+fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
+    let (_, first) = alive.first()?;
+    let how = process::how_to_end(*first);
+    let another = match directory {
+        true => format!("set another directory in {DIRECTORY_VARIABLE}"),
+        false => "use another domain: --domain NAME".to_owned(),
+    };
+    Some(match alive {
+        [(module, pid)] => {
+            format!(
+                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
+            )
+        }
+        several => {
+            let all: Vec<_> =
+                several.iter().map(|(module, pid)| format!("'{module}' (process {pid})")).collect();
+            format!(
+                "modules of this graph run already: {}; `driveline stop` ends a run, and where its launcher is gone: {how}, or {another}",
+                all.join(", ")
+            )
+        }
+    })
 }
 
 /// Shows a run while it goes on, and collects its figures.
@@ -331,8 +382,7 @@ impl<'a> Show<'a> {
                 &json!({ "kind": "domain", "text": place.to_string(), "look_on": place.look_on() }),
             );
         }
-        let line = self.prefixed("driveline", &format!("{place}; its topics: {}", place.look_on()));
-        self.print(Stream::Out, &line);
+        self.say(&format!("{place}; its topics: {}", place.look_on()));
     }
 
     /// Gateways alone have none: `driveline gateway list` has theirs.
@@ -353,6 +403,13 @@ impl<'a> Show<'a> {
             .filter(|c| !c.is_control() || *c == '\t' || (*c == '\x1b' && self.screen.interactive))
             .collect();
         format!("{} {line}\n", self.screen.paint(colour, &format!("{name} |")))
+    }
+
+    /// A line of the launcher itself, with the time in UTC as components log it. All of these are on standard output, in order.
+    fn say(&mut self, text: &str) {
+        let now = jiff::Timestamp::now().strftime("%H:%M:%S%.3fZ");
+        let line = self.prefixed("driveline", &format!("{now} {text}"));
+        self.print(Stream::Out, &line);
     }
 
     fn print(&mut self, stream: Stream, text: &str) {
@@ -410,7 +467,7 @@ impl<'a> Show<'a> {
         facts.stopped.clone_from(&outcome.stopped);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
-        let text = text + &failed_calls(&summary) + &not_done(&summary);
+        let undone = failed_calls(&summary) + &not_done(&summary);
         if code == exit::DONE && (summary.failed() > 0 || !summary.problems.is_empty()) {
             code = exit::WORK_NOT_DONE;
         }
@@ -420,7 +477,7 @@ impl<'a> Show<'a> {
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
             self.screen
-                .print_json_line(&json!({ "kind": "end", "end": text, "exit_code": code, "killed": outcome.killed, "summary": json }));
+                .print_json_line(&json!({ "kind": "end", "end": format!("{text}{undone}"), "exit_code": code, "killed": outcome.killed, "summary": json }));
         } else if any {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
@@ -476,19 +533,21 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            if let Some(text) = summary.missed_deadlines() {
-                self.print_wrapped(&text, columns);
-            }
+            let lines =
+                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
         }
         if !self.screen.json {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             summary.notes.iter().for_each(|note| self.print_wrapped(note, columns));
         }
         self.write(arguments)?;
-        match code {
-            exit::DONE if self.screen.json => {}
-            exit::DONE => self.screen.print(&format!("{text}\n")),
-            _ => self.screen.error(text),
+        let (end, error) = last_words(code, &text, outcome, &undone);
+        if let Some(end) = end.filter(|_| !self.screen.json) {
+            self.screen.print(&format!("{end}\n"));
+        }
+        if let Some(error) = error {
+            self.screen.error(error);
         }
         if let Some(help) = help.filter(|_| !self.screen.json) {
             self.screen.print_error(&format!("help: {help}\n"));
@@ -523,8 +582,7 @@ impl<'a> Show<'a> {
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
         if !self.screen.json {
-            let line = self.prefixed("driveline", &format!("{component}: {name}: {text}"));
-            self.print(Stream::Out, &line);
+            self.say(&format!("{component}: {name}: {text}"));
         }
     }
 }
@@ -587,7 +645,6 @@ impl Sink for Show<'_> {
                 &json!({ "kind": "event", "what": event, "text": event.to_string() }),
             );
         }
-        let text = self.prefixed("driveline", &event.to_string());
         let bad = matches!(
             event,
             Event::Unmatched { .. }
@@ -601,7 +658,8 @@ impl Sink for Show<'_> {
                 | Event::Down { .. }
                 | Event::Ended { expected: false, .. }
         );
-        self.print(if bad { Stream::Err } else { Stream::Out }, &text);
+        let text = event.to_string();
+        self.say(&if bad { self.screen.paint(TROUBLE, &text) } else { text });
     }
 
     fn tick(&mut self) {
@@ -611,5 +669,25 @@ impl Sink for Show<'_> {
         if self.running.is_some() && self.has_figures() && !self.screen.json {
             self.live.tick(&self.collector, &self.hung, self.screen);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs_already;
+
+    #[test]
+    fn every_module_of_an_earlier_run_is_named() {
+        assert_eq!(runs_already(&[], false), None);
+        let pid = std::process::id();
+        let text = runs_already(&[("lane".into(), pid)], false).unwrap();
+        let one = format!("module 'lane' of this graph runs already (process {pid}); ");
+        assert!(
+            text.starts_with(&one) && text.ends_with("use another domain: --domain NAME"),
+            "{text}"
+        );
+        let text = runs_already(&[("lane".into(), pid), ("track".into(), 2)], true).unwrap();
+        let all = format!("run already: 'lane' (process {pid}), 'track' (process 2); ");
+        assert!(text.contains(&all) && text.contains("DRIVELINE_DOMAIN_DIR"), "{text}");
     }
 }

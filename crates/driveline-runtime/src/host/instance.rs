@@ -4,7 +4,9 @@
 use super::failures::{FailureSink, Failures};
 use super::pulse::Budget;
 use super::run::HostError;
-use crate::account::{Call, CallbackCounters, InputCounters, Record, Writer};
+use crate::account::{
+    BlockedCounters, Call, CallPlace, CallbackCounters, InputCounters, Record, Writer,
+};
 use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
@@ -12,7 +14,7 @@ use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, EventLines, EventSender, Executor,
     GroupKind, InputStats, Invocation, Node, Observer, PortEvent, PublishedCounter,
     PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
@@ -39,9 +41,9 @@ struct Output {
     port: String,
     topic: TopicId,
     published: PublishedCounter,
-    reported: (u64, u64),
+    reported: (u64, u64, BlockedCounters),
     events: PublisherEvents,
-    deadline_lines: DeadlineLines,
+    event_lines: EventLines,
     /// It has a deadline or a lease.
     promises: bool,
 }
@@ -93,9 +95,9 @@ impl Instance {
                 port: output.port.clone(),
                 topic: output.topic.id(),
                 published,
-                reported: (0, 0),
+                reported: Default::default(),
                 events,
-                deadline_lines: DeadlineLines::default(),
+                event_lines: EventLines::default(),
                 promises,
             });
             outputs.push(publisher);
@@ -124,6 +126,9 @@ impl Instance {
         });
         let topics: Vec<String> = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
         let seen = Seen::new(name, &topics);
+        if let Some(account) = &with.account {
+            account.send(Record::Entered { call: place(name, Call::Init) });
+        }
         let component: Arc<dyn Component> = {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
@@ -211,11 +216,11 @@ impl Instance {
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in &mut self.outputs {
-            let (published, deadlines_missed) =
-                (output.published.get(), output.published.deadlines_missed());
-            if std::mem::replace(&mut output.reported, (published, deadlines_missed))
-                != (published, deadlines_missed)
-            {
+            let counter = &output.published;
+            let (published, deadlines_missed) = (counter.get(), counter.deadlines_missed());
+            let blocked = BlockedCounters::from(counter.blocked());
+            let new = (published, deadlines_missed, blocked);
+            if std::mem::replace(&mut output.reported, new) != new {
                 let (component, output, topic) =
                     (self.name.clone(), output.port.clone(), output.topic);
                 changed.push(Record::Output {
@@ -224,6 +229,7 @@ impl Instance {
                     topic,
                     published,
                     deadlines_missed,
+                    blocked,
                 });
             }
         }
@@ -289,7 +295,7 @@ impl Instance {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
                 let (component, output, lines) =
-                    (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
+                    (self.name.as_str(), output.port.as_str(), &mut output.event_lines);
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
@@ -308,6 +314,11 @@ impl Instance {
         let _inside = self.seen.enter(Call::Shutdown, MonotonicNs::now(), None);
         self.component.shutdown();
     }
+}
+
+/// A call without a sample.
+pub(super) fn place(component: &str, call: Call) -> CallPlace {
+    CallPlace { component: component.to_owned(), call, topic: None, sequence: None }
 }
 
 fn add_callback(

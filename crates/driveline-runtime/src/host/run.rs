@@ -2,12 +2,12 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::crash;
-use super::instance::{Bringup, Instance};
+use super::instance::{Bringup, Instance, place};
 use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
-use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
+use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -201,7 +201,12 @@ impl Module<'_> {
 
     fn run(&self) -> Result<(), HostError> {
         let libraries = Libraries::default();
-        let graph = resolve(self.options, self.loader, &libraries)?;
+        let entered = |call| {
+            if let Some(account) = self.account {
+                account.send(Record::Entered { call });
+            }
+        };
+        let graph = resolve(self.options, self.loader, &libraries, &entered)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
         // The kernel keeps 15 bytes.
         let _ = rustix::thread::set_name(
@@ -304,8 +309,10 @@ fn resolve(
     options: &HostOptions,
     loader: &dyn ComponentLoader,
     libraries: &Libraries,
+    entered: &dyn Fn(CallPlace),
 ) -> Result<ResolvedGraph, HostError> {
     let describe = |path: &Path| {
+        entered(place(&path.display().to_string(), Call::Load));
         let seen =
             Seen::new(&path.display().to_string(), &[]).enter(Call::Load, MonotonicNs::now(), None);
         let library = loader

@@ -64,6 +64,8 @@ pub(super) struct Child {
     pub(super) stopped: bool,
     /// The call that has taken longest, as told at that time.
     busy: Option<(CallPlace, Duration, Instant)>,
+    /// Where it is in its start.
+    pub(super) starting_in: Option<CallPlace>,
     /// How long that call, or the wait for this module, had taken when it was told of.
     pub(super) told_after: Duration,
     body: Body,
@@ -186,6 +188,7 @@ impl Child {
             words: LastWords::default(),
             stopped: false,
             busy: None,
+            starting_in: None,
             told_after: Duration::ZERO,
             body,
             socket: None,
@@ -384,9 +387,14 @@ impl Child {
         due
     }
 
-    /// The call that takes longest, if one does.
+    /// The call that takes longest, if one does. Before the process is ready, the call that it has reached.
     pub(super) fn busy_call(&self) -> Option<&CallPlace> {
-        self.busy.as_ref().filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS).map(|(call, _, _)| call)
+        let long = self
+            .busy
+            .as_ref()
+            .filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS)
+            .map(|(call, ..)| call);
+        long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
     /// Whether it was stopped or goes on since the last look.

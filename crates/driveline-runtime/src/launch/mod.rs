@@ -188,6 +188,8 @@ pub enum Event {
         module: String,
         /// The time that it had, in milliseconds.
         within_ms: u64,
+        /// The call that it was in, if it said so.
+        call: Option<CallPlace>,
     },
     /// A module has ended and is not started again; the others go on.
     Down {
@@ -256,8 +258,9 @@ impl fmt::Display for Event {
             Self::Recovered { module, pid, after_ms } => {
                 write!(f, "{} works again as process {pid}, {after_ms} ms after its end", Called(module))
             }
-            Self::NotReady { module, within_ms } => {
-                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)
+            Self::NotReady { module, within_ms, call } => {
+                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)?;
+                call.as_ref().map_or(Ok(()), |call| write!(f, ": it was in {call}"))
             }
             Self::Fault { module, text, reaction } => {
                 write!(f, "{}: {text}", Called(module))?;

@@ -452,10 +452,10 @@ impl Launcher<'_> {
         let within_ms = u64::try_from(within.unwrap_or(self.options.ready_within).as_millis())
             .unwrap_or(u64::MAX);
         let module = self.name(process);
-        self.sink.event(&Event::NotReady { module: module.clone(), within_ms });
         let p = &mut self.processes[process];
-        let doing =
-            p.child.as_ref().and_then(Child::busy_call).map(|call| format!("it was in {call}"));
+        let call = p.child.as_ref().and_then(Child::busy_call).cloned();
+        let doing = call.as_ref().map(|call| format!("it was in {call}"));
+        self.sink.event(&Event::NotReady { module: module.clone(), within_ms, call });
         p.late = Some(Death {
             module,
             pid: p.child.as_ref().map_or(0, Child::pid),
@@ -601,6 +601,7 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
                 self.sink.event(&Event::Busy {

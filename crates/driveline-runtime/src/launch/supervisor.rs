@@ -92,7 +92,7 @@ pub(super) enum State {
     /// `until`.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
-    Paused { until: Duration },
+    Restarting { until: Duration },
     /// Stays down.
     Down,
 }
@@ -161,7 +161,7 @@ impl Supervisor {
     pub(super) fn next(&self) -> Option<Duration> {
         let due = |p: &Process| match p.state {
             State::Starting { until } if !self.stopping => Some(until),
-            State::Paused { until } => Some(until),
+            State::Restarting { until } => Some(until),
             State::Ending { until, .. } if !self.stopping => until,
             _ => None,
         };
@@ -183,13 +183,13 @@ impl Supervisor {
             && self
                 .processes
                 .iter()
-                .any(|p| matches!(p.state, State::Waiting | State::Paused { .. }))
+                .any(|p| matches!(p.state, State::Waiting | State::Restarting { .. }))
     }
 
     fn stop(&mut self, actions: &mut Vec<Action>) {
         self.stopping = true;
         for (i, p) in self.processes.iter_mut().enumerate() {
-            let away = matches!(p.state, State::Waiting | State::Paused { .. });
+            let away = matches!(p.state, State::Waiting | State::Restarting { .. });
             if away {
                 p.state = State::Down;
             }
@@ -226,7 +226,7 @@ impl Supervisor {
             }
             State::Ending { failed: true, .. } => true,
             State::Starting { .. } | State::Ready { .. } => !ok,
-            State::Waiting | State::Paused { .. } | State::Down => return,
+            State::Waiting | State::Restarting { .. } | State::Down => return,
         };
         if self.stopping {
             self.processes[i].state = State::Down;
@@ -248,7 +248,7 @@ impl Supervisor {
         p.row = if steady { 0 } else { p.row };
         let after = p.rules.restart.backoff.saturating_mul(1 << p.row.min(16)).min(MAX_PAUSE);
         p.row = p.row.saturating_add(1);
-        p.state = State::Paused { until: now + after };
+        p.state = State::Restarting { until: now + after };
         p.announced = true;
         actions.push(Action::Restart { process: i, after });
         self.end_companions(i, now, actions);
@@ -337,7 +337,7 @@ impl Supervisor {
             }
             let p = &mut self.processes[i];
             match p.state {
-                State::Paused { until } if now >= until => p.state = State::Waiting,
+                State::Restarting { until } if now >= until => p.state = State::Waiting,
                 State::Ending { until: Some(until), failed } if now >= until => {
                     p.state = State::Ending { until: None, failed };
                     actions.push(Action::Kill(i));
@@ -373,7 +373,7 @@ impl Supervisor {
             }
             let ready = |d: &usize| matches!(self.processes[*d].state, State::Ready { .. });
             let away = |d: &usize| {
-                matches!(self.processes[*d].state, State::Paused { .. } | State::Ending { .. })
+                matches!(self.processes[*d].state, State::Restarting { .. } | State::Ending { .. })
             };
             if rules.depends_on.iter().all(ready) && !rules.restart_with.iter().any(away) {
                 let until = now + rules.ready_within;

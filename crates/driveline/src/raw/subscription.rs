@@ -552,7 +552,7 @@ impl RawSubscription {
     }
 
     fn promise(&self) -> Promise {
-        Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms }
+        Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms, max_blocking_ms: 0 }
     }
 
     /// When the leases of publishers inside the process have to be looked at next. The return of a lost one is noticed

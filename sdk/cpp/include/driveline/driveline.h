@@ -87,6 +87,8 @@ typedef enum {
   DL_EVENT_DOWNGRADED = 7,
   // Events were lost because nobody asked for them in time; the text says how many.
   DL_EVENT_EVENTS_LOST = 8,
+  // A publish has waited `max_blocking_ms` for a reliable subscription without success; the text names it and the remedy.
+  DL_EVENT_RELIABLE_TIMEOUT = 9,
 } dl_event_kind;
 
 // How far a topic reaches.
@@ -350,9 +352,9 @@ typedef struct {
   size_t text_capacity;
   // Length of the whole text without the NUL, in bytes, also if it was cut.
   size_t text_len;
-  // Of a missed deadline: periods without a sample since the event before this one. Else 0.
+  // Of a missed deadline: periods without a sample since the event before this one. Of a reliable time-out: such publishes since then. Else 0.
   uint64_t missed;
-  // Of a missed deadline: periods without a sample in all. Else 0.
+  // The same in all. Else 0.
   uint64_t total;
 } dl_event;
 
