@@ -170,7 +170,7 @@ impl Collector {
                     stats.deadlines_missed,
                 );
             }
-            Record::Output { component, output, topic, published, deadlines_missed } => {
+            Record::Output { component, output, topic, published, deadlines_missed, .. } => {
                 self.set_published(component, output, *topic, *published);
                 self.accounts.deadlines.set(
                     component,

@@ -10,6 +10,7 @@ use super::model::{
     ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange,
     TriggerSpec,
 };
+use super::modes;
 use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
@@ -185,6 +186,9 @@ impl<'a> Resolver<'a> {
             .collect();
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
+        let components: Vec<String> = self.components.keys().cloned().collect();
+        let whole = self.options.modules.is_none();
+        let modes = modes::check(self.files, &components, &modules, whole);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
@@ -204,8 +208,16 @@ impl<'a> Resolver<'a> {
                 path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
             });
         let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
-        let graph =
-            ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
+        let graph = ResolvedGraph {
+            name,
+            domain,
+            file: path.to_owned(),
+            network,
+            ros2,
+            topics,
+            modules,
+            modes,
+        };
         topology::cycles(self.files, &graph, &self.components);
         graph
     }

@@ -2,6 +2,7 @@
 //! A graph in which every reference is resolved and every default filled in.
 
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use super::modes::ResolvedModes;
 use super::supervision::{OnExhausted, RestartPolicy};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
@@ -29,6 +30,8 @@ pub struct ResolvedGraph {
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
     pub modules: Vec<ResolvedModule>,
+    /// Its modes, if it has any.
+    pub modes: Option<ResolvedModes>,
 }
 
 /// A topic.

@@ -971,3 +971,6 @@ mod ros2;
 
 #[path = "supervision_tests.rs"]
 mod supervision_keys;
+
+#[path = "modes_tests.rs"]
+mod modes_keys;

@@ -24,7 +24,9 @@ pub(crate) mod failures;
 mod instance;
 pub(crate) mod output;
 mod run;
+mod transitions;
 mod watch;
+pub(crate) mod words;
 
 pub use arguments::USAGE;
 pub use run::{HostError, HostOptions, process_name, run};

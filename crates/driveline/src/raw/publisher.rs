@@ -107,6 +107,8 @@ pub struct PublisherStats {
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
+    /// When the newest was published, in nanoseconds; 0 before the first.
+    newest_ns: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
 }
 
@@ -125,7 +127,14 @@ impl PublishedCounter {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
-    fn count(&self) {
+    /// When the newest sample was published. One atomic load.
+    #[must_use]
+    pub fn newest(&self) -> Option<MonotonicNs> {
+        Some(MonotonicNs(self.newest_ns.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
+    }
+
+    fn count(&self, at: MonotonicNs) {
+        self.newest_ns.store(at.0, Ordering::Relaxed);
         // Only the publisher writes, so that the addition need not be atomic.
         self.samples.store(self.get() + 1, Ordering::Relaxed);
     }
@@ -277,7 +286,10 @@ impl RawPublisher {
             wall_read: header.publish_time,
             header,
             stats: PublisherStats::default(),
-            published: PublishedCounter { samples: Arc::default(), deadline: deadline.clone() },
+            published: PublishedCounter {
+                deadline: deadline.clone(),
+                ..PublishedCounter::default()
+            },
             active: None,
             _deadline_end: DeadlineEnd(deadline),
             events: EventSources::new(ends, sources),
@@ -367,7 +379,7 @@ impl RawPublisher {
             }
             _ => return Err(PublishError::ForeignLoan { topic: topic.to_string() }),
         }
-        self.published.count();
+        self.published.count(self.header.publish_time);
         Ok(self.header.sequence)
     }
 
@@ -406,7 +418,7 @@ impl RawPublisher {
         let own = OwnHandle::new(object, sequence);
         let delivery = local.publish_object(given, header);
         self.displaced = delivery.displaced;
-        self.published.count();
+        self.published.count(header.publish_time);
         self.stats.overwritten += delivery.overwritten;
         if let (Some(host), Some(object)) = (outside, own.get()) {
             let topic = || self.topic.to_string();
