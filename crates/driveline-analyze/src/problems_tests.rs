@@ -74,6 +74,7 @@ fn published(run: &mut Collector, stage: &str, name: &str, published: u64) {
             published,
             deadlines_missed: 0,
             newest_ns: 0,
+            blocked: Default::default(),
         },
     );
 }

@@ -325,7 +325,7 @@ impl Check<'_> {
             .map(|o| o.topic.as_str())
             .collect();
         if whole && !published.contains(&topic) {
-            let help = suggest(topic, "published topics", published.into_iter());
+            let help = suggest(topic, "published topics", published);
             let text = format!("no component of this graph publishes `{topic}`");
             self.error(&["entry", key, topic], Part::Key, text, help);
             return None;

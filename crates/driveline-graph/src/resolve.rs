@@ -15,9 +15,9 @@ use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
 };
-use super::supervision;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
+use super::{reaction, supervision};
 use crate::descriptor::{ComponentClass, Port};
 use crate::network;
 use crate::ros2::{self, Ros2Spec};
@@ -189,6 +189,9 @@ impl<'a> Resolver<'a> {
         let components: Vec<String> = self.components.keys().cloned().collect();
         let whole = self.options.modules.is_none();
         let modes = modes::check(self.files, &components, &modules, whole);
+        let names: Vec<String> = self.files.modes.keys().cloned().collect();
+        reaction::check(self.files, &specs, &names);
+        let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
@@ -214,6 +217,7 @@ impl<'a> Resolver<'a> {
             file: path.to_owned(),
             network,
             ros2,
+            on_launcher_lost,
             topics,
             modules,
             modes,
@@ -343,6 +347,7 @@ impl<'a> Resolver<'a> {
             ready_within: supervision::ready_within(spec),
             depends_on: spec.depends_on.clone(),
             restart_with: spec.restart_with.clone(),
+            watch: reaction::watch(spec),
         })
     }
 
@@ -399,9 +404,9 @@ impl<'a> Resolver<'a> {
             }
         };
         let (library, class) = self.class(at, spec, &environment(module));
-        let outputs = self.outputs(at, spec, class.as_ref());
+        let outputs = self.outputs(at, spec, class.as_ref(), module);
         let concurrency = if spec.callback_group == GroupSpec::Reentrant { threads } else { 1 };
-        let inputs = self.inputs(at, spec, class.as_ref(), concurrency);
+        let inputs = self.inputs(at, spec, class.as_ref(), concurrency, module);
         let ports: Vec<&str> = inputs.iter().map(|i| i.port.as_str()).collect();
         let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
         let parameters = self.parameters(at, spec, class.as_ref());
@@ -415,6 +420,7 @@ impl<'a> Resolver<'a> {
             inputs,
             outputs,
             trigger,
+            budget: reaction::budget(module, spec),
         })
     }
 
@@ -538,6 +544,7 @@ impl<'a> Resolver<'a> {
         spec: &ComponentSpec,
         class: Option<&ComponentClass>,
         concurrency: u32,
+        module: &ModuleSpec,
     ) -> Vec<ResolvedInput> {
         if let Some(class) = class {
             self.unknown_ports(at, "inputs", spec.inputs.keys(), class, &class.inputs);
@@ -610,7 +617,8 @@ impl<'a> Resolver<'a> {
                 qos: qos.clone(),
                 place: Some(place),
             });
-            inputs.push(ResolvedInput { port, topic, schema, qos, max_held });
+            let on_deadline = reaction::on_deadline(module, connection);
+            inputs.push(ResolvedInput { port, topic, schema, qos, max_held, on_deadline });
         }
         inputs
     }
@@ -620,6 +628,7 @@ impl<'a> Resolver<'a> {
         at: &At<'_>,
         spec: &ComponentSpec,
         class: Option<&ComponentClass>,
+        module: &ModuleSpec,
     ) -> Vec<ResolvedOutput> {
         if let Some(class) = class {
             self.unknown_ports(at, "outputs", spec.outputs.keys(), class, &class.outputs);
@@ -662,7 +671,8 @@ impl<'a> Resolver<'a> {
                 qos: qos.clone(),
                 place,
             });
-            outputs.push(ResolvedOutput { port, topic, schema, qos });
+            let rate = spec.outputs.get(&port).and_then(|o| reaction::rate(module, o));
+            outputs.push(ResolvedOutput { port, topic, schema, qos, rate });
         }
         outputs
     }

@@ -3,7 +3,8 @@
 
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
-use super::supervision::{OnExhausted, RestartPolicy};
+use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
@@ -26,6 +27,8 @@ pub struct ResolvedGraph {
     pub network: Option<NetworkSpec>,
     /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
     pub ros2: Option<Ros2Spec>,
+    /// What the modules do when the launcher is gone.
+    pub on_launcher_lost: OnLauncherLost,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
@@ -78,6 +81,8 @@ pub struct ResolvedModule {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts it as well.
     pub restart_with: Vec<String>,
+    /// What it keeps to.
+    pub watch: ResolvedWatch,
 }
 
 /// Rules for the restart of a process.
@@ -129,6 +134,8 @@ pub struct ResolvedComponent {
     pub outputs: Vec<ResolvedOutput>,
     /// What starts the callback.
     pub trigger: ResolvedTrigger,
+    /// Longest time of a call.
+    pub budget: Option<ResolvedBudget>,
 }
 
 /// An input port.
@@ -145,6 +152,8 @@ pub struct ResolvedInput {
     pub qos: Qos,
     /// Samples that it may hold at once.
     pub max_held: u32,
+    /// What happens when it misses its deadline, where the graph says so.
+    pub on_deadline: Option<Reaction>,
 }
 
 /// An output port.
@@ -159,6 +168,8 @@ pub struct ResolvedOutput {
     pub schema: Option<Schema>,
     /// Offered QoS.
     pub qos: Qos,
+    /// How often it publishes.
+    pub rate: Option<ResolvedRate>,
 }
 
 /// What starts a callback.

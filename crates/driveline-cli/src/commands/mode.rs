@@ -4,11 +4,11 @@
 use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select, span};
 use crate::arguments::Mode;
 use crate::exit;
-use crate::screen::Screen;
 use crate::text::cut;
 use driveline_runtime::launch::control::{
     Ask, AskError, LastSwitch, ModeStatus, RunSocket, RunStatus, Verb,
 };
+use driveline_terminal::screen::Screen;
 use std::time::{Duration, Instant};
 
 pub(crate) fn mode(arguments: &Mode, screen: &Screen) -> u8 {

@@ -2,8 +2,10 @@
 //! `driveline mode`, with a run beside it.
 
 use crate::fixture::{Background, Fixture, GRAPH};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 const MODES: &str = "\
 modes:
@@ -74,21 +76,14 @@ fn a_run_is_switched_and_its_report_says_what_happened() {
         "{modes:?}"
     );
     assert!(summary["inactive"].as_u64().unwrap() > 0);
-    // Each input's account closes.
-    for s in summary["subscriptions"].as_array().unwrap() {
-        let parts = [
-            "received",
-            "missed",
-            "expired",
-            "corrupt",
-            "refused",
-            "lost_on_the_way",
-            "not_read",
-            "inactive",
-        ];
-        let sum: u64 = parts.iter().map(|p| s[p].as_u64().unwrap()).sum();
-        assert_eq!(summary["published"][s["topic"].as_str().unwrap()], sum, "{s}");
-    }
+    // The account closes, also over the times in which the component was inactive. Its publisher ends with it.
+    let subscriptions = summary["subscriptions"].as_array().unwrap();
+    let printer = subscriptions.iter().find(|s| s["stage"] == "printer").unwrap();
+    assert!(printer["inactive"].as_u64().unwrap() > 0);
+    let parts = ["received", "missed", "expired", "corrupt", "refused", "lost_on_the_way"];
+    let parts = parts.iter().chain(&["not_read", "inactive"]);
+    let sum: u64 = parts.map(|p| printer[p].as_u64().unwrap()).sum();
+    assert_eq!(summary["published"]["b"], sum, "{printer}");
     let report = std::fs::read_to_string(f.path("out/report.html")).unwrap();
     assert!(report.contains("<h2>Modes</h2>") && report.contains("printer inactive"), "no table");
 }
@@ -101,4 +96,43 @@ fn a_run_without_modes_and_completion_say_so() {
     assert!(code == 1 && err.contains("its graph has no `modes`"), "{err}");
     let (_, bash, _) = f.run(&["completion", "bash"]);
     assert!(bash.contains("mode --names"), "names of modes are completed");
+}
+
+#[test]
+fn modules_enter_the_declared_mode_by_themselves_when_their_launcher_is_killed() {
+    let modes = "on_launcher_lost: {mode: limp}
+modes:
+  drive: {active: [printer], enter_within_ms: 60000}
+  limp: {active: [relay], enter_within_ms: 60000}
+";
+    let f = Fixture::new(&format!("{GRAPH}{modes}"));
+    let mut run = start(&f);
+    let status = f.json(&["status", "--json"]);
+    assert_eq!(status["mode"]["current"], "drive");
+    let modules: Vec<Pid> = status["processes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| Pid::from_raw(i32::try_from(p["pid"].as_i64().unwrap()).unwrap()).unwrap())
+        .collect();
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    // The relay publishes only in the mode that the module has entered.
+    let (code, out, err) = f.run(&["topic", "echo", "b", "--count", "3", "--timeout", "60"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, _, err) = f.run(&["run", "g.yaml"]);
+    assert!(
+        code == 1 && err.contains("module 'source' of this graph runs already (process "),
+        "{err}"
+    );
+    for module in &modules {
+        kill_process(*module, Signal::TERM).unwrap();
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    while modules.iter().any(|m| test_kill_process(*m).is_ok()) {
+        assert!(Instant::now() < end, "modules do not end");
+        std::thread::yield_now();
+    }
+    let (code, _, err) = f.run(&["status"]);
+    assert!(code == 1 && err.contains("no run"), "{err}");
 }

@@ -2,24 +2,29 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::crash;
-use super::instance::{Bringup, Instance};
+use super::instance::{Bringup, Instance, place};
+use super::launcher_socket;
 use super::output;
+use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
+use super::without_launcher;
 use super::words::{ModeWord, Word, Words};
-use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
+use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{
     DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load,
 };
+use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,6 +49,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// The launcher's socket for the account; waited for until it is there.
+    pub account_socket: Option<PathBuf>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -95,17 +102,30 @@ type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 /// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
-    let socket = if options.account_stdin {
-        Some(take_stdin().map_err(os("standard input is not a socket"))?)
-    } else {
-        None
+    let socket = match &options.account_socket {
+        Some(path) => {
+            let connected = launcher_socket::connect(path, &signals)
+                .map_err(os("cannot use the launcher's socket (`--account-socket`)"))?;
+            match connected {
+                Some(socket) => Some(socket),
+                // A signal has asked for the end before the launcher was there.
+                None => return Ok(()),
+            }
+        }
+        None if options.account_stdin => {
+            Some(take_stdin().map_err(os("standard input is not a socket"))?)
+        }
+        None => None,
     };
+    let mut handed = None;
     let account = match &socket {
         Some(socket) => {
             let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
             // A launcher that is stopped must not keep this process from ending.
             out.set_write_timeout(Some(WRITE_WITHIN))
                 .map_err(os("cannot set the time-out of the account's socket"))?;
+            let (out, next) = AccountSocket::new(out);
+            handed = Some(next);
             let writer = Writer::new(out).map_err(|e| HostError::Os {
                 what: "cannot start the account",
                 source: std::io::Error::other(e),
@@ -140,6 +160,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         socket: socket.as_ref(),
         stop: &stop,
         watch: &watch,
+        handed: handed.as_deref(),
     };
     let ran = module.run();
     if let (Some(account), Err(e)) = (&account, &ran) {
@@ -163,12 +184,29 @@ struct Module<'a> {
     socket: Option<&'a UnixStream>,
     stop: &'a StopControl,
     watch: &'a Watch,
+    /// Where a descriptor goes that the launcher gets.
+    handed: Option<&'a Mutex<Option<OwnedFd>>>,
 }
 
 impl Module<'_> {
+    /// Words that the launcher reads, where there is one and the graph declares something that they are for.
+    fn heartbeats(&self, module: &ResolvedModule) -> Result<Option<Arc<Heartbeats>>, HostError> {
+        let Some((layout, handed)) = Layout::of(module).zip(self.handed) else { return Ok(None) };
+        let cannot = || os("cannot make the words of its heartbeats");
+        let beats = Heartbeats::new(layout).map_err(cannot())?;
+        let fd = beats.fd().try_clone_to_owned().map_err(cannot())?;
+        *handed.lock().unwrap_or_else(PoisonError::into_inner) = Some(fd);
+        Ok(Some(Arc::new(beats)))
+    }
+
     fn run(&self) -> Result<(), HostError> {
         let libraries = Libraries::default();
-        let graph = resolve(self.options, self.loader, &libraries)?;
+        let entered = |call| {
+            if let Some(account) = self.account {
+                account.send(Record::Entered { call });
+            }
+        };
+        let graph = resolve(self.options, self.loader, &libraries, &entered)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
         // The kernel keeps 15 bytes.
         let _ = rustix::thread::set_name(
@@ -179,16 +217,22 @@ impl Module<'_> {
             domain_dir: Some(domain::prepare(&graph.domain)?),
         })?;
         context.set_description(description(&graph, module));
+        let beats = self.heartbeats(module)?;
         let mut executors = Vec::new();
         for spec in &module.executors {
             let executor = Arc::new(executor(spec)?);
-            if let Some(account) = self.account {
-                executor.set_observer(account.clone());
+            match (self.account, &beats) {
+                (Some(account), Some(beats)) => {
+                    let observed = Observed::new(account.clone(), beats.clone(), module);
+                    executor.set_observer(Arc::new(observed));
+                }
+                (Some(account), None) => executor.set_observer(account.clone()),
+                (None, _) => {}
             }
             executors.push((spec.name.as_str(), executor));
         }
         let mut instances: Vec<Instance> = Vec::new();
-        let brought_up = module.components.iter().try_for_each(|spec| {
+        let brought_up = module.components.iter().enumerate().try_for_each(|(place, spec)| {
             if self.stop.is_stopping() {
                 return Ok(());
             }
@@ -209,10 +253,15 @@ impl Module<'_> {
                 executor,
                 stop,
                 account: self.account.clone(),
+                beats: beats.clone().map(|beats| (beats, place)),
+                failures: None,
             };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
         });
+        if let Some(beats) = beats.filter(|_| brought_up.is_ok()) {
+            self.watch.pulse(Pulse::new(beats, instances.iter().map(Instance::pulse).collect()));
+        }
         let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
@@ -224,6 +273,9 @@ impl Module<'_> {
                 draining: false,
                 words: Words::default(),
                 initial: initial_word(&graph),
+                lost: without_launcher::word(&graph, module),
+                watch: self.watch,
+                control: self.options.control.as_deref(),
             };
             let ran = host.run(&executors);
             drained = host.draining;
@@ -262,8 +314,10 @@ fn resolve(
     options: &HostOptions,
     loader: &dyn ComponentLoader,
     libraries: &Libraries,
+    entered: &dyn Fn(CallPlace),
 ) -> Result<ResolvedGraph, HostError> {
     let describe = |path: &Path| {
+        entered(place(&path.display().to_string(), Call::Load));
         let seen =
             Seen::new(&path.display().to_string(), &[]).enter(Call::Load, MonotonicNs::now(), None);
         let library = loader
@@ -306,7 +360,7 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
         .to_string()
 }
 
-fn signals() -> std::io::Result<UnixStream> {
+pub(super) fn signals() -> std::io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -339,6 +393,11 @@ struct Running<'a> {
     words: Words,
     /// The initial mode, for a module without a launcher.
     initial: Option<ModeWord>,
+    /// The mode that the module enters by itself if its launcher is lost.
+    lost: Option<ModeWord>,
+    watch: &'a Watch,
+    /// The launcher's control socket.
+    control: Option<&'a Path>,
 }
 
 /// The initial mode as a launcher would send it, with all components that are active in it.
@@ -359,6 +418,8 @@ enum Woken {
     Stop,
     /// Lines of the launcher.
     Words(Vec<Word>),
+    /// The launcher is gone.
+    Lost,
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -383,7 +444,7 @@ impl Running<'_> {
             let mut go = false;
             while !go {
                 match self.wait(None)? {
-                    Woken::Stop => return Ok(()),
+                    Woken::Stop | Woken::Lost => return Ok(()),
                     Woken::Words(words) => {
                         for word in words {
                             match word {
@@ -402,6 +463,9 @@ impl Running<'_> {
             self.mode(&initial);
         }
         self.instances.iter().try_for_each(Instance::activate)?;
+        if self.lost.is_some() {
+            self.watch.go_on_without_launcher();
+        }
         let mut threads = Vec::new();
         for (_, executor) in executors {
             for report in executor.start()? {
@@ -411,7 +475,7 @@ impl Running<'_> {
                 threads.push(report.to_string());
             }
         }
-        self.send(Record::Started { threads });
+        self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
         let watched = self.instances.iter().any(|i| i.promises() || i.is_watched());
         if drain_at_once {
             self.drain();
@@ -443,6 +507,10 @@ impl Running<'_> {
                     }
                 }
                 Woken::Words(words) => words.iter().for_each(|word| self.obey(word)),
+                Woken::Lost => match self.lost.take() {
+                    Some(mode) => self.launcher_lost(&mode),
+                    None => return Ok(()),
+                },
                 Woken::Time
                     if watched && Instant::now() >= events_at && Instant::now() < counters_at =>
                 {
@@ -463,6 +531,15 @@ impl Running<'_> {
                 }
                 Woken::Time => {}
             }
+        }
+    }
+
+    /// Enters a mode by itself and goes on: whoever could say otherwise is gone.
+    fn launcher_lost(&mut self, mode: &ModeWord) {
+        without_launcher::close_outputs();
+        self.mode(mode);
+        if let Some(launcher) = self.socket.take() {
+            remove_of_dead_launcher(self.control, launcher);
         }
     }
 
@@ -538,7 +615,7 @@ impl Running<'_> {
                 Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
-                _ => Ok(Woken::Stop),
+                _ => Ok(Woken::Lost),
             };
         }
         Ok(Woken::Time)

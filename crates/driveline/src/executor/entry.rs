@@ -6,7 +6,7 @@ use super::events::{EventSender, Inbox};
 use super::gate::Gate;
 use super::lifecycle::Lifecycle;
 use super::record::{CallbackRecord, InputRecord, Observer};
-use crate::event::{DeadlineLines, EndpointEvent, Severity};
+use crate::event::{EndpointEvent, EventLines, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// Time between two looks at inputs of an inactive component that do not wake the executor.
-const DRAIN_AGAIN: Duration = Duration::from_millis(20);
+pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
@@ -244,7 +244,7 @@ pub(super) struct Entry {
     /// An input does not wake the executor, and its publishers wait until its samples are taken.
     drains_by_time: bool,
     /// By input.
-    deadline_lines: Mutex<Vec<DeadlineLines>>,
+    event_lines: Mutex<Vec<EventLines>>,
     /// When it has to be looked at even if no sample comes; nanoseconds.
     deadline: AtomicU64,
     /// An input has to wait until one of its samples is given back, which kicks.
@@ -312,7 +312,7 @@ impl Entry {
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
             max_age,
-            deadline_lines: Mutex::new(vec![DeadlineLines::default(); input_names.len()]),
+            event_lines: Mutex::new(vec![EventLines::default(); input_names.len()]),
             input_names,
             watches_silence,
             drains_by_time,
@@ -463,7 +463,7 @@ impl Entry {
             if let Some(sender) = self.events.get() {
                 sender.send(input, false, &event);
             }
-            let mut lines = self.deadline_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = self.event_lines.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(event) =
                 lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now()))
             else {

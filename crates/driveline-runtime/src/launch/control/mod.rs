@@ -13,8 +13,8 @@ pub use client::{AskError, RunSocket, find};
 pub(super) use request::RequestError;
 pub use request::{Ask, ErrorCode, Verb};
 pub use status::{
-    Fault, LastSwitch, ModeStatus, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus,
-    SwitchStatus,
+    Fault, LastSwitch, ModeStatus, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase,
+    RunStatus, SwitchStatus,
 };
 
 use crate::socket_clients::{

@@ -153,6 +153,7 @@ mod tests {
             topic: name().id(),
             published,
             deadlines_missed: 0,
+            blocked: Default::default(),
             newest_ns: at_ms * MS,
         };
         topics.observe(&record, MonotonicNs(at_ms * MS));

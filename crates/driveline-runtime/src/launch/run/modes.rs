@@ -145,12 +145,12 @@ impl<'a> Launcher<'a> {
     pub(super) fn react_to_down(&mut self, process: usize, why: &str) {
         let Some(module) = self.module_of(process) else { return };
         if let Some(OnExhausted::Mode(mode)) = &module.restart.on_exhausted {
-            self.react(mode, format!("module '{}' stays down: {why}", module.name));
+            self.enter_mode(mode, format!("module '{}' stays down: {why}", module.name));
         }
     }
 
     /// Switches to a mode as a declared reaction; `cause` is for people.
-    pub(super) fn react(&mut self, mode: &str, cause: String) {
+    pub(super) fn enter_mode(&mut self, mode: &str, cause: String) {
         let Some(mode) = self.modes.as_ref().and_then(|m| m.index(mode)) else { return };
         let _ = self.switch(Input::Request { mode, by: Source::Reaction(cause) });
     }
