@@ -13,8 +13,9 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop` and `health`: or there is no such run; for
-     `stop`: or it has not ended in time; for `health`: or it is not ready
+     answer; for `status`, `stop`, `health` and `mode`: or there is no such
+     run; for `stop`: or it has not ended in time; for `health`: or it is not
+     ready; for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -115,6 +116,18 @@ Examples:
 
 Exit code 0 once the run has ended, however it ended; 1 if there is no such run, or if it has not ended in time.";
 
+const MODE: &str = "\
+Without a name: the mode of the run, since when, the switch in flight and the last one. With a name: switches to it, waits until the switch \
+has ended, and prints how. The run may refuse (`latch`, `min_dwell_ms`, `switched_by`), or enter a fallback.
+
+Examples:
+  driveline mode
+  driveline mode autonomous
+  driveline mode manual --domain comp --run perception
+  driveline mode --json | jq -r .current
+
+Exit code 0 if the run is in the mode; 1 if it is in another one, has refused, or has not ended the switch in time, with the reason.";
+
 const HEALTH: &str = "\
 A run is ready when its graph runs and each of its modules and gateways is ready and not suspended. Restarts that are over do not matter.
 
@@ -153,6 +166,9 @@ kills them.")]
     /// State of a run: its modules, since when, restarts, faults
     #[command(after_help = STATUS)]
     Status(WhichRun),
+    /// Show the mode of a run, or switch to one
+    #[command(after_help = MODE)]
+    Mode(Mode),
     /// Stop a run in good order and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
@@ -256,6 +272,20 @@ pub(crate) struct WhichRun {
     /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mode {
+    /// The mode to switch to
+    pub(crate) mode: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+    /// Print the names of the run's modes, one a line
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) names: bool,
+    /// Seconds to wait for the end of the switch
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "mode")]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
+        Command::Mode(mode) => commands::mode::mode(&mode, &screen),
         Command::Stop(stop) => commands::control::stop(&stop, &screen),
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),

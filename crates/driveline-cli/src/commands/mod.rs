@@ -11,6 +11,7 @@ pub(crate) mod graph;
 mod hung;
 pub(crate) mod list;
 mod live;
+pub(crate) mod mode;
 pub(crate) mod run;
 pub(crate) mod services;
 
@@ -34,6 +35,7 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
         "driveline",
         &mut script,
     );
+    script.extend_from_slice(mode::completion(shell).as_bytes());
     let script = String::from_utf8_lossy(&script);
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));

@@ -649,6 +649,7 @@ impl Sink for Show<'_> {
             }
             _ => {}
         }
+        self.collector.mode_event(event, MonotonicNs::now());
         self.hung.event(event);
         if self.screen.json {
             return self.screen.print_json_line(
