@@ -2,7 +2,8 @@
 //! A graph in which every reference is resolved and every default filled in.
 
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
-use super::supervision::{OnExhausted, RestartPolicy};
+use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
@@ -25,6 +26,8 @@ pub struct ResolvedGraph {
     pub network: Option<NetworkSpec>,
     /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
     pub ros2: Option<Ros2Spec>,
+    /// What the modules do when the launcher is gone.
+    pub on_launcher_lost: OnLauncherLost,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
@@ -75,6 +78,8 @@ pub struct ResolvedModule {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts it as well.
     pub restart_with: Vec<String>,
+    /// What it keeps to.
+    pub watch: ResolvedWatch,
 }
 
 /// Rules for the restart of a process.
@@ -126,6 +131,8 @@ pub struct ResolvedComponent {
     pub outputs: Vec<ResolvedOutput>,
     /// What starts the callback.
     pub trigger: ResolvedTrigger,
+    /// Longest time of a call.
+    pub budget: Option<ResolvedBudget>,
 }
 
 /// An input port.
@@ -142,6 +149,8 @@ pub struct ResolvedInput {
     pub qos: Qos,
     /// Samples that it may hold at once.
     pub max_held: u32,
+    /// What happens when it misses its deadline, where the graph says so.
+    pub on_deadline: Option<Reaction>,
 }
 
 /// An output port.
@@ -156,6 +165,8 @@ pub struct ResolvedOutput {
     pub schema: Option<Schema>,
     /// Offered QoS.
     pub qos: Qos,
+    /// How often it publishes.
+    pub rate: Option<ResolvedRate>,
 }
 
 /// What starts a callback.

@@ -64,6 +64,17 @@ pub enum OnExhausted {
     ContinueWithout,
 }
 
+/// What the modules of a run do when their launcher is gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnLauncherLost {
+    /// Each of them ends by itself, within 6 s.
+    #[default]
+    Stop,
+    /// Each of them enters this mode by itself, and goes on.
+    Mode(String),
+}
+
 pub(super) fn restart(spec: &ModuleSpec) -> ResolvedRestart {
     let spec = spec.restart.clone().unwrap_or_default();
     ResolvedRestart {

@@ -977,5 +977,7 @@ mod payload;
 #[path = "ros2_rules_tests.rs"]
 mod ros2;
 
+#[path = "reaction_tests.rs"]
+mod reaction_keys;
 #[path = "supervision_tests.rs"]
 mod supervision_keys;

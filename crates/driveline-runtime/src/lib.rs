@@ -14,8 +14,10 @@ pub mod account;
 mod activity;
 pub mod component;
 pub mod domain;
+mod heartbeats;
 pub mod host;
 pub mod launch;
+mod lines;
 pub mod socket_clients;
 
 // Re-exported until all users name `driveline-graph` themselves.

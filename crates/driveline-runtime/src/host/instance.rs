@@ -2,6 +2,7 @@
 //! One component, brought up and wired to its executor.
 
 use super::failures::Failures;
+use super::pulse::Budget;
 use super::run::HostError;
 use crate::account::{
     BlockedCounters, Call, CallPlace, CallbackCounters, InputCounters, Record, Writer,
@@ -10,6 +11,7 @@ use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Context, EventLines, EventSender, Executor,
@@ -54,6 +56,8 @@ pub(super) struct Bringup<'a> {
     pub(super) executor: Arc<Executor>,
     pub(super) stop: StopHandle,
     pub(super) account: Option<Arc<Writer>>,
+    /// Words that the launcher reads, and the component's place in them.
+    pub(super) beats: Option<(Arc<Heartbeats>, usize)>,
 }
 
 impl Instance {
@@ -127,7 +131,12 @@ impl Instance {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
         };
-        let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone()));
+        let budget = spec
+            .budget
+            .as_ref()
+            .zip(with.beats.as_ref())
+            .map(|(budget, (beats, place))| Budget::new(budget.time, beats.clone(), *place));
+        let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone(), budget));
         let timers =
             Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
         let io = ComponentIo {
@@ -174,6 +183,11 @@ impl Instance {
             reported_inputs: Vec::new(),
             reported_calls: Vec::new(),
         })
+    }
+
+    /// How its calls are seen, and what its outputs have published.
+    pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
+        (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
 
     /// A component of the run has finished: timers tick once more, and then only for what is new.

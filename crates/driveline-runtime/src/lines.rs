@@ -2,16 +2,16 @@
 //! Cutting a process's output into lines of bounded length.
 
 /// Longest piece that is handed on.
-pub(super) const MAX_LINE: usize = 4096;
+pub(crate) const MAX_LINE: usize = 4096;
 
 #[derive(Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     line: Vec<u8>,
 }
 
 impl Lines {
     /// Takes bytes and gives every line that is complete with them, and pieces of lines that are too long.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str)) {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(&str)) {
         while !bytes.is_empty() {
             let room = &bytes[..bytes.len().min(MAX_LINE - self.line.len())];
             match room.iter().position(|b| *b == b'\n') {
@@ -32,7 +32,7 @@ impl Lines {
     }
 
     /// The last line may have no end.
-    pub(super) fn end(&mut self, mut take: impl FnMut(&str)) {
+    pub(crate) fn end(&mut self, mut take: impl FnMut(&str)) {
         if !self.line.is_empty() {
             self.emit(&mut take);
         }
