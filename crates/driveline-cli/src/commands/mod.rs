@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each command does.
 
+mod absent;
 pub(crate) mod control;
 mod domains;
 mod echo;
