@@ -284,6 +284,23 @@ pub enum WaitError {
     Host(#[from] driveline_shm::WaitSetError),
 }
 
+/// Waiting for a sample and reading it failed.
+#[derive(Debug, Error)]
+pub enum ReceiveError {
+    /// It could not be waited for.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<TakeError> for ReceiveError {
+    fn from(e: TakeError) -> Self {
+        Self::Read(e.into())
+    }
+}
+
 /// An executor could not be set up.
 #[derive(Debug, Error)]
 pub enum ExecutorError {

@@ -48,7 +48,7 @@ pub use driveline_types as types;
 pub use driveline_types::{Durability, Liveliness, Plain, ProtobufMessage, Qos, Reliability};
 pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError,
-    PublishError, ReadError, TakeError, WaitError,
+    PublishError, ReadError, ReceiveError, TakeError, WaitError,
 };
 pub use event::{EndpointEvent, EventLines, Severity};
 pub use executor::{

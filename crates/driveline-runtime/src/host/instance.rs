@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One component, brought up and wired to its executor.
 
-use super::failures::Failures;
+use super::failures::{FailureSink, Failures};
 use super::pulse::Budget;
 use super::run::HostError;
 use crate::account::{
@@ -15,13 +15,13 @@ use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Context, EventLines, EventSender, Executor,
-    GroupKind, Invocation, Node, Observer, PortEvent, PublishedCounter, PublisherEvents,
-    PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    GroupKind, InputStats, Invocation, Node, Observer, PortEvent, PublishedCounter,
+    PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
 
-pub(super) struct Instance {
+pub(crate) struct Instance {
     name: String,
     seen: Seen,
     component: Arc<dyn Component>,
@@ -49,19 +49,21 @@ struct Output {
 }
 
 /// What a component is brought up with.
-pub(super) struct Bringup<'a> {
-    pub(super) graph: &'a ResolvedGraph,
-    pub(super) context: &'a Context,
-    pub(super) library: &'a dyn ComponentLibrary,
-    pub(super) executor: Arc<Executor>,
-    pub(super) stop: StopHandle,
-    pub(super) account: Option<Arc<Writer>>,
+pub(crate) struct Bringup<'a> {
+    pub(crate) graph: &'a ResolvedGraph,
+    pub(crate) context: &'a Context,
+    pub(crate) library: &'a dyn ComponentLibrary,
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) stop: StopHandle,
+    pub(crate) account: Option<Arc<Writer>>,
     /// Words that the launcher reads, and the component's place in them.
-    pub(super) beats: Option<(Arc<Heartbeats>, usize)>,
+    pub(crate) beats: Option<(Arc<Heartbeats>, usize)>,
+    /// Takes failures of calls instead of standard error and the account.
+    pub(crate) failures: Option<FailureSink>,
 }
 
 impl Instance {
-    pub(super) fn bring_up(spec: &ResolvedComponent, with: Bringup<'_>) -> Result<Self, HostError> {
+    pub(crate) fn bring_up(spec: &ResolvedComponent, with: Bringup<'_>) -> Result<Self, HostError> {
         let name = spec.name.as_str();
         let fail = |text: String| HostError::Component { component: name.to_owned(), text };
         let node = with.context.node(name).map_err(|e| fail(e.to_string()))?;
@@ -136,7 +138,14 @@ impl Instance {
             .as_ref()
             .zip(with.beats.as_ref())
             .map(|(budget, (beats, place))| Budget::new(budget.time, beats.clone(), *place));
-        let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone(), budget));
+        let failures = Arc::new(Failures::new(
+            name,
+            topics,
+            seen,
+            with.account.clone(),
+            budget,
+            with.failures.clone(),
+        ));
         let timers =
             Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
         let io = ComponentIo {
@@ -265,13 +274,24 @@ impl Instance {
         changed
     }
 
+    /// Number of calls of the callback and of timers, without those with events.
+    pub(crate) fn calls(&self) -> u64 {
+        let timers = self.timers.added();
+        timers.iter().chain(&self.callback).map(|c| c.stats().invocations).sum()
+    }
+
+    /// Counters of each input.
+    pub(crate) fn inputs(&self) -> Vec<InputStats> {
+        self.callback.iter().flat_map(CallbackHandle::inputs).collect()
+    }
+
     /// Whether an output has a deadline or a lease, so that its events shall come soon.
-    pub(super) fn promises(&self) -> bool {
+    pub(crate) fn promises(&self) -> bool {
         self.outputs.iter().any(|o| o.promises)
     }
 
     /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
-    pub(super) fn log_events(&mut self, account: Option<&Writer>) {
+    pub(crate) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
                 let (component, output, lines) =
@@ -290,7 +310,7 @@ impl Instance {
         }
     }
 
-    pub(super) fn shutdown(&self) {
+    pub(crate) fn shutdown(&self) {
         let _inside = self.seen.enter(Call::Shutdown, MonotonicNs::now(), None);
         self.component.shutdown();
     }

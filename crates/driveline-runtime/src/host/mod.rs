@@ -24,7 +24,7 @@ mod arguments;
 mod contain;
 mod crash;
 pub(crate) mod failures;
-mod instance;
+pub(crate) mod instance;
 mod launcher_socket;
 pub(crate) mod output;
 mod pulse;

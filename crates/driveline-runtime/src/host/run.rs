@@ -254,6 +254,7 @@ impl Module<'_> {
                 stop,
                 account: self.account.clone(),
                 beats: beats.clone().map(|beats| (beats, place)),
+                failures: None,
             };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())

@@ -30,6 +30,7 @@ use crate::error::ExecutorError;
 use crate::raw::RawSubscription;
 use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
+use driveline_types::MonotonicNs;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
@@ -357,6 +358,29 @@ impl Executor {
             tracing::warn!("{report}");
         }
         Ok(reports)
+    }
+
+    /// Closes the list of callbacks and starts the timers, as [`Self::start`] and the first [`Self::run_ready`] do. For programs that
+    /// make the calls themselves.
+    pub fn begin(&self) {
+        self.shared.begin();
+    }
+
+    /// Makes one call that is due, on the calling thread; `false` if none is. Does not wait.
+    pub fn run_next(&self) -> bool {
+        self.shared.begin();
+        !self.shared.is_stopping() && self.shared.run_one(|| {})
+    }
+
+    /// When time alone makes a call or an event due: the next tick of a timer, the next deadline of an input. `None`: never.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<MonotonicNs> {
+        self.shared.next_deadline()
+    }
+
+    /// Polls the events of inputs that are due, as threads of the executor do after each wait.
+    pub fn poll_events(&self) {
+        self.shared.look_at_events();
     }
 
     /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does not wait.

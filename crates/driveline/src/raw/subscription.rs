@@ -5,7 +5,7 @@ use super::publisher::admit_memory;
 use super::watch::{Notifier, Promise, subscription_event};
 use super::{Matches, RawSample, Waker};
 use crate::context::Context;
-use crate::error::{EndpointError, TakeError, WaitError};
+use crate::error::{EndpointError, ReceiveError, TakeError, WaitError};
 use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
@@ -360,7 +360,7 @@ impl RawSubscription {
         self.newest_only = true;
     }
 
-    /// Whether a sample can be taken.
+    /// Whether a sample is unread. Only a read notices that it has expired.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         self.host_head.is_some()
@@ -368,7 +368,34 @@ impl RawSubscription {
             || self.host.as_ref().is_some_and(driveline_shm::Subscription::has_unread)
     }
 
-    /// Waits until a sample can be taken (`true`) or the time is over (`false`). No time-out waits for ever.
+    /// Waits until a sample is readable and takes the newest; `None` once the time is over. A sample that expired, or cannot be
+    /// taken for another reason that is counted, does not end the wait. No time-out waits for ever. In a callback the sample counts
+    /// as read.
+    ///
+    /// # Errors
+    /// [`ReceiveError`] as [`Self::wait`] and [`Self::latest`].
+    pub fn receive(
+        &mut self,
+        timeout: Option<Duration>,
+        mode: WaitMode,
+    ) -> Result<Option<RawSample>, ReceiveError> {
+        let deadline = timeout.map(|t| MonotonicNs::real_now() + t);
+        loop {
+            let left = deadline.map(|d| d.since(MonotonicNs::real_now()));
+            if !self.wait(left, mode)? {
+                return Ok(None);
+            }
+            if let Some(sample) = self.latest()? {
+                return Ok(Some(sample));
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits until a sample is unread (`true`) or the time is over (`false`). No time-out waits for ever. A sample that has expired
+    /// meanwhile ends the wait as well, and the next read returns `None`: [`Self::receive`] waits on.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
