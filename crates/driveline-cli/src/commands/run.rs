@@ -632,6 +632,7 @@ impl Sink for Show<'_> {
         let bad = matches!(
             event,
             Event::Unmatched { .. }
+                | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Stopped { .. }
