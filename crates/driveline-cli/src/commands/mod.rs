@@ -11,6 +11,7 @@ pub(crate) mod graph;
 mod hung;
 pub(crate) mod list;
 mod live;
+mod recent;
 pub(crate) mod run;
 pub(crate) mod services;
 
