@@ -43,6 +43,7 @@ mod supervision;
 mod together;
 mod topology;
 mod units;
+mod variables;
 mod yaml;
 
 pub use diagnostic::{

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each command does.
 
+mod absent;
 pub(crate) mod bench;
 pub(crate) mod control;
 mod domains;
@@ -12,6 +13,7 @@ mod hung;
 pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
+mod recent;
 pub(crate) mod run;
 pub(crate) mod services;
 

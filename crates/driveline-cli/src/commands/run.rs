@@ -7,7 +7,7 @@ use super::hung::Hung;
 use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
-use crate::process;
+use crate::process::{self, CpuUse};
 use crate::text::cut;
 use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
 use driveline_runtime::account::Record;
@@ -339,6 +339,7 @@ struct Show<'a> {
     collector: Collector,
     live: Live,
     hung: Hung,
+    cpu: CpuUse,
     /// Since when all modules run.
     running: Option<Instant>,
     interrupter: Interrupter,
@@ -370,6 +371,7 @@ impl<'a> Show<'a> {
             collector,
             live,
             hung: Hung::new(graph),
+            cpu: CpuUse::default(),
             running: None,
             interrupter,
         }
@@ -610,7 +612,8 @@ impl Sink for Show<'_> {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Spawned { module, .. } => {
+            Event::Spawned { module, pid } => {
+                self.cpu.started(module, *pid);
                 self.collector.process_started(self.hung.components(module), MonotonicNs::now())
             }
             Event::Ended { death, expected: false } => {
@@ -659,6 +662,7 @@ impl Sink for Show<'_> {
         let bad = matches!(
             event,
             Event::Unmatched { .. }
+                | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Stopped { .. }
@@ -678,7 +682,8 @@ impl Sink for Show<'_> {
             self.interrupter.hang_up();
         }
         if self.running.is_some() && self.has_figures() && !self.screen.json {
-            self.live.tick(&self.collector, &self.hung, self.screen);
+            let cpu = &mut self.cpu;
+            self.live.tick(&self.collector, &self.hung, &mut || cpu.line(), self.screen);
         }
     }
 }
