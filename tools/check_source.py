@@ -25,9 +25,10 @@ LAYERS = [
     ["driveline-derive", "driveline-types", "driveline-build", "driveline-msgs", "driveline-rosidl"],
     ["driveline-shm"],
     ["driveline"],
+    ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
 ]
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Of other crates, directories that are a border to C or to the kernel.

@@ -141,10 +141,10 @@ MUTANTS = [
     Mutant(
         "unknown-key",
         "A key of a graph file that does not exist is refused",
-        "crates/driveline-runtime/src/graph/model.rs",
+        "crates/driveline-graph/src/model.rs",
         "#[serde(deny_unknown_fields)]\npub struct ComponentSpec {",
         "pub struct ComponentSpec {",
-        (Tests("driveline-runtime", "lib", "graph::"),),
+        (Tests("driveline-graph", "lib"),),
     ),
     Mutant(
         "open-account",

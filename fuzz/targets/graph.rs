@@ -2,8 +2,8 @@
 //! Any text is a graph or a list of findings, each of which can be shown.
 #![no_main]
 
-use driveline_runtime::descriptor::ComponentClass;
-use driveline_runtime::graph::{Colour, Describe, DescribeError, Environment, LoadOptions, load};
+use driveline_graph::descriptor::ComponentClass;
+use driveline_graph::{Colour, Describe, DescribeError, Environment, LoadOptions, load};
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use std::sync::LazyLock;

@@ -186,3 +186,18 @@ fn a_restart_together_with_another_module_is_not_the_recovery_of_an_older_fault(
     run.recovered("perception", 500.0);
     assert_eq!(run.summary().faults[0].ready_after_ms, Some(20.0));
 }
+
+#[test]
+fn what_modules_did_not_keep_to_is_in_the_notes_and_bounded() {
+    let mut run = Collector::default();
+    for i in 0..MAX_BREACHES + 5 {
+        run.breach("one", &format!("has {i} threads (`limits: threads: 4`)"), "event");
+    }
+    let notes = run.summary().notes;
+    assert_eq!(
+        notes[0],
+        "At 0.0 s, module 'one': has 0 threads (`limits: threads: 4`); reaction: event."
+    );
+    assert_eq!(notes.len(), MAX_BREACHES + 1);
+    assert!(notes[MAX_BREACHES].starts_with("5 more events"), "{notes:?}");
+}

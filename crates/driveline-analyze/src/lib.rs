@@ -6,8 +6,8 @@
 //! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
 //! summary and report of what was seen.
 //!
-//! What tools that measure have in common is here, too: [`text`] writes figures and tables for people, [`prose`] their words, [`Rank`] is what a percentile is, and
-//! [`MachineFacts`] tells of the machine.
+//! Tools that measure share two things with it: [`Rank`] is what a percentile is, and
+//! [`MachineFacts`] describes the machine.
 //!
 //! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the command-line tool).
 //!
@@ -30,12 +30,9 @@ mod faults;
 mod machine;
 mod output;
 mod problems;
-pub mod prose;
 mod quantiles;
 pub mod report;
 mod summary;
-pub mod text;
-mod w9;
 mod waits;
 
 pub use collector::{
@@ -52,5 +49,4 @@ pub use summary::{
     EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
     SubscriptionSummary, Summary,
 };
-pub use w9::{PaperFigure, W9, W9Stage};
 pub use waits::Wait;

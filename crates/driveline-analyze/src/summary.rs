@@ -8,7 +8,6 @@ use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
 use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
-use crate::w9::W9;
 use crate::waits::{self, Wait};
 use driveline_runtime::account::{CallCounters, CallEnd, CallbackCounters};
 use driveline_types::{TopicId, Uncounted};
@@ -66,8 +65,6 @@ pub struct Summary {
     pub services: Vec<ServiceSummary>,
     /// Every component.
     pub stages: Vec<StageSummary>,
-    /// The experiment W9, where the graph is ComP: figures only if the detector is a YOLO.
-    pub w9: Option<W9>,
     /// Age of sensor data when a sink's callback ends, for each sink and each source.
     pub end_to_end: Vec<EndToEnd>,
     /// The same at the end of every other component's callback.
@@ -294,7 +291,6 @@ impl Summary {
             format: FORMAT,
             graph: run.facts.graph.clone(),
             ended: run.facts.ended.clone(),
-            w9: W9::of(run, &stages),
             facts: facts(run),
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
@@ -399,6 +395,7 @@ fn services(run: &Collector) -> Vec<ServiceSummary> {
 
 fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> {
     let mut notes = run.facts.notes.clone();
+    notes.extend(run.faults.breaches());
     for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0) {
         let told = s.received.saturating_add(s.missed);
         notes.push(format!(

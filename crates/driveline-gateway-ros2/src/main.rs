@@ -5,5 +5,5 @@ use driveline_gateway_ros2::engine::Gateway;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    driveline_runtime::gateway::serve::<Gateway>("driveline-gateway-ros2")
+    driveline_gateway::serve::<Gateway>("driveline-gateway-ros2")
 }

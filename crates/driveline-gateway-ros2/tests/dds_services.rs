@@ -11,8 +11,8 @@
 mod rig;
 
 use driveline::{CallError, ClientOptions, Reach};
+use driveline_gateway::Ros2ServiceReport;
 use driveline_rosidl::cdr::Decoder;
-use driveline_runtime::gateway::Ros2ServiceReport;
 use rig::calls::{
     ADD, TRIGGER, add, asked, call, cdr, client, domain, ended, node, report, respond, rig_of,
     schemas, serve, strays, sum_of, two,

@@ -299,7 +299,7 @@ fn comes_back(
     let mut subscription = rig.subscription("back", &lasting(1));
     take(&mut subscription, 1, |back, _| same(payload, back));
     let report = rig.report();
-    let converted = |topics: &[driveline_runtime::gateway::Ros2TopicReport]| {
+    let converted = |topics: &[driveline_gateway::Ros2TopicReport]| {
         topics[0].publishers.iter().all(|p| p.converted)
     };
     assert!(converted(&report.to_ros) && converted(&report.from_ros), "{report:?}");

@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     if let Ok(filter) = std::env::var(LOG) {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
-    driveline_runtime::gateway::serve::<Gateway>("driveline-gateway-zenoh")
+    driveline_gateway::serve::<Gateway>("driveline-gateway-zenoh")
 }

@@ -10,7 +10,7 @@
 mod rig;
 
 use driveline::types::{Qos, Reliability};
-use driveline_runtime::gateway::{InletState, Report};
+use driveline_gateway::{InletState, Report};
 use driveline_runtime::launch::Build;
 use rig::{Carried, GATEWAY, Host, Rig, eventually, publisher_options, subscription_options};
 use std::path::Path;

@@ -13,8 +13,8 @@ use driveline::WaitMode;
 use driveline::types::{
     Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema,
 };
+use driveline_gateway::{InletReport, InletState, Report};
 use driveline_gateway_zenoh::wire::{Ack, Offer, Outcome, Parsed, QosMark, SampleHead};
-use driveline_runtime::gateway::{InletReport, InletState, Report};
 use rig::meeting::{Meeting, TOPIC};
 use rig::{carried, eventually, publisher_options, subscription_options};
 use std::collections::BTreeSet;

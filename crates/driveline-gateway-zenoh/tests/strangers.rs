@@ -12,11 +12,11 @@ mod rig;
 use driveline::types::{
     Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema,
 };
+use driveline_gateway::{EdgeFigures, Report};
 use driveline_gateway_zenoh::directory::MAX_HOSTS;
 use driveline_gateway_zenoh::wire::{
     Ack, HostId, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time,
 };
-use driveline_runtime::gateway::{EdgeFigures, Report};
 use rig::meeting::{Meeting, TOPIC};
 use rig::{carried, eventually, publisher_options, subscription_options};
 use std::sync::{Arc, Mutex};

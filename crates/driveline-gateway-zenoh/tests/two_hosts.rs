@@ -11,7 +11,7 @@ mod rig;
 
 use driveline::types::{Durability, MonotonicNs, Qos, Reliability, plain_type};
 use driveline::{EndpointEvent, RawSubscription, WaitMode};
-use driveline_runtime::gateway::InletState;
+use driveline_gateway::InletState;
 use rig::readings::{Heard, Reading, TOPIC, between, deep, pair, say, small};
 use rig::stopwatch::{Stopwatch, Took, within};
 use rig::{Carried, Host, Rig, carried, eventually, publisher_options, subscription_options};

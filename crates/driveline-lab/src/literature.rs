@@ -99,15 +99,12 @@ impl Literature {
             let mut told: Vec<Published> = Vec::new();
             for row in &of_group {
                 // What stands beside several systems is told once.
-                let figure = Published { beside: None, ..row.published.clone() };
+                let figure = without_pairing(&row.published);
                 if told.contains(&figure) {
                     continue;
                 }
-                let besides = || {
-                    of_group.iter().filter(|other| {
-                        Published { beside: None, ..other.published.clone() } == figure
-                    })
-                };
+                let besides =
+                    || of_group.iter().filter(|other| without_pairing(&other.published) == figure);
                 let nothing = besides().all(|row| row.here.is_none());
                 alone += usize::from(nothing);
                 if !(brief && nothing) {
@@ -177,19 +174,25 @@ fn measured(
     let none = |k: Kind| if enough(k) { TOO_SMALL.to_owned() } else { String::new() };
     // Beside itself nothing stands; beside its other reach it does.
     let ratio = factor(h.ratio.filter(|r| system != "driveline" || *r != 1.0));
+    let case = e.cases.iter().find(|c| c.case.id == h.case);
+    let name = case.map_or_else(|| h.system.clone(), CaseResult::name);
     Some(Row {
         cell: cell.to_owned(),
-        name: e
-            .cases
-            .iter()
-            .find(|c| c.case.id == h.case)
-            .map_or_else(|| h.system.clone(), CaseResult::name),
+        name: match &row.published.here {
+            Some(difference) => format!("{name} ({difference})"),
+            None => name,
+        },
         cells: kinds
             .iter()
             .map(|k| k.measured(h).map_or_else(|| none(*k), value))
             .chain([ratio])
             .collect(),
     })
+}
+
+/// The published figure alone, as it is shown once above all systems that stand next to it.
+fn without_pairing(published: &Published) -> Published {
+    Published { beside: None, here: None, ..published.clone() }
 }
 
 fn factor(r: Option<f64>) -> String {

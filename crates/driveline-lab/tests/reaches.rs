@@ -53,7 +53,7 @@ fn a_published_figure_stands_beside_the_reach_that_it_is_of() {
     for (system, reach, cell, us) in [
         (System::Driveline, Reach::Process, "process", 10),
         (System::Driveline, Reach::Host, "host", 20),
-        (peer("cyclonedds/udp"), Reach::Host, "host", 50),
+        (peer("fastdds/udp"), Reach::Host, "host", 50),
     ] {
         let mut c = case(system, cell, cases.len(), vec![within(reach)]);
         c.scenario_case = "latency".into();
@@ -80,9 +80,36 @@ fn a_published_figure_stands_beside_the_reach_that_it_is_of() {
     let inter = row("ROS 2 inter");
     assert_eq!(
         (&inter["here"]["case"], &inter["here"]["ratio"]),
-        (&"host · cyclonedds/udp".into(), &5.0.into())
+        (&"host · fastdds/udp".into(), &5.0.into())
     );
     assert_eq!(inter["published_ratio"], 243.0 / 159.0);
+}
+
+#[test]
+fn a_published_figure_stands_beside_the_reliability_that_it_is_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for (reliability, cell, us) in
+        [(Reliability::Reliable, "reliable", 50), (Reliability::BestEffort, "best effort", 40)]
+    {
+        let l = Link { reliability, ..link(1 << 10, 1, Payload::Untouched) };
+        let c = case(peer("cyclonedds/udp_default"), cell, cases.len(), vec![l]);
+        cases.push((c, us * 1000, Observations::default()));
+    }
+    let published = scenario::load("B1").unwrap().published;
+    // The paper's is best effort: without a measurement of that, nothing stands beside it.
+    for (measured_cases, expected) in
+        [(&cases[..], Some("best effort · cyclonedds/udp_default")), (&cases[..1], None)]
+    {
+        let of = dir.path().join(measured_cases.len().to_string());
+        let archive = measured(&of, "B1", measured_cases.to_vec(), |s| {
+            s.published = published.clone();
+        });
+        let summary = summary(&archive);
+        let row = &summary["experiments"][0]["published"][0];
+        assert_eq!(row["published"]["mean_us"], 9.4);
+        assert_eq!(row["here"]["case"].as_str(), expected);
+    }
 }
 
 fn chain(reach: Reach) -> ChainJob {

@@ -12,29 +12,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Maximum number of clients at once.
-pub(crate) const MAX_CLIENTS: usize = 16;
+pub const MAX_CLIENTS: usize = 16;
 /// Longest request, without the end of its line.
-pub(crate) const MAX_REQUEST_LEN: usize = 64 * 1024;
+pub const MAX_REQUEST_LEN: usize = 64 * 1024;
+/// Longest response that a tool reads, in bytes.
+pub const MAX_RESPONSE_LEN: u64 = 8 << 20;
 /// Time for a client to send its request, and again to read the response.
-pub(crate) const CLIENT_WITHIN: Duration = Duration::from_secs(2);
+pub const CLIENT_WITHIN: Duration = Duration::from_secs(2);
 /// Pause after a connection could not be accepted, so that a cause that lasts costs no CPU.
-pub(crate) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+pub const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 /// Bytes that are read from a client before the others get their turn.
 const PIECE: usize = 16 * 1024;
 
 /// Opens a directory for [`address`].
-pub(crate) fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
+pub fn open_directory(directory: &Path) -> io::Result<OwnedFd> {
     Ok(open(directory, OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
 /// Address of a socket by its name in a directory, whose own path would be too long for one in some directories.
-pub(crate) fn address(directory: &OwnedFd, name: &str) -> PathBuf {
+pub fn address(directory: &OwnedFd, name: &str) -> PathBuf {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()).into()
 }
 
 /// Accepts all that wait, up to [`MAX_CLIENTS`]. `true`: one could not be accepted, for a reason that may pass, such as a lack of
 /// descriptors.
-pub(crate) fn accept_waiting(
+pub fn accept_waiting(
     mut accept: impl FnMut() -> io::Result<UnixStream>,
 ) -> (Vec<UnixStream>, bool) {
     let mut newcomers = Vec::new();
@@ -50,7 +52,7 @@ pub(crate) fn accept_waiting(
 
 /// Request of a client, or the reason why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received<'a> {
+pub enum Received<'a> {
     /// A line, without its end.
     Line(&'a [u8]),
     /// The client closed its writing side before the end of the line.
@@ -64,7 +66,7 @@ pub(crate) enum Received<'a> {
 }
 
 /// Makes the response to a request.
-pub(crate) type Respond<'a> = &'a mut dyn FnMut(Received<'_>) -> Arc<[u8]>;
+pub type Respond<'a> = &'a mut dyn FnMut(Received<'_>) -> Arc<[u8]>;
 
 enum Side {
     /// Sends its request; what has come so far.
@@ -138,12 +140,12 @@ fn read_request<'a>(
 
 /// Clients that are not done with.
 #[derive(Default)]
-pub(crate) struct Clients(Vec<Client>);
+pub struct Clients(Vec<Client>);
 
 impl Clients {
     /// Waits until a connection waits at the listener, if there is one, a client can go on, its time is over, or `at` is there;
     /// whether a connection waits.
-    pub(crate) fn wait(&self, listener: Option<&UnixListener>, at: Option<Instant>) -> bool {
+    pub fn wait(&self, listener: Option<&UnixListener>, at: Option<Instant>) -> bool {
         let end = self.next().into_iter().chain(at).min();
         let left = end.map(|end| end.saturating_duration_since(Instant::now()));
         let left = left.map(|left| Timespec {
@@ -160,7 +162,7 @@ impl Clients {
     }
 
     /// Descriptors to wait for.
-    pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+    pub fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
         let flags = |side: &Side| {
             if matches!(side, Side::Asks(_)) { PollFlags::IN } else { PollFlags::OUT }
         };
@@ -168,22 +170,22 @@ impl Clients {
     }
 
     /// When the time of a client is over.
-    pub(crate) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.0.iter().map(|client| client.until).min()
     }
 
     /// Prolongs the time of all by what others have taken.
-    pub(crate) fn grant(&mut self, time: Duration) {
+    pub fn grant(&mut self, time: Duration) {
         self.0.iter_mut().for_each(|client| client.until += time);
     }
 
     /// Adds a client that sends a request. If there are too many, the one that was inactive for longest gives way.
-    pub(crate) fn add(&mut self, stream: UnixStream, now: Instant, respond: Respond<'_>) {
+    pub fn add(&mut self, stream: UnixStream, now: Instant, respond: Respond<'_>) {
         self.push(stream, Side::Asks(Vec::new()), now, respond);
     }
 
     /// Adds a client that gets a response without having asked, with the same bound.
-    pub(crate) fn add_reader(&mut self, stream: UnixStream, text: &Arc<[u8]>, now: Instant) {
+    pub fn add_reader(&mut self, stream: UnixStream, text: &Arc<[u8]>, now: Instant) {
         self.push(stream, Side::Reads { text: text.clone(), sent: 0 }, now, &mut |_| [].into());
     }
 
@@ -203,7 +205,7 @@ impl Clients {
     }
 
     /// Reads and writes as much as is possible without waiting.
-    pub(crate) fn go_on(&mut self, now: Instant, respond: Respond<'_>) {
+    pub fn go_on(&mut self, now: Instant, respond: Respond<'_>) {
         self.0.retain_mut(|client| !client.is_over(now, respond));
     }
 }

@@ -216,6 +216,7 @@ impl ComponentTest {
             executor: executor.clone(),
             stop: stop.handle(component.name.as_str()),
             account: None,
+            beats: None,
             failures: Some(sink),
         };
         let instance = Instance::bring_up(&component, with).map_err(|e| up(&e))?;

@@ -285,8 +285,7 @@ fn clients_that_do_not_read_or_send_half_a_line_disturb_neither_the_run_nor_othe
 /// Starts a process of a run, with the launcher's end of its socket, and waits until it is ready.
 fn started(f: &Fixture, arguments: &[&str], control: &Path) -> (Child, UnixStream) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
-    // The configuration of a gateway. A module takes it for the word to start.
-    ours.write_all(b"{}\n").unwrap();
+    ours.write_all(b"go\n").unwrap();
     let child = Command::new(host())
         .args(arguments)
         .arg("--control")
@@ -339,9 +338,4 @@ fn a_module_that_hangs_removes_it_as_well() {
     removes_the_socket_of_its_dead_launcher(exit::STUCK, |f| {
         one(f, &["--set", "printer.hang=1", "--stop-within-ms", "50"])
     });
-}
-
-#[test]
-fn a_gateway_removes_the_socket_of_its_dead_launcher() {
-    removes_the_socket_of_its_dead_launcher(exit::DONE, |_| vec!["--account-stdin".into()]);
 }

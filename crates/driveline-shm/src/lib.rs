@@ -29,6 +29,8 @@
 pub mod domain;
 #[cfg(not(loom))]
 pub mod floor;
+#[cfg(not(loom))]
+pub mod heartbeat;
 pub mod limits;
 
 #[cfg(not(loom))]

@@ -31,6 +31,15 @@ pub enum WaitBackend {
     Threads,
 }
 
+impl WaitBackend {
+    /// Name of what [`WaitBackend::Auto`] uses in this process, for reports: `futex_waitv` or `helper threads`. Makes one
+    /// system call, the first time.
+    #[must_use]
+    pub fn available() -> &'static str {
+        if futex::have_waitv() { "futex_waitv" } else { "helper threads" }
+    }
+}
+
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {

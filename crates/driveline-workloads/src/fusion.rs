@@ -91,10 +91,13 @@ struct Probes {
     window: Window,
     latency: Recorder,
     age: Recorder,
+    /// Of each channel, the time from publishing its sample to the call that fuses it.
+    channels: Vec<Recorder>,
 }
 
 impl Probes {
-    fn fused(&self, invocation: &Invocation<'_>, channels: usize) {
+    fn fused(&self, invocation: &Invocation<'_>) {
+        let channels = self.channels.len();
         let now = invocation.start();
         let samples = || (0..channels).filter_map(|i| invocation.sample(i));
         let newest = samples().map(|s| s.header().publish_time).max().unwrap_or(now);
@@ -106,6 +109,9 @@ impl Probes {
         } else if due.is_some_and(|due| self.window.contains(due)) {
             self.latency.add(now, now.since(newest).as_nanos() as u64);
             self.age.add(now, now.since(oldest).as_nanos() as u64);
+            for (channel, sample) in self.channels.iter().zip(samples()) {
+                channel.add(now, now.since(sample.header().publish_time).as_nanos() as u64);
+            }
         }
     }
 }
@@ -185,14 +191,15 @@ impl Experiment for Fusion {
         let window = Window::after(Duration::from_millis(50) + job.warm_up(), job.duration());
         let fastest = self.periods_ms.iter().copied().fold(f64::INFINITY, f64::min);
         let recorder = || Recorder::new(1e3 / fastest, job.duration());
-        let probes = Probes { window, latency: recorder(), age: recorder() };
+        let of_channels: Vec<Recorder> = inputs.iter().map(|_| recorder()).collect();
+        let probes =
+            Probes { window, latency: recorder(), age: recorder(), channels: of_channels.clone() };
         let (latency, age) = (probes.latency.clone(), probes.age.clone());
         let executor =
             Executor::new(ExecutorOptions { name: FUSION.into(), ..Default::default() })?;
         let group = executor.group(GroupKind::MutuallyExclusive);
-        let channels = inputs.len();
         let options = CallbackOptions { name: FUSION.into(), group, trigger, inputs };
-        let handle = executor.add_callback(options, move |i| probes.fused(i, channels))?;
+        let handle = executor.add_callback(options, move |i| probes.fused(i))?;
         executor.start()?;
         publishers.iter().for_each(|p| children.begin(*p, window));
         let processes =
@@ -211,6 +218,9 @@ impl Experiment for Fusion {
         executor.stop();
         latency.finish(FUSION, Quantity::Latency, &mut o);
         age.finish(FUSION, Quantity::Age, &mut o);
+        for (i, channel) in of_channels.into_iter().enumerate() {
+            channel.finish(&format!("channel {i}"), Quantity::Latency, &mut o);
+        }
         after.tell_since(&before, &mut o);
         if o.counters.get("fused") == Some(&0) {
             o.invalid.push("nothing was fused: run longer than the slowest of 'periods_ms', or give a longer 'queue'".into());

@@ -225,6 +225,14 @@ fn channels_of_other_processes_are_fused_by_either_trigger() {
                 .all(|(age, latency)| age.value >= latency.value),
             "what is oldest is not younger"
         );
+        // A box per channel: the newest of a call is its latency, and none is older than its age.
+        let channels: Vec<_> =
+            (0..4).map(|i| series(&o, &format!("channel {i}"), Quantity::Latency)).collect();
+        for (n, (age, latency)) in ages.points.iter().zip(&latencies.points).enumerate() {
+            let of_call = || channels.iter().map(|c| c.points[n].value);
+            assert_eq!(of_call().min(), Some(latency.value));
+            assert!(of_call().max() <= Some(age.value));
+        }
     }
 }
 

@@ -185,6 +185,14 @@ pub enum PublishError {
         /// The topic.
         topic: String,
     },
+    /// The component is inactive.
+    #[error(
+        "topic '{topic}': nothing is published while the component is inactive; publish between on_activate and on_deactivate"
+    )]
+    Inactive {
+        /// The topic.
+        topic: String,
+    },
     /// The topic carries bytes or plain values.
     #[error("topic '{topic}' carries {kind} payloads: take a loan, fill it and publish that")]
     NotObject {

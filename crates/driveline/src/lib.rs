@@ -53,8 +53,9 @@ pub use error::{
 pub use event::{DeadlineLines, EndpointEvent, Severity};
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender,
-    Executor, ExecutorOptions, GroupKind, InputRecord, InputStats, Invocation, Observer, PortEvent,
-    Schedule, ScheduleReport, SchedulingClass, TimerEnd, TimerOptions, TimerTick,
+    Executor, ExecutorOptions, GroupKind, InputRecord, InputStats, Invocation, Lifecycle, Observer,
+    PortEvent, Schedule, ScheduleReport, SchedulingClass, StateChange, StateOutcome, StateRequest,
+    TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -8,11 +8,8 @@ use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
 use crate::process;
-use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{
-    Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs,
-};
+use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::ControlSocket;
@@ -25,6 +22,8 @@ use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use driveline_shm::domain::DIRECTORY_VARIABLE;
+use driveline_terminal::paragraphs;
+use driveline_terminal::screen::Screen;
 use driveline_types::{MonotonicNs, TopicName};
 use serde_json::json;
 use std::path::Path;
@@ -365,7 +364,7 @@ impl<'a> Show<'a> {
     }
 
     fn print_wrapped(&self, text: &str, columns: usize) {
-        self.screen.print(&prose::wrapped(text, columns));
+        self.screen.print(&paragraphs::wrapped(text, columns));
     }
 
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
@@ -480,13 +479,6 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.missed_deadlines() {
                 self.print_wrapped(&text, columns);
             }
-            if let Some(w9) = &summary.w9 {
-                let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
-                self.print_wrapped(
-                    &format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()),
-                    columns,
-                );
-            }
         }
         if !self.screen.json {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
@@ -580,6 +572,9 @@ impl Sink for Show<'_> {
                 self.collector.recovered(module, *after_ms as f64)
             }
             Event::Down { module, .. } => self.collector.stays_down(module),
+            Event::Fault { module, text, reaction } => {
+                self.collector.breach(module, text, reaction);
+            }
             Event::Stopping => {
                 self.collector.facts_mut().ran_s =
                     self.running.map(|since| since.elapsed().as_secs_f64())
@@ -602,6 +597,7 @@ impl Sink for Show<'_> {
                 | Event::NotSuspended
                 | Event::Killed { .. }
                 | Event::NotReady { .. }
+                | Event::Fault { .. }
                 | Event::Down { .. }
                 | Event::Ended { expected: false, .. }
         );

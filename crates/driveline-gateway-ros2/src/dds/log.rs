@@ -3,7 +3,7 @@
 //! sends as many as he likes.
 
 use cyclors as c;
-use driveline_runtime::gateway::{LineLimit, LineVerdict};
+use driveline_gateway::{LineLimit, LineVerdict};
 use std::ffi::c_void;
 use std::io::Write;
 use std::sync::{Mutex, Once, PoisonError};

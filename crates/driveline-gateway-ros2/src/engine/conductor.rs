@@ -24,7 +24,7 @@ use crate::discovery_info::{Gid, PARTICIPANT_USER_DATA};
 use crate::names::{dds_topic, misnamed};
 use crate::qos::mismatches;
 use crate::types::Types;
-use driveline_runtime::gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
+use driveline_gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
 use driveline_runtime::interfaces::interfaces;
 use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};

@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum GatewayError {
     /// What the configuration says cannot be.
     #[error(transparent)]
-    Mistakes(#[from] driveline_runtime::gateway::ConfigMistakes),
+    Mistakes(#[from] driveline_gateway::ConfigMistakes),
     /// What stands under `ros2:` cannot be.
     #[error("ros2.{key}: {message}; {help}")]
     Config {
@@ -52,7 +52,7 @@ pub enum GatewayError {
     Dds(#[from] DdsError),
     /// Another gateway is there, or that cannot be found out.
     #[error(transparent)]
-    OnlyOne(#[from] driveline_runtime::gateway::OnlyOneError),
+    OnlyOne(#[from] driveline_gateway::OnlyOneError),
     /// The host transport refuses.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),

@@ -14,7 +14,7 @@ use crate::names::{RosNode, inlet_node, ros_name_of};
 use crate::qos::{ReaderClass, of_writer};
 use crate::rmw_zenoh::NO_HASH;
 use crate::types::Crossing;
-use driveline_runtime::gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
+use driveline_gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_runtime::ros2::Rule;
 use driveline_shm::CreatePublisherError;
 use driveline_types::{Durability, Qos, TopicName};

@@ -34,7 +34,7 @@ mod zenoh;
 
 pub use error::GatewayError;
 
-use driveline_runtime::gateway::{Report, StatusSocket};
+use driveline_gateway::{Report, StatusSocket};
 use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_zenoh::sockets::break_unanswered;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -122,7 +122,7 @@ impl Gateway {
     }
 }
 
-impl driveline_runtime::gateway::Gateway for Gateway {
+impl driveline_gateway::Gateway for Gateway {
     type Config = Ros2GatewayConfig;
     type Error = GatewayError;
     const COMMIT: &'static str = COMMIT;

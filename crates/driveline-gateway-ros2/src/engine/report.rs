@@ -7,7 +7,7 @@ use super::endpoint::{Endpoint, Writing};
 use super::lock;
 use super::service::written;
 use crate::discovery_info::Gid;
-use driveline_runtime::gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
+use driveline_gateway::{Refusal, Report, Ros2Report, Ros2TopicReport};
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

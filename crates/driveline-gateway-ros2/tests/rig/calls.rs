@@ -9,9 +9,9 @@ use driveline::{
     CallError, ClientOptions, Context, ContextOptions, Executor, ExecutorOptions, GroupKind, Node,
     Reach, ServiceCallback, ServiceOptions,
 };
+use driveline_gateway::Ros2ServiceReport;
 use driveline_rosidl::Catalog;
 use driveline_rosidl::cdr::{ByteOrder, Decoder, Encoder};
-use driveline_runtime::gateway::Ros2ServiceReport;
 use driveline_types::Schema;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

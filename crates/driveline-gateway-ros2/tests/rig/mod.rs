@@ -8,8 +8,8 @@ pub(crate) mod rmw;
 pub(crate) mod rmw_services;
 pub(crate) mod samples;
 
+use driveline_gateway::{Refusal, Ros2Report};
 use driveline_gateway_ros2::engine::Gateway;
-use driveline_runtime::gateway::{Refusal, Ros2Report};
 use driveline_shm::{
     Participant, ParticipantConfig, Publisher, PublisherConfig, SchemaRequest, Subscription,
     SubscriptionConfig,
@@ -376,7 +376,7 @@ impl Rig {
     }
 
     /// What it says of a service.
-    pub(crate) fn service(&self, name: &str) -> driveline_runtime::gateway::Ros2ServiceReport {
+    pub(crate) fn service(&self, name: &str) -> driveline_gateway::Ros2ServiceReport {
         self.report().services.into_iter().find(|s| s.service == name).unwrap()
     }
 

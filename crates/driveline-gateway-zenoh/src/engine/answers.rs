@@ -9,7 +9,7 @@ use super::incoming::{ASKED_BY, LIST_WITHIN};
 use super::outgoing::Lists;
 use super::worker::{Mailbox, Worker};
 use crate::wire::{HostId, Keys, Parsed};
-use driveline_runtime::gateway::Notices;
+use driveline_gateway::Notices;
 use driveline_types::MonotonicNs;
 use std::collections::VecDeque;
 use std::io;

@@ -17,7 +17,7 @@ use crate::introductions::Introductions;
 use crate::probing::SILENT_AFTER;
 use crate::window::bytes_in_flight;
 use crate::wire::{Ack, HostId, Keys, Parsed, Time};
-use driveline_runtime::gateway::{NetworkReport, Notices, Report, TopicReport, zenoh_says};
+use driveline_gateway::{NetworkReport, Notices, Report, TopicReport, zenoh_says};
 use driveline_runtime::network::{CarriedTopic, GatewayConfig, NetworkSpec};
 use driveline_shm::{Kicker, Participant, WaitBackend, WaitSet};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, TopicName};

@@ -3,7 +3,7 @@
 
 use super::error::GatewayError;
 use super::{KIND, lock, session};
-use driveline_runtime::gateway::{
+use driveline_gateway::{
     NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport,
 };
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};

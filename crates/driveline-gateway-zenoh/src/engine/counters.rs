@@ -2,7 +2,7 @@
 //! What became of samples, edge by edge and inlet by inlet, readable from any thread.
 
 use crate::window::WindowCounters;
-use driveline_runtime::gateway::EdgeFigures;
+use driveline_gateway::EdgeFigures;
 use driveline_shm::SubscriptionStats;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -3,7 +3,7 @@
 
 use crate::directory::MAX_HOSTS;
 use crate::wire::{HostId, VERSION};
-use driveline_runtime::gateway::HostReport;
+use driveline_gateway::HostReport;
 use driveline_types::MonotonicNs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

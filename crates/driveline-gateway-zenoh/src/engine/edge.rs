@@ -9,7 +9,7 @@ use crate::clock::{ClockEstimate, Exchange};
 use crate::window::{Overdue, Place, Window};
 use crate::wire::{Ack, HostId, Keys, Outcome, Parsed, QosMark, SampleHead};
 use bytes::Bytes;
-use driveline_runtime::gateway::Notices;
+use driveline_gateway::Notices;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{
     Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest,

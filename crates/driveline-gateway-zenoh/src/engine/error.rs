@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why a gateway cannot start.
 
-use driveline_runtime::gateway::ConfigMistakes;
+use driveline_gateway::ConfigMistakes;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -78,7 +78,7 @@ pub enum GatewayError {
     Domain(String),
     /// Another gateway is there, or that cannot be found out.
     #[error(transparent)]
-    OnlyOne(#[from] driveline_runtime::gateway::OnlyOneError),
+    OnlyOne(#[from] driveline_gateway::OnlyOneError),
     /// The host transport refuses.
     #[error("cannot join the domain: {0}")]
     Join(#[from] driveline_shm::OpenError),

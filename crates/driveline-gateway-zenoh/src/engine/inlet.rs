@@ -14,7 +14,7 @@ use crate::window::MAX_IN_FLIGHT;
 use crate::wire::{
     Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead,
 };
-use driveline_runtime::gateway::InletFigures;
+use driveline_gateway::InletFigures;
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};

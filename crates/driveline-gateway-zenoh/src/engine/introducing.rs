@@ -7,7 +7,7 @@ use super::conductor::Common;
 use super::news::News;
 use crate::introductions::{Attempt, Introductions};
 use crate::wire::{HostId, Introduction, MAX_INTRODUCTION_LEN, Parsed};
-use driveline_runtime::gateway::zenoh_says;
+use driveline_gateway::zenoh_says;
 use driveline_types::MonotonicNs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};

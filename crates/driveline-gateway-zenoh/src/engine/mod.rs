@@ -32,7 +32,7 @@ pub use error::GatewayError;
 
 use conductor::Conductor;
 use control::Control;
-use driveline_runtime::gateway::{Report, StatusSocket};
+use driveline_gateway::{Report, StatusSocket};
 use driveline_runtime::network::GatewayConfig;
 use driveline_zenoh::sockets::break_unanswered;
 use std::collections::BTreeSet;
@@ -166,7 +166,7 @@ fn run(first: Result<Conductor, BTreeSet<String>>, config: &GatewayConfig, contr
     }
 }
 
-impl driveline_runtime::gateway::Gateway for Gateway {
+impl driveline_gateway::Gateway for Gateway {
     type Config = GatewayConfig;
     type Error = GatewayError;
     const COMMIT: &'static str = COMMIT;

@@ -7,7 +7,7 @@
 use super::lock;
 use crate::directory::Question;
 use crate::wire::{HostId, Keys, Parsed};
-use driveline_runtime::gateway::Notices;
+use driveline_gateway::Notices;
 use driveline_shm::Kicker;
 use driveline_types::{MonotonicNs, TopicName};
 use std::collections::VecDeque;

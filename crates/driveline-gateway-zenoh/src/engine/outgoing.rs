@@ -8,7 +8,7 @@ use super::lock;
 use crate::clock::ClockEstimate;
 use crate::offering::Offering;
 use crate::wire::{HostId, Offer, Parsed, QosMark};
-use driveline_runtime::gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
+use driveline_gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
 use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{
     MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig,

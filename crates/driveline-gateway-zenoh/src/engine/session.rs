@@ -3,7 +3,7 @@
 
 use super::GatewayError;
 use crate::wire::MAX_LIST_LEN;
-use driveline_runtime::gateway::zenoh_says;
+use driveline_gateway::zenoh_says;
 use driveline_runtime::network::{GatewayConfig, NetworkSpec, is_open_to_all};
 use driveline_zenoh::Opened;
 use serde_json::Value;

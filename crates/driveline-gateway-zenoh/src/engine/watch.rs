@@ -2,7 +2,7 @@
 //! Who listens to an inlet on this host.
 
 use crate::wire::QosMark;
-use driveline_runtime::gateway::InletFigures;
+use driveline_gateway::InletFigures;
 use driveline_shm::{Publisher, PublisherEvent};
 use driveline_types::{EndpointId, Reliability};
 use std::collections::HashMap;

@@ -112,6 +112,7 @@ fn find<'a>(
             && p.size.is_none_or(|s| link.is_some_and(|l| l.size as u64 == s.0))
             && p.subscribers.is_none_or(|n| link.is_some_and(|l| l.subscribers == n))
             && p.reach.is_none_or(|r| c.case.reach() == Some(r.into()))
+            && p.reliability.is_none_or(|r| link.is_some_and(|l| l.reliability == r.into()))
     };
     let with_figure = |c: &'a CaseResult| figure(p, c).map(|f| (c, f));
     let all = || cases.iter().filter(fits);

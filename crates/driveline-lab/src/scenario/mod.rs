@@ -139,6 +139,9 @@ pub struct Published {
     /// The system here that it is shown beside.
     #[serde(default)]
     pub beside: Option<String>,
+    /// What sets the system here apart from the published one, in a few words.
+    #[serde(default)]
+    pub here: Option<String>,
     /// The case that it belongs to.
     #[serde(default)]
     pub case: Option<String>,
@@ -148,6 +151,8 @@ pub struct Published {
     pub subscribers: Option<usize>,
     /// Threads of one process or processes, where the case has both.
     pub reach: Option<ReachSpec>,
+    /// Reliability of the links, where the case has both.
+    pub reliability: Option<ReliabilitySpec>,
     /// Which figure (transport), or what a workload observes.
     #[serde(default)]
     pub figure: Option<String>,

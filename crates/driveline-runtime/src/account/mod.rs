@@ -6,9 +6,11 @@
 //! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
 //! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
+mod contained;
 mod reader;
 mod writer;
 
+pub use contained::{CONTAINED_FORMAT, ContainedRecord, OutputStream, Usage, Word};
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
 
@@ -41,6 +43,9 @@ pub enum Record {
     Started {
         /// What became of the schedules: one line per thread.
         threads: Vec<String>,
+        /// How threads wait for samples: `futex_waitv` or `helper threads`. Releases before do not say it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits: Option<String>,
     },
     /// A callback has ended.
     Callback(CallbackAccount),

@@ -2,22 +2,31 @@
 //! Cutting a stream of bytes into records.
 
 use super::Record;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
 
 /// Longest line that is taken; longer ones are counted as unreadable.
 pub const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// Turns bytes as they come into records. Memory is bounded by [`MAX_LINE_BYTES`].
-#[derive(Debug, Default)]
-pub struct LineReader {
+#[derive(Debug)]
+pub struct LineReader<T = Record> {
     line: Vec<u8>,
     /// The rest of a line that was too long is being thrown away.
     skipping: bool,
     unreadable: u64,
+    of: PhantomData<fn() -> T>,
 }
 
-impl LineReader {
+impl<T> Default for LineReader<T> {
+    fn default() -> Self {
+        Self { line: Vec::new(), skipping: false, unreadable: 0, of: PhantomData }
+    }
+}
+
+impl<T: DeserializeOwned> LineReader<T> {
     /// Takes bytes and gives every record that is complete with them.
-    pub fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(Record)) {
+    pub fn feed(&mut self, mut bytes: &[u8], mut take: impl FnMut(T)) {
         while let Some(end) = bytes.iter().position(|b| *b == b'\n') {
             let (head, tail) = bytes.split_at(end);
             bytes = &tail[1..];

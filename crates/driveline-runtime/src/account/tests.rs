@@ -22,7 +22,7 @@ impl Write for Sink {
 
 fn read(bytes: &[u8]) -> Vec<Record> {
     let mut records = Vec::new();
-    let mut reader = LineReader::default();
+    let mut reader = LineReader::<Record>::default();
     reader.feed(bytes, |r| records.push(r));
     assert_eq!(reader.unreadable(), 0);
     records
@@ -240,7 +240,7 @@ fn records_of_newer_releases_are_ignored() {
 
 #[test]
 fn long_and_broken_lines_are_counted_and_skipped() {
-    let mut reader = LineReader::default();
+    let mut reader = LineReader::<Record>::default();
     let mut records = Vec::new();
     let mut feed = |bytes: &[u8]| reader.feed(bytes, |r| records.push(r));
     feed(&vec![b'x'; MAX_LINE_BYTES]);
@@ -253,14 +253,14 @@ fn long_and_broken_lines_are_counted_and_skipped() {
 proptest! {
     #[test]
     fn any_bytes_are_records_or_counted(chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..10)) {
-        let mut reader = LineReader::default();
+        let mut reader = LineReader::<Record>::default();
         for c in chunks { reader.feed(&c, |_| {}); }
     }
 
     #[test]
     fn the_cuts_between_reads_do_not_matter(cut in 1usize..60) {
         let text = b"{\"record\":\"ready\"}\n{\"record\":\"lost\",\"callbacks\":3}\n";
-        let mut reader = LineReader::default();
+        let mut reader = LineReader::<Record>::default();
         let mut records = Vec::new();
         for c in text.chunks(cut) { reader.feed(c, |r| records.push(r)); }
         prop_assert_eq!(records, vec![Record::Ready, Record::Lost { callbacks: 3, others: 0 }]);

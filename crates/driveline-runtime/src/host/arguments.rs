@@ -8,13 +8,18 @@ use std::time::Duration;
 
 /// How a host process is called.
 pub const USAGE: &str =
-    "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N] [--account-stdin]
-                [--control PATH]
+    "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
+                [--account-stdin | --account-socket PATH] [--control PATH]
+       HOST contain --account-socket PATH ...
+       HOST hold
        HOST describe LIBRARY
        HOST load LIBRARY...
 
 run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
           after 5 s (--stop-within-ms) is left behind; if the launcher dies, its socket (--control) is removed
+contain   is the first process of a container: starts `run` with the same arguments, passes on signals, reports to the
+          launcher what the module prints, what memory the container uses, and how the module ends
+hold      is the first process of a container into which modules are started one by one; ends on SIGTERM
 describe  prints the component classes of a library as JSON
 load      loads libraries into one process, and says at which one that fails
 
@@ -22,8 +27,15 @@ People usually want `driveline run GRAPH`, which starts this program for each mo
 
 pub(super) enum Command {
     Run(HostOptions),
-    Describe { library: PathBuf },
-    Load { libraries: Vec<PathBuf> },
+    /// Arguments for `run`, and what is read of them.
+    Contain(Vec<OsString>, HostOptions),
+    Hold,
+    Describe {
+        library: PathBuf,
+    },
+    Load {
+        libraries: Vec<PathBuf>,
+    },
     Help,
 }
 
@@ -32,6 +44,21 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     let command = rest.next().ok_or("error: no command given")?;
     match command.to_str() {
         Some("run") => {}
+        Some("contain") => {
+            let arguments: Vec<OsString> = std::iter::once("run".into()).chain(rest).collect();
+            return match parse(arguments.clone())? {
+                Command::Run(options) if options.account_socket.is_some() => {
+                    Ok(Command::Contain(arguments, options))
+                }
+                _ => Err("error: `contain` needs `--account-socket`".to_owned()),
+            };
+        }
+        Some("hold") => {
+            return match rest.next() {
+                None => Ok(Command::Hold),
+                Some(more) => Err(format!("error: unexpected argument {more:?}")),
+            };
+        }
         Some("describe") => {
             let library = rest.next().ok_or("error: `describe` needs the path of a library")?;
             return match rest.next() {
@@ -45,6 +72,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     }
     let (mut graph, mut module, mut set, mut account_stdin, mut control) =
         (None, None, Vec::new(), false, None);
+    let mut account_socket = None;
     let mut stop_within = super::STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
@@ -55,6 +83,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             "--module" => module = Some(text(value()?)?),
             "--set" => set.push(text(value()?)?),
             "--account-stdin" => account_stdin = true,
+            "--account-socket" => account_socket = Some(PathBuf::from(value()?)),
             "--control" => control = Some(PathBuf::from(value()?)),
             "--stop-within-ms" => {
                 let given = text(value()?)?;
@@ -68,7 +97,18 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     }
     let graph = graph.ok_or("error: `--graph` is missing")?;
     let module = module.ok_or("error: `--module` is missing")?;
-    Ok(Command::Run(HostOptions { graph, module, set, account_stdin, control, stop_within }))
+    if account_stdin && account_socket.is_some() {
+        return Err("error: give `--account-stdin` or `--account-socket`, not both".to_owned());
+    }
+    Ok(Command::Run(HostOptions {
+        graph,
+        module,
+        set,
+        account_stdin,
+        account_socket,
+        control,
+        stop_within,
+    }))
 }
 
 #[cfg(test)]
@@ -99,6 +139,14 @@ mod tests {
             matches!(parsed("load a.so b.so"), Ok(Command::Load { libraries }) if libraries.len() == 2)
         );
         assert!(matches!(parsed("--help"), Ok(Command::Help)));
+        assert!(matches!(parsed("hold"), Ok(Command::Hold)));
+        let Ok(Command::Contain(run, o)) =
+            parsed("contain --graph g --module m --account-socket d/s")
+        else {
+            panic!()
+        };
+        assert_eq!((run[0].to_str(), run.len()), (Some("run"), 7));
+        assert_eq!(o.account_socket, Some("d/s".into()));
     }
 
     #[test]
@@ -113,6 +161,9 @@ mod tests {
             ("run --graph g --module m extra", "extra"),
             ("describe", "path of a library"),
             ("describe a b", "\"b\""),
+            ("hold on", "\"on\""),
+            ("contain --graph g --module m", "--account-socket"),
+            ("run --graph g --module m --account-stdin --account-socket s", "not both"),
         ] {
             let Err(e) = parsed(line) else { panic!("{line}") };
             assert!(e.contains(word), "{line}: {e}");

@@ -2,6 +2,7 @@
 //! Reporting the failures of one component without drowning in them.
 
 use super::output;
+use super::pulse::Budget;
 use crate::account::{Call, Record, Writer};
 use crate::activity::Seen;
 use crate::component::ComponentFailure;
@@ -30,6 +31,8 @@ pub(crate) struct Failures {
     count: AtomicU64,
     /// When the last one was reported, in nanoseconds.
     reported: AtomicU64,
+    /// Longest time of a call, if the graph declares one and a launcher watches.
+    budget: Option<Budget>,
 }
 
 impl Failures {
@@ -38,6 +41,7 @@ impl Failures {
         topics: Vec<String>,
         seen: Seen,
         account: Option<Arc<Writer>>,
+        budget: Option<Budget>,
         sink: Option<FailureSink>,
     ) -> Self {
         Self {
@@ -48,6 +52,7 @@ impl Failures {
             sink,
             count: AtomicU64::new(0),
             reported: AtomicU64::new(0),
+            budget,
         }
     }
 
@@ -61,6 +66,7 @@ impl Failures {
         let trigger = invocation.trigger();
         let sample = trigger.and_then(|t| Some((t, invocation.sample(t)?.header().sequence)));
         let _inside = self.seen.enter(what, invocation.start(), sample);
+        let _within = self.budget.as_ref().map(|b| b.begin(invocation.start()));
         let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
             let text = panic
                 .downcast_ref::<String>()

@@ -2,12 +2,14 @@
 //! One component, brought up and wired to its executor.
 
 use super::failures::{FailureSink, Failures};
+use super::pulse::Budget;
 use super::run::HostError;
 use crate::account::{Call, CallbackCounters, InputCounters, Record, Writer};
 use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor,
@@ -52,6 +54,8 @@ pub(crate) struct Bringup<'a> {
     pub(crate) executor: Arc<Executor>,
     pub(crate) stop: StopHandle,
     pub(crate) account: Option<Arc<Writer>>,
+    /// Words that the launcher reads, and the component's place in them.
+    pub(crate) beats: Option<(Arc<Heartbeats>, usize)>,
     /// Takes failures of calls instead of standard error and the account.
     pub(crate) failures: Option<FailureSink>,
 }
@@ -124,11 +128,17 @@ impl Instance {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
         };
+        let budget = spec
+            .budget
+            .as_ref()
+            .zip(with.beats.as_ref())
+            .map(|(budget, (beats, place))| Budget::new(budget.time, beats.clone(), *place));
         let failures = Arc::new(Failures::new(
             name,
             topics,
             seen,
             with.account.clone(),
+            budget,
             with.failures.clone(),
         ));
         let timers =
@@ -177,6 +187,11 @@ impl Instance {
             reported_inputs: Vec::new(),
             reported_calls: Vec::new(),
         })
+    }
+
+    /// How its calls are seen, and what its outputs have published.
+    pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
+        (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
 
     /// A component of the run has finished: timers tick once more, and then only for what is new.

@@ -5,8 +5,10 @@
 //! a program with components compiled in becomes one by passing its own [`ComponentLoader`].
 //!
 //! ```text
-//! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N] [--account-stdin]
-//!          [--control PATH]
+//! HOST run --graph GRAPH --module NAME [--set component.parameter=value]… [--stop-within-ms N]
+//!          [--account-stdin | --account-socket PATH] [--control PATH]
+//! HOST contain --account-socket PATH …
+//! HOST hold
 //! HOST describe LIBRARY
 //! HOST load LIBRARY…
 //! ```
@@ -19,11 +21,15 @@
 //! stopping is up, or at a second signal.
 
 mod arguments;
+mod contain;
 mod crash;
 pub(crate) mod failures;
 pub(crate) mod instance;
+mod launcher_socket;
 pub(crate) mod output;
+mod pulse;
 mod run;
+mod usage;
 mod watch;
 
 pub use arguments::USAGE;
@@ -70,6 +76,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, loader: &dyn Componen
         }
         Ok(Command::Describe { library }) => describe(&library, loader),
         Ok(Command::Load { libraries }) => load(&libraries, loader),
+        Ok(Command::Contain(arguments, options)) => contain::contain(&arguments, &options),
+        Ok(Command::Hold) => contain::hold(),
         Ok(Command::Run(options)) => match run(&options, loader) {
             Ok(()) => exit::DONE,
             Err(HostError::Graph(diagnostics)) => {

@@ -3,7 +3,9 @@
 
 use super::crash;
 use super::instance::{Bringup, Instance};
+use super::launcher_socket;
 use super::output;
+use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
 use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
@@ -12,13 +14,15 @@ use crate::domain;
 use crate::graph::{
     DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load,
 };
+use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
+use driveline_shm::WaitBackend;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,6 +49,8 @@ pub struct HostOptions {
     pub set: Vec<String>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
+    /// The launcher's socket for the account; waited for until it is there.
+    pub account_socket: Option<PathBuf>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -96,17 +102,30 @@ type Libraries = Mutex<HashMap<PathBuf, Arc<dyn ComponentLibrary>>>;
 /// [`HostError`] if the graph has errors or something cannot be brought up; nothing has run then.
 pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), HostError> {
     let signals = signals().map_err(os("cannot listen for signals"))?;
-    let socket = if options.account_stdin {
-        Some(take_stdin().map_err(os("standard input is not a socket"))?)
-    } else {
-        None
+    let socket = match &options.account_socket {
+        Some(path) => {
+            let connected = launcher_socket::connect(path, &signals)
+                .map_err(os("cannot use the launcher's socket (`--account-socket`)"))?;
+            match connected {
+                Some(socket) => Some(socket),
+                // A signal has asked for the end before the launcher was there.
+                None => return Ok(()),
+            }
+        }
+        None if options.account_stdin => {
+            Some(take_stdin().map_err(os("standard input is not a socket"))?)
+        }
+        None => None,
     };
+    let mut handed = None;
     let account = match &socket {
         Some(socket) => {
             let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
             // A launcher that is stopped must not keep this process from ending.
             out.set_write_timeout(Some(WRITE_WITHIN))
                 .map_err(os("cannot set the time-out of the account's socket"))?;
+            let (out, next) = AccountSocket::new(out);
+            handed = Some(next);
             let writer = Writer::new(out).map_err(|e| HostError::Os {
                 what: "cannot start the account",
                 source: std::io::Error::other(e),
@@ -141,6 +160,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         socket: socket.as_ref(),
         stop: &stop,
         watch: &watch,
+        handed: handed.as_deref(),
     };
     let ran = module.run();
     if let (Some(account), Err(e)) = (&account, &ran) {
@@ -164,9 +184,21 @@ struct Module<'a> {
     socket: Option<&'a UnixStream>,
     stop: &'a StopControl,
     watch: &'a Watch,
+    /// Where a descriptor goes that the launcher gets.
+    handed: Option<&'a Mutex<Option<OwnedFd>>>,
 }
 
 impl Module<'_> {
+    /// Words that the launcher reads, where there is one and the graph declares something that they are for.
+    fn heartbeats(&self, module: &ResolvedModule) -> Result<Option<Arc<Heartbeats>>, HostError> {
+        let Some((layout, handed)) = Layout::of(module).zip(self.handed) else { return Ok(None) };
+        let cannot = || os("cannot make the words of its heartbeats");
+        let beats = Heartbeats::new(layout).map_err(cannot())?;
+        let fd = beats.fd().try_clone_to_owned().map_err(cannot())?;
+        *handed.lock().unwrap_or_else(PoisonError::into_inner) = Some(fd);
+        Ok(Some(Arc::new(beats)))
+    }
+
     fn run(&self) -> Result<(), HostError> {
         let libraries = Libraries::default();
         let graph = resolve(self.options, self.loader, &libraries)?;
@@ -180,16 +212,22 @@ impl Module<'_> {
             domain_dir: Some(domain::prepare(&graph.domain)?),
         })?;
         context.set_description(description(&graph, module));
+        let beats = self.heartbeats(module)?;
         let mut executors = Vec::new();
         for spec in &module.executors {
             let executor = Arc::new(executor(spec)?);
-            if let Some(account) = self.account {
-                executor.set_observer(account.clone());
+            match (self.account, &beats) {
+                (Some(account), Some(beats)) => {
+                    let observed = Observed::new(account.clone(), beats.clone(), module);
+                    executor.set_observer(Arc::new(observed));
+                }
+                (Some(account), None) => executor.set_observer(account.clone()),
+                (None, _) => {}
             }
             executors.push((spec.name.as_str(), executor));
         }
         let mut instances: Vec<Instance> = Vec::new();
-        let brought_up = module.components.iter().try_for_each(|spec| {
+        let brought_up = module.components.iter().enumerate().try_for_each(|(place, spec)| {
             if self.stop.is_stopping() {
                 return Ok(());
             }
@@ -210,11 +248,15 @@ impl Module<'_> {
                 executor,
                 stop,
                 account: self.account.clone(),
+                beats: beats.clone().map(|beats| (beats, place)),
                 failures: None,
             };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
         });
+        if let Some(beats) = beats.filter(|_| brought_up.is_ok()) {
+            self.watch.pulse(Pulse::new(beats, instances.iter().map(Instance::pulse).collect()));
+        }
         let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
@@ -306,7 +348,7 @@ fn description(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
         .to_string()
 }
 
-fn signals() -> std::io::Result<UnixStream> {
+pub(super) fn signals() -> std::io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -388,7 +430,7 @@ impl Running<'_> {
                 threads.push(report.to_string());
             }
         }
-        self.send(Record::Started { threads });
+        self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
         let watched = self.instances.iter().any(Instance::promises);
         if drain_at_once {
             self.drain();

@@ -3,17 +3,20 @@
 
 use super::death::LastWords;
 use super::gateway::GatewayOptions;
-use super::lines::Lines;
+use super::remote::{Remote, RemoteNews};
 use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
+use crate::lines::Lines;
 use rustix::event::PollFlags;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
     pidfd_send_signal, waitid,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -63,20 +66,31 @@ pub(super) struct Child {
     busy: Option<(CallPlace, Duration, Instant)>,
     /// How long that call, or the wait for this module, had taken when it was told of.
     pub(super) told_after: Duration,
-    process: std::process::Child,
-    pidfd: OwnedFd,
+    body: Body,
     socket: Option<UnixStream>,
     out: Option<File>,
     err: Option<File>,
     out_lines: Lines,
     err_lines: Lines,
     records: LineReader,
+    /// A descriptor that the process has sent: its heartbeats.
+    pub(super) sent: Option<OwnedFd>,
+}
+
+/// The process itself.
+enum Body {
+    /// A child of the launcher.
+    Own { process: std::process::Child, pidfd: OwnedFd },
+    /// In a container, or started by others.
+    Remote(Box<Remote>),
 }
 
 /// What of a process can be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     Death,
+    /// Connections of a module that is no child of the launcher, and news of the one that started it.
+    Remote,
     Account,
     Out,
     Err,
@@ -150,7 +164,19 @@ impl Child {
         };
         let out = process.stdout.take().map(|p| nonblocking(p.into())).transpose()?;
         let err = process.stderr.take().map(|p| nonblocking(p.into())).transpose()?;
-        Ok(Self {
+        let body = Body::Own { process, pidfd };
+        let mut child = Self::new(module, body);
+        (child.socket, child.out, child.err) = (Some(ours), out, err);
+        Ok(child)
+    }
+
+    /// A module that runs elsewhere; it is not connected yet.
+    pub(super) fn remote(module: &str, remote: Remote) -> Self {
+        Self::new(module, Body::Remote(Box::new(remote)))
+    }
+
+    fn new(module: &str, body: Body) -> Self {
+        Self {
             module: module.to_owned(),
             ready: false,
             ended: None,
@@ -161,19 +187,39 @@ impl Child {
             stopped: false,
             busy: None,
             told_after: Duration::ZERO,
-            process,
-            pidfd,
-            socket: Some(ours),
-            out,
-            err,
+            body,
+            socket: None,
+            out: None,
+            err: None,
             out_lines: Lines::default(),
             err_lines: Lines::default(),
             records: LineReader::default(),
-        })
+            sent: None,
+        }
     }
 
+    /// Its process id; 0 where it has none in this PID namespace, or is not connected yet.
     pub(super) fn pid(&self) -> u32 {
-        self.process.id()
+        match &self.body {
+            Body::Own { process, .. } => process.id(),
+            Body::Remote(remote) => remote.pid(),
+        }
+    }
+
+    /// Where it runs, if it is no child of the launcher.
+    pub(super) fn place(&self) -> Option<String> {
+        match &self.body {
+            Body::Own { .. } => None,
+            Body::Remote(remote) => Some(remote.place()),
+        }
+    }
+
+    /// What is known of its end from outside, for people.
+    pub(super) fn cause_from_outside(&self) -> Option<String> {
+        match &self.body {
+            Body::Own { .. } => None,
+            Body::Remote(remote) => remote.cause(),
+        }
     }
 
     pub(super) fn unreadable(&self) -> u64 {
@@ -182,12 +228,18 @@ impl Child {
 
     /// Everything to wait for.
     pub(super) fn sources(&self) -> impl Iterator<Item = (Source, BorrowedFd<'_>, PollFlags)> {
-        let death =
-            self.ended.is_none().then(|| (Source::Death, self.pidfd.as_fd(), PollFlags::IN));
+        let (death, remote) = match &self.body {
+            Body::Own { pidfd, .. } => (Some(pidfd.as_fd()), None),
+            Body::Remote(remote) => (Some(remote.death()), Some(remote.polled())),
+        };
+        let lives = self.ended.is_none();
+        let death = death.filter(|_| lives).map(|fd| (Source::Death, fd, PollFlags::IN));
+        let remote = remote.into_iter().flatten().filter(move |_| lives);
+        let remote = remote.map(|fd| (Source::Remote, fd, PollFlags::IN));
         let account = self.socket.as_ref().map(|s| (Source::Account, s.as_fd(), PollFlags::IN));
         let out = self.out.as_ref().map(|f| (Source::Out, f.as_fd(), PollFlags::IN));
         let err = self.err.as_ref().map(|f| (Source::Err, f.as_fd(), PollFlags::IN));
-        [death, account, out, err].into_iter().flatten()
+        [death, account, out, err].into_iter().flatten().chain(remote)
     }
 
     /// The word to start. A process that is gone is noticed by its death.
@@ -204,14 +256,38 @@ impl Child {
         }
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
-        if self.ended.is_none() {
-            let _ = pidfd_send_signal(&self.pidfd, signal);
+    pub(super) fn signal(&mut self, signal: Signal) {
+        if self.ended.is_some() {
+            return;
+        }
+        match &mut self.body {
+            Body::Own { pidfd, .. } => {
+                let _ = pidfd_send_signal(pidfd, signal);
+            }
+            Body::Remote(remote) => remote.signal(signal, &mut self.socket),
+        }
+    }
+
+    /// Connections, output and usage of a module that runs elsewhere.
+    fn read_remote(&mut self, sink: &mut dyn Sink, records: &mut Vec<Record>) {
+        let Body::Remote(remote) = &mut self.body else { return };
+        for news in remote.read(self.socket.is_some()) {
+            match news {
+                RemoteNews::Account { socket, first } => {
+                    self.records.feed(&first, |r| records.push(r));
+                    self.socket = Some(socket);
+                }
+                RemoteNews::Output { stream, line } => sink.output(&self.module, stream, &line),
+                RemoteNews::Usage(usage) => sink.usage(&self.module, &usage),
+            }
         }
     }
 
     /// Reads what a source has, for one turn.
     pub(super) fn read(&mut self, source: Source, sink: &mut dyn Sink, records: &mut Vec<Record>) {
+        if source == Source::Remote {
+            return self.read_remote(sink, records);
+        }
         let mut buffer = [0u8; 16 * 1024];
         for _ in 0..TURN / buffer.len() {
             match self.read_once(source, &mut buffer, sink, records) {
@@ -229,8 +305,8 @@ impl Child {
         records: &mut Vec<Record>,
     ) -> More {
         let result = match source {
-            Source::Death => return More::Later,
-            Source::Account => self.socket.as_mut().map(|s| s.read(buffer)),
+            Source::Death | Source::Remote => return More::Later,
+            Source::Account => self.socket.as_ref().map(|s| receive(s, buffer, &mut self.sent)),
             Source::Out => self.out.as_mut().map(|s| s.read(buffer)),
             Source::Err => self.err.as_mut().map(|s| s.read(buffer)),
         };
@@ -261,8 +337,13 @@ impl Child {
     fn close(&mut self, source: Source, sink: &mut dyn Sink) {
         let module = &self.module;
         match source {
-            Source::Death => {}
-            Source::Account => self.socket = None,
+            Source::Death | Source::Remote => {}
+            Source::Account => {
+                self.socket = None;
+                if let Body::Remote(remote) = &mut self.body {
+                    remote.account_closed(self.told);
+                }
+            }
             Source::Out => {
                 self.out = None;
                 self.out_lines.end(|l| sink.output(module, Stream::Out, l));
@@ -312,8 +393,15 @@ impl Child {
     pub(super) fn look_for_stops(&mut self) -> Option<bool> {
         let what = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         let mut changed = None;
+        let pidfd = match &mut self.body {
+            Body::Own { pidfd, .. } => pidfd,
+            Body::Remote(remote) => {
+                remote.expire(Instant::now());
+                return None;
+            }
+        };
         while let (None, Ok(Some(status))) =
-            (self.ended, waitid(WaitId::PidFd(self.pidfd.as_fd()), what))
+            (self.ended, waitid(WaitId::PidFd(pidfd.as_fd()), what))
         {
             if !status.stopped() && !status.continued() {
                 break;
@@ -327,7 +415,9 @@ impl Child {
     /// Ends whatever the module has started and not ended itself. While the process is not reaped, nobody else can have
     /// got the number of its group.
     fn kill_group(&self) {
-        if let Some(group) = Pid::from_raw(self.process.id().cast_signed()) {
+        if let Body::Own { process, .. } = &self.body
+            && let Some(group) = Pid::from_raw(process.id().cast_signed())
+        {
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -340,7 +430,12 @@ impl Child {
         records: &mut Vec<Record>,
     ) -> io::Result<Option<ExitStatus>> {
         self.kill_group();
-        let Some(status) = self.process.try_wait()? else { return Ok(None) };
+        self.read_remote(sink, records);
+        let status = match &mut self.body {
+            Body::Own { process, .. } => process.try_wait()?,
+            Body::Remote(remote) => remote.status(),
+        };
+        let Some(status) = status else { return Ok(None) };
         let mut buffer = [0u8; 16 * 1024];
         for source in [Source::Account, Source::Out, Source::Err] {
             // More than any pipe or socket holds.
@@ -358,11 +453,35 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        if self.ended.is_none() {
-            self.kill_group();
-            let _ = self.process.wait();
+        if self.ended.is_some() {
+            return;
+        }
+        self.kill_group();
+        match &mut self.body {
+            Body::Own { process, .. } => drop(process.wait()),
+            Body::Remote(remote) => remote.signal(Signal::KILL, &mut self.socket),
         }
     }
+}
+
+/// Reads from the account's socket. The first descriptor that comes is kept, others are closed.
+fn receive(
+    socket: &UnixStream,
+    buffer: &mut [u8],
+    sent: &mut Option<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(buffer)];
+    let got = recvmsg(socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            for fd in descriptors {
+                sent.get_or_insert(fd);
+            }
+        }
+    }
+    Ok(got.bytes)
 }
 
 enum More {

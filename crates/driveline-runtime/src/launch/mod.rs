@@ -20,12 +20,15 @@ mod death;
 mod describe;
 mod gateway;
 mod interrupt;
-mod lines;
+mod judge;
 mod matching;
+mod modes;
 mod options;
+mod remote;
 mod run;
 mod service_manager;
 mod supervisor;
+mod usage;
 
 pub use build::Build;
 pub use death::{Death, When};
@@ -37,9 +40,13 @@ pub use gateway::GatewayOptions;
 pub use interrupt::{Interrupt, Interrupter};
 pub use matching::Unconnected;
 pub use options::LaunchOptions;
+pub use remote::{Placement, Started, StartedEnd, Starter};
 pub use run::{LaunchError, run};
 
-use crate::account::{Call, CallPlace, Record};
+#[cfg(test)]
+pub(crate) use judge::tests::module as judge_module;
+
+use crate::account::{Call, CallPlace, Record, Usage};
 use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
@@ -65,6 +72,11 @@ pub trait Sink {
     /// Something happened to the run itself.
     fn event(&mut self, event: &Event);
 
+    /// The container of a module says what it uses.
+    fn usage(&mut self, module: &str, usage: &Usage) {
+        let _ = (module, usage);
+    }
+
     /// Called about ten times a second while the graph runs, for displays.
     fn tick(&mut self) {}
 }
@@ -79,6 +91,13 @@ pub enum Event {
         module: String,
         /// Process id.
         pid: u32,
+    },
+    /// A module is started elsewhere, or by others.
+    Placed {
+        /// Module.
+        module: String,
+        /// Where, or who, for people.
+        place: String,
     },
     /// Two ends of a host topic have not found each other; the graph runs without it.
     Unmatched {
@@ -177,6 +196,16 @@ pub enum Event {
         /// Why, for people.
         why: String,
     },
+    /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a rate is out of range, a
+    /// deadline is missed, or its process uses too much.
+    Fault {
+        /// Module.
+        module: String,
+        /// What, with the figure and the key, for people.
+        text: String,
+        /// What happens now: `event`, `restart`, `stop`, or a mode.
+        reaction: String,
+    },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
         /// Module.
@@ -190,6 +219,7 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
+            Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
@@ -228,6 +258,15 @@ impl fmt::Display for Event {
             }
             Self::NotReady { module, within_ms } => {
                 write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)
+            }
+            Self::Fault { module, text, reaction } => {
+                write!(f, "{}: {text}", Called(module))?;
+                match reaction.as_str() {
+                    "event" => Ok(()),
+                    "restart" => f.write_str("; it is started again"),
+                    "stop" => f.write_str("; the run ends"),
+                    other => write!(f, "; {other} is entered"),
+                }
             }
             Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
             Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),

@@ -3,6 +3,7 @@
 
 use super::control::ControlSocket;
 use super::gateway::GatewayOptions;
+use super::remote::Placement;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,8 @@ pub struct LaunchOptions {
     /// What stands between that program and what every host takes ([`crate::host`]): for a program that is a host among other
     /// things, or that starts one elsewhere.
     pub host_arguments: Vec<String>,
+    /// Where modules run that are not processes of this launcher; `None`: they are.
+    pub placement: Option<Placement>,
     /// Gateways to start with the graph, if any of its topics leave this host or Driveline.
     pub gateways: Vec<GatewayOptions>,
     /// Directory of the domain, for all modules.
@@ -49,6 +52,7 @@ impl LaunchOptions {
         Self {
             host,
             host_arguments: Vec::new(),
+            placement: None,
             gateways: Vec::new(),
             domain_dir,
             control: None,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod reactions;
 mod state;
 
 use super::child::{Child, Source, Start};
@@ -9,6 +10,7 @@ use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
 use super::matching::{self, Unconnected};
 use super::options::LaunchOptions;
+use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
@@ -19,6 +21,7 @@ use crate::graph::{
 };
 use crate::host;
 use driveline_types::TopicId;
+use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use state::Past;
@@ -76,6 +79,7 @@ pub fn run<'a>(
         late: None,
         ended_at: None,
         past: Past::new(began),
+        watching: Watching::default(),
     };
     let processes = programs.iter().map(process).collect();
     let launcher = Launcher {
@@ -130,6 +134,23 @@ fn rules(program: &Program<'_>, all: &[Program<'_>], options: &LaunchOptions) ->
         names.iter().filter_map(|n| all.iter().position(|p| p.name() == n)).collect()
     };
     match program {
+        // Whoever has started the module starts it again: this launcher only listens anew.
+        Program::Module(_) if options.placement.as_ref().is_some_and(|p| p.starter.is_none()) => {
+            Rules {
+                restart: ResolvedRestart {
+                    policy: RestartPolicy::Always,
+                    backoff: Duration::ZERO,
+                    max: None,
+                    window: Duration::ZERO,
+                    on_exhausted: None,
+                },
+                ready_within: options.ready_within,
+                grace: options.grace,
+                depends_on: Vec::new(),
+                restart_with: Vec::new(),
+                gateway: false,
+            }
+        }
         Program::Module(module) => Rules {
             restart: module.restart.clone(),
             ready_within: module.ready_within.unwrap_or(options.ready_within),
@@ -223,6 +244,7 @@ struct Process<'a> {
     /// When the last one ended, until the next is ready.
     ended_at: Option<Instant>,
     past: Past,
+    watching: Watching<'a>,
 }
 
 impl Process<'_> {
@@ -363,9 +385,12 @@ impl Launcher<'_> {
     fn start(&mut self, process: usize) -> io::Result<()> {
         self.processes[process].past.started();
         let control = self.options.control.as_ref().map(|socket| socket.path());
-        let child = match self.processes[process].program {
-            Program::Gateway(gateway) => Child::start_gateway(gateway, control)?,
-            Program::Module(module) => Child::start(&Start {
+        let child = match (self.processes[process].program, &self.options.placement) {
+            (Program::Gateway(gateway), _) => Child::start_gateway(gateway, control)?,
+            (Program::Module(module), Some(placement)) => {
+                Child::remote(module.name.as_str(), Remote::start(placement, module)?)
+            }
+            (Program::Module(module), None) => Child::start(&Start {
                 host: &self.options.host,
                 host_arguments: &self.options.host_arguments,
                 graph: &self.graph.file,
@@ -378,7 +403,11 @@ impl Launcher<'_> {
                 stop_within: self.options.grace + STOP_BEHIND,
             })?,
         };
-        self.sink.event(&Event::Spawned { module: child.module.clone(), pid: child.pid() });
+        self.sink.event(&match child.place() {
+            Some(place) => Event::Placed { module: child.module.clone(), place },
+            None => Event::Spawned { module: child.module.clone(), pid: child.pid() },
+        });
+        self.processes[process].watching = Watching::default();
         let old = self.processes[process].child.replace(child);
         self.unreadable += old.map_or(0, |old| old.unreadable());
         Ok(())
@@ -562,6 +591,7 @@ impl Launcher<'_> {
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
+            Record::Held { .. } => self.holds_too_much(process, &record),
             Record::Ready => {
                 child.ready = true;
                 self.ready(process);
@@ -701,16 +731,26 @@ impl Launcher<'_> {
             exit_code: status.code(),
             signal: status.signal(),
             when,
-            cause: if killed { None } else { c.words.cause(status, c.told, is_gateway(&c.module)) },
+            cause: if killed {
+                None
+            } else {
+                c.cause_from_outside()
+                    .or_else(|| c.words.cause(status, c.told, is_gateway(&c.module)))
+            },
             help: help(status, c.pid(), &gdb),
         };
         let p = &mut self.processes[process];
+        let faulty = p.watching.faulty && !stopping;
+        let shown = match p.late.as_ref().filter(|_| faulty) {
+            Some(late) => Death { how: late.how.clone(), ..death.clone() },
+            None => death.clone(),
+        };
         p.ended_at = Some(Instant::now());
         p.death = p.late.take().or_else(|| (!expected).then(|| death.clone()));
         if let Some(death) = &p.death {
             p.past.failed(death.to_string());
         }
-        self.sink.event(&Event::Ended { death: death.clone(), expected });
+        self.sink.event(&Event::Ended { death: shown, expected: expected && !faulty });
         // The first cause counts, but a crash at the end matters more than that the end was asked for.
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
@@ -831,6 +871,7 @@ impl Launcher<'_> {
         self.service_manager.alive(now);
         if now >= self.tick_at {
             self.look_at_children();
+            self.look_at_modules(now);
             if now >= self.match_at {
                 self.look_for_late_matches(now);
             }

@@ -36,6 +36,9 @@ pub(super) enum Input {
     Ready(usize),
     /// The process has ended, or could not be started (`ok: false`).
     Ended { process: usize, ok: bool },
+    /// The process does not keep to what the graph declares, and is to be started again whatever its policy. `killed`: it
+    /// was killed already, because it hangs.
+    Faulty { process: usize, killed: bool },
     /// Every process is ready or down; the callbacks start.
     GraphRuns,
     /// The run ends: nothing is started from here on.
@@ -101,6 +104,8 @@ struct Process {
     row: u32,
     /// Times of the restarts within the window.
     restarts: VecDeque<Duration>,
+    /// It is ended because of a fault, and started again whatever its policy.
+    faulty: bool,
     /// A restart was reported and has ended neither in `Ready` nor in `Down`.
     announced: bool,
 }
@@ -120,6 +125,7 @@ impl Supervisor {
             state: State::Waiting,
             row: 0,
             restarts: VecDeque::new(),
+            faulty: false,
             announced: false,
         };
         Self {
@@ -139,6 +145,7 @@ impl Supervisor {
                     self.processes[i].announced = false;
                 }
             }
+            Input::Faulty { process, killed } => self.faulty(process, killed, now, &mut actions),
             Input::Ended { process, ok } => self.ended(process, ok, now, &mut actions),
             Input::GraphRuns => self.running = true,
             Input::Stop => self.stop(&mut actions),
@@ -191,6 +198,22 @@ impl Supervisor {
         }
     }
 
+    fn faulty(&mut self, i: usize, killed: bool, now: Duration, actions: &mut Vec<Action>) {
+        let p = &mut self.processes[i];
+        if self.stopping || !matches!(p.state, State::Starting { .. } | State::Ready { .. }) {
+            return;
+        }
+        // A fault of a process that was ready for a while is the first in its row.
+        if matches!(p.state, State::Ready { since } if now.saturating_sub(since) >= STEADY) {
+            p.row = 0;
+        }
+        p.faulty = true;
+        p.state = State::Ending { until: Some(now + p.rules.grace), failed: true };
+        if !killed {
+            actions.push(Action::Terminate(i));
+        }
+    }
+
     fn ended(&mut self, i: usize, ok: bool, now: Duration, actions: &mut Vec<Action>) {
         let failed = match self.processes[i].state {
             State::Ending { failed: false, .. } => {
@@ -211,7 +234,8 @@ impl Supervisor {
             }
             return;
         }
-        if !self.restarts(i, failed) {
+        let faulty = std::mem::take(&mut self.processes[i].faulty);
+        if !faulty && !self.restarts(i, failed) {
             return self.down(i, DownReason::Policy, actions);
         }
         if !self.count_restart(i, now) {

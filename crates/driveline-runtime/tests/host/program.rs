@@ -4,8 +4,6 @@
 //! The `library:` of a graph for it can be any file. `Counter` publishes 1, 2, 3, … and finishes at `limit`; `Relay` passes
 //! on, and misbehaves when told to; `Planner` reads at its own times; `Printer` prints.
 
-mod gateway;
-
 use driveline::service::RawClient;
 use driveline::types::Schema;
 use driveline::{
@@ -394,9 +392,5 @@ impl Component for Printer {
 }
 
 fn main() -> ExitCode {
-    // As a run starts gateways; modules have a command before it.
-    if std::env::args().nth(1).as_deref() == Some("--account-stdin") {
-        return driveline_runtime::gateway::serve::<gateway::Idle>("test-gateway");
-    }
     ExitCode::from(host::main(std::env::args_os().skip(1), &Builtin))
 }

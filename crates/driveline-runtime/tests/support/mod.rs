@@ -75,6 +75,9 @@ impl Fixture {
     }
 }
 
+/// Called with each event.
+pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
+
 /// Keeps what it gets, and interrupts when told to.
 #[derive(Default)]
 pub struct Seen {
@@ -99,6 +102,8 @@ pub struct Seen {
     pub stops: &'static str,
     /// Modules of `pids`.
     pub modules: Vec<String>,
+    /// Called with each event.
+    pub on_event: Option<OnEvent>,
 }
 
 impl Seen {
@@ -185,6 +190,9 @@ impl Sink for Seen {
         if let Event::Spawned { pid, module } = event {
             self.pids.push(*pid);
             self.modules.push(module.clone());
+        }
+        if let Some(call) = &mut self.on_event {
+            call(event);
         }
         self.events.push(event.clone());
         self.line(&event.to_string());

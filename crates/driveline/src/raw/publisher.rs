@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
+use crate::executor::Lifecycle;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
@@ -16,7 +17,7 @@ use driveline_types::{
     wall_offset_ns,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How long one reading of the wall clock's offset is good for: it costs two clock readings.
 const WALL_OFFSET_VALID_NS: u64 = 100_000_000;
@@ -43,6 +44,8 @@ pub struct RawPublisher {
     wall_read: MonotonicNs,
     stats: PublisherStats,
     published: PublishedCounter,
+    /// Whether the component is active, where it can be inactive.
+    active: Option<Arc<AtomicBool>>,
     _deadline_end: DeadlineEnd,
     events: Arc<EventSources>,
     max_payload: usize,
@@ -275,6 +278,7 @@ impl RawPublisher {
             header,
             stats: PublisherStats::default(),
             published: PublishedCounter { samples: Arc::default(), deadline: deadline.clone() },
+            active: None,
             _deadline_end: DeadlineEnd(deadline),
             events: EventSources::new(ends, sources),
             max_payload,
@@ -317,11 +321,26 @@ impl RawPublisher {
         Ok(RawLoan { place, source_time: None })
     }
 
+    /// Publishes only while a component is active.
+    pub fn follow(&mut self, lifecycle: &Lifecycle) {
+        self.active = Some(lifecycle.add_publisher(self.published.deadline.clone()));
+    }
+
+    fn admit(&self) -> Result<(), PublishError> {
+        match &self.active {
+            Some(active) if !active.load(Ordering::Acquire) => {
+                Err(PublishError::Inactive { topic: self.topic.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Publishes a loan and returns its sequence number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
     ///
     /// # Errors
     /// [`PublishError`]; the loan is given back.
     pub fn publish(&mut self, loan: RawLoan) -> Result<u64, PublishError> {
+        self.admit()?;
         self.stamp_times();
         let Self { header, topic, topic_id, id, .. } = self;
         match (loan.place, &mut self.host, &mut self.local) {
@@ -368,6 +387,7 @@ impl RawPublisher {
         if !matches!(self.kind, PayloadKind::Protobuf | PayloadKind::Object) {
             return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
         }
+        self.admit()?;
         self.stamp_times();
         let header = &mut self.header;
         let Some(local) = &mut self.local else {

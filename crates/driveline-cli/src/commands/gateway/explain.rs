@@ -4,10 +4,8 @@
 use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::text::{count, cut};
-use driveline_analyze::text::bytes;
-use driveline_runtime::gateway::{
-    EdgeReport, HostReport, InletReport, InletState, Report, TopicReport,
-};
+use driveline_gateway::{EdgeReport, HostReport, InletReport, InletState, Report, TopicReport};
+use driveline_terminal::figures::bytes;
 
 /// A paragraph for each topic.
 pub(super) fn topics(report: &Report, before: &Report) -> String {
@@ -198,9 +196,7 @@ fn inlet(i: &InletReport, report: &Report, before: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{
-        EdgeFigures, InletFigures, NetworkReport, PublisherReport, Refusal,
-    };
+    use driveline_gateway::{EdgeFigures, InletFigures, NetworkReport, PublisherReport, Refusal};
     use driveline_types::Qos;
 
     fn topic_report(send: bool, receive: bool, publishers: Vec<PublisherReport>) -> TopicReport {

@@ -3,7 +3,7 @@
 
 use super::{NAME, short};
 use crate::text::cut;
-use driveline_runtime::gateway::{HostReport, Report};
+use driveline_gateway::{HostReport, Report};
 
 /// A host to which or from which a topic goes, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 
 use super::{NAME, REASON, dropped, hint, node, ros2_services as services, seconds};
 use crate::commands::list::print_table;
-use crate::screen::Screen;
 use crate::text::{count, cut};
-use driveline_analyze::text::Align;
-use driveline_runtime::gateway::{Refusal, Report, Ros2Publisher, Ros2Report, Ros2TopicReport};
+use driveline_gateway::{Refusal, Report, Ros2Publisher, Ros2Report, Ros2TopicReport};
+use driveline_terminal::screen::Screen;
+use driveline_terminal::table::Align;
 use std::collections::BTreeSet;
 
 /// A topic with its direction: `true` is towards ROS 2.
@@ -272,7 +272,7 @@ fn explain(report: &Report, way: Way<'_>, before: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_runtime::gateway::{Ros2Server, Ros2ServiceReport};
+    use driveline_gateway::{Ros2Server, Ros2ServiceReport};
     use std::collections::BTreeMap;
 
     fn topic(name: &str, publishers: &[&str], readers: &[&str], carried: u64) -> Ros2TopicReport {

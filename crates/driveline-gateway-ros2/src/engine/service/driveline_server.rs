@@ -19,7 +19,7 @@ use driveline::{
     CallError, ClientOptions, Executor, ExecutorOptions, GroupKind, Node, RawSample, Reach,
     ServiceCallback,
 };
-use driveline_runtime::gateway::Ros2Server;
+use driveline_gateway::Ros2Server;
 use driveline_types::NodeName;
 use driveline_types::service::Outcome;
 use std::collections::{BTreeMap, HashMap};

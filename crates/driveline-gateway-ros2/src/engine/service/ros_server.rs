@@ -16,7 +16,7 @@ use driveline::service::Outbox;
 use driveline::{
     Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions,
 };
-use driveline_runtime::gateway::Ros2Server;
+use driveline_gateway::Ros2Server;
 use driveline_runtime::ros2::{Release, ServiceRule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

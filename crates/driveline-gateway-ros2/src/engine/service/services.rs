@@ -13,7 +13,7 @@ use crate::engine::endpoint::{Handle, Profile};
 use crate::engine::error::GatewayError;
 use crate::names::RosNode;
 use driveline::{Context, ContextOptions};
-use driveline_runtime::gateway::Ros2ServiceReport;
+use driveline_gateway::Ros2ServiceReport;
 use driveline_runtime::ros2::{ServedBy, ServiceRule};
 use driveline_types::ServiceName;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -2,7 +2,7 @@
 //! The session's settings: rmw_zenoh's, with bounds.
 
 use super::GatewayError;
-use driveline_runtime::gateway::zenoh_says;
+use driveline_gateway::zenoh_says;
 use driveline_runtime::ros2::Ros2ZenohSpec;
 use std::time::Duration;
 use zenoh::Config;

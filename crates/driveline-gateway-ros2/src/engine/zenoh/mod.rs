@@ -23,7 +23,7 @@ use crate::discovery_info::Gid;
 use crate::names::RosNode;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, TokenEndpoint, gid_of};
 use discovery::Discovery;
-use driveline_runtime::gateway::{NetworkReport, zenoh_says};
+use driveline_gateway::{NetworkReport, zenoh_says};
 use driveline_runtime::ros2::Ros2ZenohSpec;
 use driveline_zenoh::{Opened, OwnRuntime, UnderWay};
 use nodes::{OwnNode, OwnNodes};

@@ -332,3 +332,24 @@ fn the_environment_gives_a_street_to_whoever_needs_it() {
         assert!(!environment::parameters(stage, |_| None).unwrap().contains_key("cloud"), "{name}");
     }
 }
+
+#[test]
+fn published_figures_stand_beside_systems_that_exist() {
+    let known: Vec<String> = peers()
+        .iter()
+        .filter_map(|p| match &p.state {
+            State::Installed { description, .. } => Some((&p.name, description)),
+            State::NotInstalled { .. } | State::Broken { .. } => None,
+        })
+        .flat_map(|(name, d)| d.variants.iter().map(move |v| format!("{name}/{}", v.name)))
+        .collect();
+    for b in builtin() {
+        for p in scenario::load(b.id).unwrap().published {
+            let Some(beside) = p.beside else { continue };
+            assert!(beside == "driveline" || known.contains(&beside), "{}: {beside}", b.id);
+            // A DDS of ours runs without rclcpp; the row says so next to a system of ROS 2.
+            let through_rclcpp = p.system.contains("ROS 2") && beside != "driveline";
+            assert!(!through_rclcpp || p.here.is_some(), "{}: {}", b.id, p.system);
+        }
+    }
+}

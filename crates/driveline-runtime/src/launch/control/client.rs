@@ -4,8 +4,7 @@
 use super::request::{ErrorCode, Request, Verb};
 use super::status::RunStatus;
 use super::{BOUND_WITHIN, MAX_ENTRIES, NEW, Response, SUFFIX, connected, id_of, is_dead};
-use crate::gateway::MAX_REPORT_LEN;
-use crate::socket_clients::{address, open_directory};
+use crate::socket_clients::{MAX_RESPONSE_LEN, address, open_directory};
 use driveline_shm::PeerUser;
 use rustix::io::Errno;
 use rustix::net::SocketType;
@@ -210,7 +209,7 @@ fn read_line(stream: &mut UnixStream, end: Instant) -> io::Result<Option<Vec<u8>
         stream.set_read_timeout(Some(left))?;
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(None),
-            Ok(n) if (text.len() + n) as u64 <= MAX_REPORT_LEN => {
+            Ok(n) if (text.len() + n) as u64 <= MAX_RESPONSE_LEN => {
                 text.extend_from_slice(buffer.get(..n).unwrap_or_default())
             }
             Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long")),

@@ -237,7 +237,7 @@ pub(crate) fn remove_dead(path: &Path, patience: Duration) {
 
 /// What a process of a run does last: removes the control socket, if there is one, of a launcher that has died. `launcher` is the
 /// process's socket to it. Blocks for 1 s at most.
-pub(crate) fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
+pub fn remove_of_dead_launcher(control: Option<&Path>, launcher: &UnixStream) {
     let mut fds = [PollFd::new(launcher, PollFlags::empty())];
     let closed = poll(&mut fds, Some(&Timespec::default())).is_ok()
         && fds.iter().any(|fd| !fd.revents().is_empty());

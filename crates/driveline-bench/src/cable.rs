@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Two hosts on one machine: two network namespaces and the cable between them, made for one run and gone with it.
+
+use crate::harness::HOSTS;
+use crate::observations::Observations;
+use anyhow::{Context, Result};
+use driveline_namespaces::{Direction, Namespace, SWITCH, TapRelay};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The cable's two ends have the same name, each in its namespace.
+const DEVICE: &str = "dl0";
+/// For what rate a delayed link has room: more than a relay carries, so that its memory stays within 256 MiB for each direction as long as the
+/// delay stays within half a second, which scenarios see to.
+const RELAYED_MBIT: u32 = 4000;
+
+/// What the cable between two hosts does to what it carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CableSpec {
+    /// Megabits per second in each direction; `None`: as fast as the processors are.
+    pub mbit: Option<u32>,
+    /// Share of packets that are lost in each direction, in percent.
+    pub loss_percent: f64,
+    /// What each direction takes beside the time for the bits, in milliseconds.
+    #[serde(default)]
+    pub delay_ms: f64,
+}
+
+impl CableSpec {
+    /// What each direction of a delayed link keeps: what is on its way, and as much again as an ordinary switch does.
+    fn direction(self) -> Direction {
+        let delay = Duration::from_secs_f64(self.delay_ms.max(0.0) / 1000.0);
+        let bytes_per_s =
+            f64::from(self.mbit.unwrap_or(RELAYED_MBIT).min(RELAYED_MBIT)) * 125_000.0;
+        Direction { delay, queue_bytes: (bytes_per_s * (delay + SWITCH).as_secs_f64()) as usize }
+    }
+}
+
+/// Two hosts and what is between them.
+#[derive(Debug)]
+pub(crate) struct Cable {
+    /// What a delayed link is made of. Its devices keep the namespaces, so it goes first.
+    relay: Option<TapRelay>,
+    hosts: [Namespace; 2],
+}
+
+impl Cable {
+    /// Lays a cable.
+    ///
+    /// # Errors
+    /// What was refused, and what is needed for it.
+    pub(crate) fn new(spec: CableSpec) -> Result<Self> {
+        let hosts = [Namespace::new()?, Namespace::new()?];
+        let relay = lay(spec, &hosts).context("cannot make two hosts with a cable between them")?;
+        Ok(Self { relay, hosts })
+    }
+
+    /// A program on one of the hosts. It is this very process that becomes the program.
+    pub(crate) fn command(&self, side: usize, program: &Path) -> Command {
+        let [nsenter, within, end] = self.hosts[side].command_prefix();
+        let mut command = Command::new(nsenter);
+        command.args([within, end]).arg(program);
+        command
+    }
+
+    /// Tells what a relay has lost that no middleware is to blame for, and that a run does not count if its relay has ended.
+    pub(crate) fn tell(&self, observations: &mut Observations) {
+        for (host, direction) in self.relay.iter().flat_map(TapRelay::figures).enumerate() {
+            for (what, n) in [
+                ("frames dropped", direction.dropped),
+                ("frames refused", direction.refused),
+                ("ended", direction.ended.is_some().into()),
+            ] {
+                observations.counters.insert(format!("cable: {what}, from host {host}"), n);
+            }
+            // A device that is gone has ended its direction.
+            if let Ok(n) = self.hosts[host].dropped_at(DEVICE) {
+                observations
+                    .counters
+                    .insert(format!("cable: frames lost before the relay, from host {host}"), n);
+            }
+        }
+        observations.invalid.extend(self.ended());
+    }
+
+    /// Why it carries nothing any more in one direction, if so.
+    pub(crate) fn ended(&self) -> Option<String> {
+        let directions = self.relay.as_ref()?.figures().into_iter().enumerate();
+        directions
+            .filter_map(|(host, direction)| {
+                Some(format!(
+                    "the cable carries nothing any more from host {host}: {}",
+                    direction.ended?
+                ))
+            })
+            .next()
+    }
+}
+
+fn lay(spec: CableSpec, [a, b]: &[Namespace; 2]) -> Result<Option<TapRelay>> {
+    let is_delayed = spec.delay_ms > 0.0;
+    let relay = is_delayed
+        .then(|| TapRelay::new([(a, DEVICE), (b, DEVICE)], [spec.direction(); 2]))
+        .transpose()?;
+    if relay.is_none() {
+        a.add_veth(DEVICE, (b, DEVICE))?;
+    }
+    for (host, address) in [a, b].into_iter().zip(HOSTS) {
+        host.add_address(DEVICE, address)?;
+        spec.mbit.map_or(Ok(()), |mbit| host.limit_rate(DEVICE, mbit))?;
+        host.disable_offloads(DEVICE)?;
+        if spec.loss_percent > 0.0 {
+            host.drop_incoming(DEVICE, spec.loss_percent)?;
+        }
+    }
+    Ok(relay)
+}
+
+/// Why there can be no two hosts here; nothing if there can. It is tried, which blocks for some tens of milliseconds, once for each cable in a process.
+#[must_use]
+pub fn cable_refused(spec: CableSpec) -> Option<String> {
+    static KNOWN: Mutex<Vec<(CableSpec, Option<String>)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, answer)) = known.iter().find(|(of, _)| *of == spec) {
+        return answer.clone();
+    }
+    let answer = Cable::new(spec).err().map(|e| format!("{e:#}: {}", needs(spec)));
+    known.push((spec, answer.clone()));
+    answer
+}
+
+/// What such a cable needs of a machine.
+fn needs(spec: CableSpec) -> String {
+    let tap = if spec.delay_ms > 0.0 {
+        "; for delay_ms also the device /dev/net/tun, which a container must be given"
+    } else {
+        ""
+    };
+    format!("it needs root, and the packages iproute2, nftables and ethtool{tap}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+    use std::time::Instant;
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn hosts_reach_each_other_and_nobody_else_and_are_gone_afterwards() {
+        [(0.0, 0.0), (1.0, 0.0), (1.0, 5.0)]
+            .into_iter()
+            .for_each(|(loss_percent, delay_ms)| hosts_with(loss_percent, delay_ms));
+    }
+
+    #[test]
+    fn a_relay_keeps_what_is_on_its_way_and_never_more_than_256_mib() {
+        let keeps = |mbit, delay_ms| {
+            CableSpec { mbit, delay_ms, ..CableSpec::default() }.direction().queue_bytes
+        };
+        // 125 kB/ms, on their way for 5 ms, and 20 ms more.
+        assert_eq!(keeps(Some(1000), 5.0), 25 * 125_000);
+        for mbit in [None, Some(4000), Some(100_000)] {
+            assert!(
+                (250_000_000..=256 << 20).contains(&keeps(mbit, 500.0)),
+                "{mbit:?}: {}",
+                keeps(mbit, 500.0)
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_delayed_link_needs_tap_devices() {
+        let names_tap = |delay_ms| {
+            needs(CableSpec { delay_ms, ..CableSpec::default() }).contains("/dev/net/tun")
+        };
+        assert_eq!((names_tap(0.0), names_tap(5.0)), (false, true));
+    }
+
+    #[test]
+    #[ignore = "needs root, to make namespaces: make test-gateways runs it as root"]
+    fn what_a_relay_loses_is_told_and_a_run_whose_relay_has_ended_does_not_count() {
+        let cable = Cable::new(CableSpec { delay_ms: 1.0, ..CableSpec::default() }).unwrap();
+        let told = || {
+            let mut observations = Observations::default();
+            cable.tell(&mut observations);
+            observations
+        };
+        let sound = told();
+        let names: Vec<&str> = sound.counters.keys().map(String::as_str).collect();
+        assert_eq!(
+            names,
+            [
+                "cable: ended, from host 0",
+                "cable: ended, from host 1",
+                "cable: frames dropped, from host 0",
+                "cable: frames dropped, from host 1",
+                "cable: frames lost before the relay, from host 0",
+                "cable: frames lost before the relay, from host 1",
+                "cable: frames refused, from host 0",
+                "cable: frames refused, from host 1",
+            ]
+        );
+        assert_eq!(
+            (sound.counters["cable: ended, from host 1"], cable.ended(), sound.invalid),
+            (0, None, vec![])
+        );
+        cable.hosts[1].run(&format!("ip link delete {DEVICE}")).unwrap();
+        let began = Instant::now();
+        while cable.ended().is_none() && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let ended = told();
+        assert_eq!(
+            (
+                ended.counters["cable: ended, from host 0"],
+                ended.counters["cable: ended, from host 1"]
+            ),
+            (0, 1)
+        );
+        assert!(
+            matches!(&ended.invalid[..], [why] if why.contains("nothing any more from host 1: the TAP device")),
+            "{:?}",
+            ended.invalid
+        );
+    }
+
+    fn hosts_with(loss_percent: f64, delay_ms: f64) {
+        let cable = Cable::new(CableSpec { mbit: Some(100), loss_percent, delay_ms }).unwrap();
+        let paths = cable.hosts.each_ref().map(Namespace::path);
+        let devices = cable.command(0, Path::new("cat")).arg("/proc/net/dev").output().unwrap();
+        let devices = String::from_utf8(devices.stdout).unwrap();
+        let names: Vec<&str> = devices
+            .lines()
+            .filter_map(|l| l.split_once(':'))
+            .map(|(name, _)| name.trim())
+            .collect();
+        assert!(names.contains(&"lo") && names.contains(&DEVICE) && names.len() == 2, "{names:?}");
+        for side in [0, 1] {
+            let features =
+                cable.command(side, Path::new("ethtool")).args(["-k", DEVICE]).output().unwrap();
+            let features = String::from_utf8(features.stdout).unwrap();
+            for joined in [
+                "tcp-segmentation-offload",
+                "generic-segmentation-offload",
+                "generic-receive-offload",
+            ] {
+                assert!(features.contains(&format!("{joined}: off")), "{features}");
+            }
+        }
+        let there =
+            cable.command(1, Path::new("ip")).args(["route", "get", "10.98.0.1"]).output().unwrap();
+        assert!(String::from_utf8_lossy(&there.stdout).contains(DEVICE), "{there:?}");
+        let refused_after = std::thread::scope(|scope| {
+            let connect = || {
+                cable.hosts[0].enter().unwrap();
+                let began = Instant::now();
+                TcpStream::connect((HOSTS[1], 9)).unwrap_err();
+                began.elapsed()
+            };
+            scope.spawn(connect).join().unwrap()
+        });
+        let round_trip = Duration::from_secs_f64(2.0 * delay_ms / 1000.0);
+        assert!(refused_after >= round_trip, "there and back in {refused_after:?}");
+        drop(cable);
+        assert!(paths.iter().all(|path| !path.exists()));
+    }
+}

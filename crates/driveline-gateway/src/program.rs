@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A gateway as a program of its own: where its configuration comes from, whom it tells that it is there, and what ends it.
+//!
+//! `driveline run` starts it with `--account-stdin`: the configuration is then the first line on standard input, a socket whose end is
+//! the end of the gateway. By hand the configuration is a file, and a signal ends it.
+
+use super::line_limit::{LineLimit, LineVerdict};
+use driveline_graph::{clean, closest};
+use driveline_runtime::account::Record;
+use driveline_runtime::launch::Build;
+use driveline_runtime::launch::control::remove_of_dead_launcher;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::fmt::Display;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// Of Driveline, as all its programs are of one.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Longest configuration, in bytes.
+const MAX_CONFIG_LEN: u64 = 4 << 20;
+/// The exit code for arguments that cannot be, as `driveline` has it.
+const MISUSED: u8 = 2;
+/// The argument with which a run starts it.
+pub(super) const FROM_RUN: &str = "--account-stdin";
+/// How often it is looked whether there is something to tell.
+const TELL: Duration = Duration::from_secs(1);
+/// Lines that are told in a minute.
+const NOTICES: u32 = 512;
+
+/// A gateway that can be a program. Dropping it ends it.
+pub trait Gateway: Sized {
+    /// What it is told to do.
+    type Config: DeserializeOwned;
+    /// Why it cannot start.
+    type Error: Display;
+    /// The commit that it was built from: it is told with `--version`.
+    const COMMIT: &'static str;
+    /// What it is for, and which keys the configuration has.
+    const ABOUT: &'static str;
+    /// What libraries in it read from the environment and nowhere else: names and values. What a person has set stays as it is. A launcher has set it already.
+    #[must_use]
+    fn environment(_config: &Self::Config) -> Vec<(&'static str, &'static str)> {
+        Vec::new()
+    }
+
+    /// Starts it; returns once it takes part.
+    ///
+    /// # Errors
+    /// What the person who started it should know.
+    fn start(config: Self::Config) -> Result<Self, Self::Error>;
+
+    /// The line that says that it is there.
+    fn greeting(&self) -> String;
+
+    /// What it has to tell to people, since it was asked last.
+    fn take_notices(&self) -> Vec<String>;
+
+    /// Why it cannot go on, if it cannot: the program then ends with this error, and whoever has started it can start it again.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
+    /// What whoever sums up its time should know, told once before it ends.
+    fn farewell(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// The program named `name`: reads its arguments, and returns when the gateway has ended.
+pub fn serve<G: Gateway>(name: &str) -> ExitCode {
+    let usage = || {
+        format!(
+            "usage: {name} CONFIG.json\n       {name} --version\n\n{} While it runs, `driveline gateway list --explain` says what it carries, and why not.",
+            G::ABOUT
+        )
+    };
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let result = match arguments.as_slice() {
+        [flag] if flag == "--help" || flag == "-h" => {
+            println!("{}", usage());
+            return ExitCode::SUCCESS;
+        }
+        [flag] if flag == "--version" || flag == "-V" => {
+            println!("{name} {}", Build { version: VERSION.into(), commit: G::COMMIT.into() });
+            return ExitCode::SUCCESS;
+        }
+        [flag] if flag == FROM_RUN => from_launcher::<G>(None),
+        [flag, control, path] if flag == FROM_RUN && control == "--control" => {
+            from_launcher::<G>(Some(Path::new(path)))
+        }
+        [path] => from_file::<G>(path),
+        _ => {
+            eprintln!("error: {}", usage());
+            return ExitCode::from(MISUSED);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { text, told }) => {
+            // Whoever has started it says so.
+            if !told {
+                eprintln!("error: {text}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why it is no gateway.
+struct Failure {
+    text: String,
+    /// Whether whoever has started it knows.
+    told: bool,
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self { text, told: false }
+    }
+}
+
+/// Returns when all of these are in the environment: a process cannot change its own without danger, so where one is missing, it starts this program anew in
+/// its place, with its process id and all it has open.
+fn with_environment(variables: &[(&str, &str)]) -> Result<(), String> {
+    let missing = variables.iter().filter(|(name, _)| std::env::var_os(name).is_none());
+    let mut missing = missing.peekable();
+    if missing.peek().is_none() {
+        return Ok(());
+    }
+    let mut arguments = std::env::args_os();
+    let program =
+        std::env::current_exe().map_err(|e| format!("cannot find this program's own file: {e}"))?;
+    let mut again = Command::new(&program);
+    again.arg0(arguments.next().unwrap_or_default()).args(arguments).envs(missing.copied());
+    Err(format!("cannot start {} again: {}", program.display(), again.exec()))
+}
+
+fn parse<C: DeserializeOwned>(text: &str) -> Result<C, String> {
+    let refused = |why: String| for_people(format!("the configuration cannot be read: {why}"));
+    // A list would be taken for the values of the keys.
+    if serde_json::from_str::<Value>(text).is_ok_and(|value| !value.is_object()) {
+        return Err(refused("it is no JSON object: `{\"domain\": …}`".into()));
+    }
+    serde_json::from_str(text).map_err(|e| {
+        let why = e.to_string();
+        refused(format!("{why}{}", meant(&why)))
+    })
+}
+
+/// What was meant, where a name is unknown: serde tells it first, and then those that there are.
+fn meant(why: &str) -> String {
+    let mut names = why.split('`').skip(1).step_by(2);
+    let given = names.next().filter(|_| why.starts_with("unknown "));
+    given
+        .and_then(|given| closest(given, names))
+        .map_or(String::new(), |near| format!("; did you mean `{near}`?"))
+}
+
+fn from_file<G: Gateway>(path: &str) -> Result<(), Failure> {
+    let read = || {
+        let mut text = String::new();
+        std::fs::File::open(path)?.take(MAX_CONFIG_LEN + 1).read_to_string(&mut text)?;
+        let too_long = text.len() as u64 > MAX_CONFIG_LEN;
+        if too_long {
+            Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("it is longer than {MAX_CONFIG_LEN} bytes"),
+            ))
+        } else {
+            Ok(text)
+        }
+    };
+    let config = parse(&read().map_err(|e| format!("cannot read {path}: {e}"))?)?;
+    with_environment(&G::environment(&config))?;
+    run::<G>(config, None)
+}
+
+/// `control`: the launcher's control socket, removed at the end if the launcher has died.
+fn from_launcher<G: Gateway>(control: Option<&Path>) -> Result<(), Failure> {
+    let stdin = std::io::stdin()
+        .as_fd()
+        .try_clone_to_owned()
+        .map_err(|e| format!("standard input: {e}"))?;
+    let mut launcher = UnixStream::from(stdin);
+    let watched = launcher.try_clone().map_err(|e| e.to_string())?;
+    let mut reader = BufReader::new(launcher.try_clone().map_err(|e| e.to_string())?);
+    let mut line = String::new();
+    Read::by_ref(&mut reader)
+        .take(MAX_CONFIG_LEN)
+        .read_line(&mut line)
+        .map_err(|e| format!("no configuration came: {e}"))?;
+    let whole = line.ends_with('\n') || (line.len() as u64) < MAX_CONFIG_LEN;
+    let config = match if whole {
+        parse(&line)
+    } else {
+        Err(format!("the configuration is longer than {MAX_CONFIG_LEN} bytes"))
+    } {
+        Ok(config) => config,
+        Err(text) => {
+            let told = say(&mut launcher, &Record::Failed { call: None, text: text.clone() });
+            return Err(Failure { text, told });
+        }
+    };
+    let ran = run::<G>(config, Some((launcher, reader)));
+    remove_of_dead_launcher(control, &watched);
+    ran
+}
+
+/// What goes to a terminal: without control characters of what somebody has written, but for the ends of lines.
+fn for_people(text: impl Display) -> String {
+    text.to_string().lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether that could be written. A launcher that is gone is noticed as the end of the socket.
+fn say(launcher: &mut UnixStream, record: &Record) -> bool {
+    serde_json::to_string(record)
+        .is_ok_and(|line| launcher.write_all((line + "\n").as_bytes()).is_ok())
+}
+
+fn run<G: Gateway>(
+    config: G::Config,
+    launcher: Option<(UnixStream, BufReader<UnixStream>)>,
+) -> Result<(), Failure> {
+    let (ended, wait) = channel();
+    listen_for_signals(ended.clone()).map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let (mut to_launcher, from_launcher) =
+        launcher.map_or((None, None), |(a, b)| (Some(a), Some(b)));
+    let gateway = match G::start(config) {
+        Ok(gateway) => gateway,
+        Err(e) => {
+            let text = for_people(e);
+            let told = to_launcher.as_mut().is_some_and(|launcher| {
+                say(launcher, &Record::Failed { call: None, text: text.clone() })
+            });
+            return Err(Failure { text, told });
+        }
+    };
+    if let Some(reader) = from_launcher {
+        std::thread::spawn(move || until_end(reader, &ended));
+    }
+    tell(&gateway.greeting());
+    if let Some(launcher) = &mut to_launcher {
+        say(launcher, &Record::Ready);
+    }
+    until_over(&gateway, &wait, to_launcher.as_mut())
+}
+
+/// Tells what the gateway has to tell until it is ended, or cannot go on.
+fn until_over<G: Gateway>(
+    gateway: &G,
+    wait: &Receiver<()>,
+    launcher: Option<&mut UnixStream>,
+) -> Result<(), Failure> {
+    let mut limit = LineLimit::new(NOTICES);
+    loop {
+        let over = wait.recv_timeout(TELL) != Err(RecvTimeoutError::Timeout);
+        let failure = gateway.failure().filter(|_| !over);
+        at_most(gateway.take_notices(), &mut limit, Instant::now())
+            .iter()
+            .for_each(|line| tell(line));
+        if over || failure.is_some() {
+            gateway.farewell().iter().for_each(|line| tell(line));
+        }
+        match failure.map(for_people) {
+            Some(text) => {
+                let told = launcher.is_some_and(|launcher| {
+                    say(launcher, &Record::Failed { call: None, text: text.clone() })
+                });
+                return Err(Failure { text, told });
+            }
+            None if over => return Ok(()),
+            None => {}
+        }
+    }
+}
+
+/// Of these lines those that are shown, and what is to be said of others.
+fn at_most(notices: Vec<String>, limit: &mut LineLimit, now: Instant) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for notice in notices {
+        let verdict = limit.line(now);
+        shown.extend((verdict != LineVerdict::Withheld).then_some(notice));
+        let no_more = "this gateway tells no more in this minute than that; `driveline gateway list` says what there is";
+        shown.extend((verdict == LineVerdict::Last).then(|| no_more.to_owned()));
+    }
+    shown.extend(
+        limit
+            .withheld(now)
+            .map(|lines| format!("{lines} more lines were not shown, since there were too many")),
+    );
+    shown
+}
+
+/// Whoever read standard output may be gone; what is carried does not end with it. What others on the network call things stands in it.
+fn tell(line: &str) {
+    let _ = tell_to(&mut io::stdout(), line);
+}
+
+fn tell_to(out: &mut impl Write, line: &str) -> io::Result<()> {
+    writeln!(out, "{}", clean(line))
+}
+
+fn listen_for_signals(ended: Sender<()>) -> io::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::spawn(move || {
+        signals.forever().next();
+        let _ = ended.send(());
+    });
+    Ok(())
+}
+
+/// What the launcher says after the configuration (`go`) changes nothing; its end is the gateway's.
+fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
+    let mut buffer = [0; 64];
+    while matches!(reader.read(&mut buffer), Ok(n) if n > 0) {}
+    let _ = ended.send(());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use driveline_graph::network::GatewayConfig;
+
+    /// It has never been able to do anything.
+    struct Broken;
+
+    impl Gateway for Broken {
+        type Config = GatewayConfig;
+        type Error = String;
+        const COMMIT: &'static str = "abc";
+        const ABOUT: &'static str = "";
+
+        fn start(_: GatewayConfig) -> Result<Self, String> {
+            Ok(Self)
+        }
+
+        fn greeting(&self) -> String {
+            String::new()
+        }
+
+        fn take_notices(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn failure(&self) -> Option<String> {
+            Some("it cannot wait".into())
+        }
+    }
+
+    #[test]
+    fn a_gateway_that_cannot_go_on_ends_with_the_reason_and_its_launcher_is_told() {
+        let (ended, wait) = channel();
+        let by_hand = until_over(&Broken, &wait, None).unwrap_err();
+        assert_eq!((by_hand.text.as_str(), by_hand.told), ("it cannot wait", false));
+        let (mut launcher, heard) = UnixStream::pair().unwrap();
+        assert!(until_over(&Broken, &wait, Some(&mut launcher)).unwrap_err().told);
+        let mut line = String::new();
+        BufReader::new(heard).read_line(&mut line).unwrap();
+        assert_eq!(
+            serde_json::from_str::<Record>(&line).unwrap(),
+            Record::Failed { call: None, text: "it cannot wait".into() }
+        );
+        // Who was told to end has no failure.
+        ended.send(()).unwrap();
+        assert!(until_over(&Broken, &wait, None).is_ok());
+    }
+
+    #[test]
+    fn names_of_others_do_nothing_to_a_terminal_and_make_no_lines_of_their_own() {
+        let mut out = Vec::new();
+        tell_to(&mut out, "topic '\x1b[2J\nall is well' is refused").unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "topic ' [2J all is well' is refused\n");
+    }
+
+    #[test]
+    fn however_much_happens_no_more_is_told_than_can_be_read() {
+        let (mut limit, start) = (LineLimit::new(2), Instant::now());
+        let told = at_most(["a", "b", "c", "d"].map(String::from).into(), &mut limit, start);
+        assert!(
+            matches!(told.as_slice(), [a, b, no_more] if a == "a" && b == "b" && no_more.contains("gateway list")),
+            "{told:?}"
+        );
+        let later = at_most(vec!["e".into()], &mut limit, start + Duration::from_secs(60));
+        assert_eq!(later, ["e", "2 more lines were not shown, since there were too many"]);
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_read_is_told_with_what_was_meant() {
+        let told = |text: &str| parse::<GatewayConfig>(text).unwrap_err();
+        let misspelt = told(
+            r#"{"domain": "d", "domain_dir": "/d", "network": {"lissten": []}, "topics": []}"#,
+        );
+        assert!(
+            misspelt.contains("unknown field `lissten`")
+                && misspelt.contains("did you mean `listen`?"),
+            "{misspelt}"
+        );
+        let strange = told(r#"{"domain": "d", "colour": 1}"#);
+        assert!(
+            strange.contains("unknown field `colour`, expected one of `domain`")
+                && !strange.contains("did you mean"),
+            "{strange}"
+        );
+        for list in ["[]", "1", "null", "[\"car\", \"/d\", {}, []]"] {
+            assert_eq!(
+                told(list),
+                "the configuration cannot be read: it is no JSON object: `{\"domain\": …}`",
+                "{list}"
+            );
+        }
+        assert!(told("{").contains("line 1 column 1"), "{}", told("{"));
+    }
+}

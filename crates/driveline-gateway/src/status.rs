@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The socket in a domain's directory on which a gateway says what it does. Whoever connects gets one report and the end.
+
+use super::only_one::holder;
+use super::report::Report;
+use driveline_runtime::socket_clients::{
+    ACCEPT_AGAIN, Clients, MAX_RESPONSE_LEN, accept_waiting, address, open_directory,
+};
+use std::fs::Permissions;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Longest report that is read.
+pub const MAX_REPORT_LEN: u64 = MAX_RESPONSE_LEN;
+const PREFIX: &str = "gateway-";
+const SUFFIX: &str = ".status";
+/// Most gateways that are asked.
+const MAX_GATEWAYS: usize = 16;
+
+/// Answers everybody of this process's own user who asks, on a thread of its own, until it is dropped.
+#[derive(Debug)]
+pub struct StatusSocket {
+    directory: OwnedFd,
+    name: String,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StatusSocket {
+    /// Listens as `gateway-<kind>.status` in the domain's directory. What a dead gateway of this kind has left there gives way, so
+    /// the caller must be the only living one. `report` is called for each question, on the socket's thread.
+    ///
+    /// # Errors
+    /// If the directory does not let it.
+    pub fn new(
+        domain_dir: &Path,
+        kind: &str,
+        report: impl Fn() -> Report + Send + 'static,
+    ) -> io::Result<Self> {
+        let directory = open_directory(domain_dir)?;
+        let name = format!("{PREFIX}{kind}{SUFFIX}");
+        let path = address(&directory, &name);
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path)?;
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        listener.set_nonblocking(true)?;
+        let serve = move || serve(&listener, &stopped, report);
+        let thread = std::thread::Builder::new().name("dl-status".into()).spawn(serve)?;
+        Ok(Self { directory, name, stop, thread: Some(thread) })
+    }
+}
+
+/// Answers whoever comes, until it is told to stop.
+fn serve(listener: &UnixListener, stop: &AtomicBool, report: impl Fn() -> Report) {
+    let mut clients = Clients::default();
+    let mut accept_at = None;
+    loop {
+        let closed = accept_at.is_some_and(|at| Instant::now() < at);
+        let comes = clients.wait((!closed).then_some(listener), accept_at.filter(|_| closed));
+        let (newcomers, refused) =
+            if comes { accept_waiting(|| Ok(listener.accept()?.0)) } else { (Vec::new(), false) };
+        if stop.load(Ordering::Acquire) {
+            return;
+        }
+        // A pause that is not over goes on, whoever else made the loop turn.
+        accept_at = if refused {
+            Some(Instant::now() + ACCEPT_AGAIN)
+        } else {
+            accept_at.filter(|_| closed)
+        };
+        if !newcomers.is_empty() {
+            let began = Instant::now();
+            // What cannot be written as JSON is no answer: there is nothing else to say.
+            let text: Arc<[u8]> = serde_json::to_vec(&report()).unwrap_or_default().into();
+            clients.grant(began.elapsed());
+            newcomers
+                .into_iter()
+                .for_each(|client| clients.add_reader(client, &text, Instant::now()));
+        }
+        clients.go_on(Instant::now(), &mut |_| [].into());
+    }
+}
+
+impl Drop for StatusSocket {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let path = address(&self.directory, &self.name);
+        // Wakes the thread; if that is not possible, the thread stays in accept until the process ends.
+        let woken = UnixStream::connect(&path).is_ok();
+        let _ = std::fs::remove_file(&path);
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What became of the question to one gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// It has answered.
+    Report(Box<Report>),
+    /// There was one of this kind, and it was killed: its socket is left.
+    Dead {
+        /// What kind of gateway.
+        kind: String,
+    },
+    /// It is there, and does not answer.
+    Silent {
+        /// What kind of gateway.
+        kind: String,
+        /// Its process, if it is known by a number here.
+        pid: Option<u32>,
+        /// What happened instead.
+        reason: String,
+    },
+}
+
+/// Asks every gateway of a domain. Blocks until all have answered, at most for `patience` each.
+///
+/// # Errors
+/// If the directory cannot be read. One that is not there has no gateways.
+pub fn ask(domain_dir: &Path, patience: Duration) -> io::Result<Vec<Answer>> {
+    let entries = match std::fs::read_dir(domain_dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let directory = open_directory(domain_dir)?;
+    let kind_of = |name: &str| Some(name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.to_owned());
+    let names = entries.filter_map(|e| e.ok()?.file_name().into_string().ok());
+    let mut kinds: Vec<String> =
+        names.filter_map(|name| kind_of(&name)).take(MAX_GATEWAYS).collect();
+    kinds.sort();
+    let silent = |kind: String, e: &io::Error| Answer::Silent {
+        pid: holder(domain_dir, &kind),
+        kind,
+        reason: e.to_string(),
+    };
+    let ask_one = |kind: String| match UnixStream::connect(address(
+        &directory,
+        &format!("{PREFIX}{kind}{SUFFIX}"),
+    )) {
+        Ok(stream) => match read(stream, patience) {
+            Ok(report) => Some(Answer::Report(Box::new(report))),
+            Err(e) => Some(silent(kind, &e)),
+        },
+        Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => Some(Answer::Dead { kind }),
+        // It has ended just now.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => Some(silent(kind, &e)),
+    };
+    Ok(kinds.into_iter().filter_map(ask_one).collect())
+}
+
+fn read(mut stream: UnixStream, patience: Duration) -> io::Result<Report> {
+    let end = Instant::now() + patience;
+    let mut text = Vec::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {patience:?}"),
+            ));
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) if (text.len() + n) as u64 <= MAX_REPORT_LEN => {
+                text.extend_from_slice(buffer.get(..n).unwrap_or_default())
+            }
+            Ok(_) => {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer is too long"));
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    serde_json::from_slice(&text).map_err(|e| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("its answer is not understood: {e}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn report(host: &str) -> Report {
+        Report { gateway: "test".into(), host: host.into(), ..Report::default() }
+    }
+
+    #[test]
+    fn whoever_asks_gets_what_holds_now_and_nothing_is_left_behind() {
+        let long = "d".repeat(100);
+        let dir = tempfile::tempdir().unwrap();
+        // Longer than the address of a socket may be.
+        let domain = dir.path().join(&long).join(&long);
+        assert_eq!(ask(&domain, PATIENCE).unwrap(), [], "nobody has ever been there");
+        std::fs::create_dir_all(&domain).unwrap();
+        let asked = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let count = asked.clone();
+        let socket = StatusSocket::new(&domain, "test", move || Report {
+            unknown: count.fetch_add(1, Ordering::Relaxed),
+            ..report("a")
+        })
+        .unwrap();
+        for n in 0..3 {
+            let expected = Report { unknown: n, ..report("a") };
+            assert_eq!(ask(&domain, PATIENCE).unwrap(), [Answer::Report(Box::new(expected))]);
+        }
+        drop(socket);
+        assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn those_who_do_not_read_keep_nobody_waiting_and_the_first_of_them_give_way() {
+        const SILENT: usize = 40;
+        let dir = tempfile::tempdir().unwrap();
+        // More than a socket holds.
+        let long = report(&"x".repeat(2 << 20));
+        let said = long.clone();
+        let _socket = StatusSocket::new(dir.path(), "test", move || said.clone()).unwrap();
+        let silent: Vec<_> = (0..SILENT)
+            .map(|_| UnixStream::connect(dir.path().join("gateway-test.status")).unwrap())
+            .collect();
+        // Shorter than all of them together may take.
+        assert!(
+            ask(dir.path(), PATIENCE).unwrap() == [Answer::Report(Box::new(long))],
+            "no whole answer"
+        );
+        let mut part = Vec::new();
+        (&silent[0]).read_to_end(&mut part).unwrap();
+        assert!(!part.is_empty() && part.len() < 2 << 20, "{} bytes", part.len());
+    }
+
+    #[test]
+    fn dead_and_silent_ones_are_told_from_living_ones() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(UnixListener::bind(dir.path().join("gateway-dead.status")).unwrap());
+        std::fs::write(dir.path().join("gateway-test.lock"), "1").unwrap();
+        assert_eq!(ask(dir.path(), PATIENCE).unwrap(), [Answer::Dead { kind: "dead".into() }]);
+        let said = |answer: &Answer, of: &str, what: &str| matches!(answer, Answer::Silent { kind, reason, .. } if kind == of && reason.contains(what));
+        let listener = UnixListener::bind(dir.path().join("gateway-mad.status")).unwrap();
+        let mad = std::thread::spawn(move || {
+            listener.accept().unwrap().0.write_all(b"{\"host\": 3}").unwrap()
+        });
+        let answers = ask(dir.path(), PATIENCE).unwrap();
+        mad.join().unwrap();
+        assert!(said(&answers[1], "mad", "not understood"), "{answers:?}");
+        let silent = UnixListener::bind(dir.path().join("gateway-silent.status")).unwrap();
+        let answers = ask(dir.path(), Duration::from_millis(50)).unwrap();
+        assert!(said(&answers[2], "silent", "no answer within"), "{answers:?}");
+        drop(silent);
+        // One that starts anew takes the place of the dead one.
+        let _again = StatusSocket::new(dir.path(), "dead", || report("b")).unwrap();
+        assert_eq!(ask(dir.path(), PATIENCE).unwrap()[0], Answer::Report(Box::new(report("b"))));
+    }
+}

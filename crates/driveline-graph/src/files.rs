@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a path to one graph: the file, what it includes, its parameter files, each value with its place.
+
+use super::de;
+use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
+use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
+use super::supervision::OnLauncherLost;
+use super::yaml::{self, Fault, Node, Value};
+use super::{shape, sound};
+use crate::network::NetworkSpec;
+use crate::ros2::Ros2Spec;
+use indexmap::IndexMap;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// Most files that make up one graph, files of parameters included.
+const MAX_FILES: usize = 64;
+/// Most bytes that they have together.
+pub(super) const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
+/// Most components of a graph, ports that they connect, and topics with an entry of their own: far above any vehicle, and
+/// few enough to compare each with each.
+const MAX_COMPONENTS: usize = 1000;
+const MAX_PORTS: usize = 10_000;
+const MAX_TOPICS: usize = 4000;
+
+/// Most values that only reading them tells to be none.
+const MOST_REFUSED: usize = 16;
+
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| model::json_schema().to_value());
+
+/// Whether a place is that of a key or of its value.
+#[derive(Clone, Copy)]
+pub(super) enum Part {
+    Key,
+    Value,
+}
+
+/// A file that was read.
+struct Document {
+    file: usize,
+    root: Node,
+}
+
+/// Something with the document that it stands in.
+pub(super) struct In<T> {
+    pub(super) document: usize,
+    pub(super) spec: T,
+}
+
+/// The value of a parameter as some file or argument gives it.
+pub(super) struct Assignment {
+    pub(super) component: String,
+    pub(super) parameter: String,
+    pub(super) value: Node,
+    /// Where component and parameter are named; `None` for a command-line argument.
+    pub(super) component_site: Option<Site>,
+    pub(super) parameter_site: Option<Site>,
+    pub(super) value_site: Option<Site>,
+    /// The argument, as given.
+    pub(super) argument: Option<String>,
+}
+
+/// All files of a graph, joined.
+#[derive(Default)]
+pub(super) struct Files {
+    pub(super) name: Option<String>,
+    pub(super) domain: Option<String>,
+    pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
+    pub(super) network: Option<In<NetworkSpec>>,
+    pub(super) ros2: Option<In<Ros2Spec>>,
+    pub(super) topics: IndexMap<String, In<TopicSpec>>,
+    pub(super) modules: IndexMap<String, In<ModuleSpec>>,
+    /// In order of growing precedence.
+    pub(super) assignments: Vec<Assignment>,
+    pub(super) found: Diagnostics,
+    pub(super) sources: Sources,
+    documents: Vec<Document>,
+    /// Canonical paths of all graph files read so far, and of those that are being read, with the place of their include.
+    read: Vec<PathBuf>,
+    /// Files that were read or could not be.
+    tried: usize,
+    open: Vec<(PathBuf, Option<Place>)>,
+}
+
+/// The text of a file. A pipe, which could keep everybody waiting, or a device, which has no end, is not read.
+pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
+    let regular = |m: &std::fs::Metadata| {
+        if m.is_dir() {
+            Err("it is a directory".to_owned())
+        } else if !m.is_file() {
+            Err("it is not a regular file".to_owned())
+        } else {
+            Ok(())
+        }
+    };
+    // Once before the file is opened, which alone can do something with a device, and once for what was opened.
+    std::fs::metadata(path).map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+        .open(path);
+    let file = file.map_err(|e| e.to_string())?;
+    file.metadata().map_err(|e| e.to_string()).and_then(|m| regular(&m))?;
+    let most = room.min(yaml::MAX_FILE_BYTES);
+    let mut bytes = Vec::new();
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() > yaml::MAX_FILE_BYTES {
+        return Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES));
+    } else if bytes.len() > most {
+        return Err(format!(
+            "with it, the files of the graph are longer than {MAX_BYTES} bytes together"
+        ));
+    }
+    const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
+    let binary = bytes.contains(&0);
+    match String::from_utf8(bytes) {
+        Ok(text) if !binary => Ok(text),
+        Err(e) if !binary && e.utf8_error().valid_up_to() > 0 => {
+            let line = 1 + e.as_bytes()[..e.utf8_error().valid_up_to()]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count();
+            Err(format!("line {line} is not in UTF-8"))
+        }
+        _ => Err(NOT_TEXT.to_owned()),
+    }
+}
+
+impl Files {
+    /// Reads a graph file and all that belongs to it. Findings are in `found`.
+    pub(super) fn read(path: &Path) -> Self {
+        let mut files = Self::default();
+        files.graph(path, None);
+        files
+    }
+
+    /// Whether the graph is too large to be looked at any closer, which is told.
+    pub(super) fn is_too_large(&mut self) -> bool {
+        let components = || self.modules.values().flat_map(|m| m.spec.components.values());
+        let ports = components().map(|c| c.inputs.len() + c.outputs.len()).sum();
+        let sizes = [
+            ("modules", self.modules.len(), MAX_COMPONENTS),
+            ("components", components().count(), MAX_COMPONENTS),
+            ("connected ports", ports, MAX_PORTS),
+            ("entries under `topics:`", self.topics.len(), MAX_TOPICS),
+        ];
+        let too_large: Vec<_> = sizes.into_iter().filter(|(_, n, most)| n > most).collect();
+        for (what, n, most) in &too_large {
+            self.error(
+                Diagnostic::error(format!("the graph has {n} {what}; at most {most} are possible"))
+                    .help("make several graphs of it"),
+            );
+        }
+        !too_large.is_empty()
+    }
+
+    pub(super) fn error(&mut self, d: Diagnostic) {
+        self.found.push(d);
+    }
+
+    /// Where the entry at `path` in a document stands, or as much of the path as there is. Of a list, the number of an item, from 0.
+    pub(super) fn site(&self, document: usize, path: &[&str], part: Part) -> Site {
+        let Some(doc) = self.documents.get(document) else {
+            return Site { file: usize::MAX, span: Span::default() };
+        };
+        let mut node = &doc.root;
+        let mut span = node.span;
+        for (i, key) in path.iter().enumerate() {
+            if let Value::List(items) = &node.value {
+                let Some(item) = key.parse().ok().and_then(|n: usize| items.get(n)) else { break };
+                (node, span) = (item, item.span);
+                continue;
+            }
+            let Some(entry) = node.entry(key) else { break };
+            let value_has_place = entry.value.value != Value::Null;
+            span = if i + 1 == path.len() && matches!(part, Part::Value) && value_has_place {
+                entry.value.span
+            } else {
+                entry.key_span
+            };
+            node = &entry.value;
+        }
+        Site { file: doc.file, span }
+    }
+
+    pub(super) fn place(&self, document: usize, path: &[&str], part: Part) -> Place {
+        self.sources.place(self.site(document, path, part))
+    }
+
+    fn text(&mut self, path: &Path, from: Option<&Place>) -> Option<(usize, String)> {
+        let room = MAX_BYTES.saturating_sub(self.sources.bytes());
+        self.tried += 1;
+        let fault = if self.tried > MAX_FILES {
+            Err(format!("a graph can have at most {MAX_FILES} files"))
+        } else {
+            bounded_text(path, room)
+        };
+        match fault {
+            Ok(text) => Some((self.sources.add(path.to_owned(), text.clone()), text)),
+            Err(reason) => {
+                let d = Diagnostic::error(format!("cannot read {}: {reason}", path.display()));
+                let d = match from {
+                    Some(place) => d
+                        .at(place.clone())
+                        .help("paths are relative to the file in which they stand"),
+                    None => d.help("check the path"),
+                };
+                self.error(d);
+                None
+            }
+        }
+    }
+
+    fn faults(&mut self, file: usize, faults: Vec<Fault>) {
+        for f in faults {
+            let mut d = Diagnostic::error(f.message)
+                .at(self.sources.place(Site { file, span: f.span }))
+                .maybe_help(f.help);
+            if let Some((span, message)) = f.other {
+                d = d.related(message, self.sources.place(Site { file, span }));
+            }
+            self.error(d);
+        }
+    }
+
+    fn graph(&mut self, path: &Path, from: Option<Place>) {
+        // The name of a file that does not exist is as good as any for reporting that.
+        let canonical = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if let Some(at) = self.open.iter().position(|(p, _)| *p == canonical) {
+            let chain = self.open[at..]
+                .iter()
+                .map(|(p, _)| p.file_name().unwrap_or_default().to_string_lossy().into_owned());
+            let chain = chain
+                .chain([path.file_name().unwrap_or_default().to_string_lossy().into_owned()])
+                .collect::<Vec<_>>()
+                .join(" → ");
+            let mut d = Diagnostic::error(format!("these files include each other: {chain}"))
+                .help("remove one of the includes");
+            if let Some(place) = from {
+                d = d.at(place);
+            }
+            return self.error(d);
+        }
+        if self.read.contains(&canonical) {
+            return;
+        }
+        self.read.push(canonical.clone());
+        let Some((file, text)) = self.text(path, from.as_ref()) else { return };
+        let (root, faults) = yaml::parse(&text);
+        self.faults(file, faults);
+        let Some(root) = root else { return };
+        if let Some(f) = shape::another_kind(&root, &SCHEMA, path) {
+            let d = Diagnostic::error(f.message)
+                .at(self.sources.place(Site { file, span: f.span }))
+                .maybe_help(f.help);
+            return self.error(d);
+        }
+        let spec = self.sound(file, &root);
+        let document = self.documents.len();
+        self.documents.push(Document { file, root });
+        let Some(spec) = spec else { return };
+
+        let directory = path.parent().unwrap_or(Path::new(""));
+        self.open.push((canonical, from));
+        for (i, include) in spec.include.iter().enumerate() {
+            if self.tried > MAX_FILES {
+                break;
+            }
+            let place = self.item_place(document, "include", i);
+            self.graph(&directory.join(include), Some(place));
+        }
+        self.open.pop();
+        self.join(document, &spec);
+        for (i, params) in spec.params_files.iter().enumerate() {
+            if self.tried > MAX_FILES {
+                break;
+            }
+            let place = self.item_place(document, "params_files", i);
+            self.params(&directory.join(params), &place);
+        }
+    }
+
+    /// A file without what has mistakes, which are told. `None`: nothing is left that could be looked at by itself.
+    fn sound(&mut self, file: usize, root: &Node) -> Option<GraphFile> {
+        let mut mistakes = Vec::new();
+        for f in shape::check(root, &SCHEMA) {
+            let d = Diagnostic::error(f.message)
+                .at(self.sources.place(Site { file, span: f.span }))
+                .maybe_help(f.help);
+            self.error(d);
+            mistakes.push(f.span);
+        }
+        if mistakes.len() >= Diagnostics::MOST {
+            return None;
+        }
+        let by_schema = !mistakes.is_empty();
+        // What the schema does not know is refused one after the other: each time, what was is taken out.
+        for _ in 0..MOST_REFUSED {
+            let part =
+                if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
+            let e = match de::typed(&part) {
+                Ok(spec) => return Some(spec),
+                // What the check against the schema has said already, which an alias repeats elsewhere, is not said again in serde's words.
+                Err(_) if by_schema => return None,
+                Err(e) => e,
+            };
+            let span = e.span.unwrap_or_default();
+            if mistakes.contains(&span) {
+                break;
+            }
+            let d = Diagnostic::error(e.message).at(self.sources.place(Site { file, span }));
+            self.error(d);
+            mistakes.push(span);
+        }
+        None
+    }
+
+    fn item_place(&self, document: usize, key: &str, index: usize) -> Place {
+        let doc = &self.documents[document];
+        let node = doc.root.entry(key).map(|e| &e.value);
+        let span = match node.map(|n| &n.value) {
+            Some(Value::List(items)) => items.get(index).map(|n| n.span),
+            _ => node.map(|n| n.span),
+        };
+        self.sources.place(Site { file: doc.file, span: span.unwrap_or_default() })
+    }
+
+    fn join(&mut self, document: usize, spec: &GraphFile) {
+        // Includes come first, so the file that was asked for has the last word on the name.
+        self.name = spec.name.clone().or(self.name.take());
+        self.domain = spec.domain.clone().or(self.domain.take());
+        if let Some(lost) = spec.on_launcher_lost.clone() {
+            self.on_launcher_lost = Some(In { document, spec: lost });
+        }
+        if let Some(network) = spec.network.clone() {
+            self.network = Some(In { document, spec: network });
+        }
+        if let Some(ros2) = spec.ros2.clone() {
+            self.ros2 = Some(In { document, spec: ros2 });
+        }
+        for (name, spec) in &spec.topics {
+            match self.topics.get(name).map(|t| t.document) {
+                Some(other) => self.twice("topic", name, &["topics", name], document, other),
+                None => drop(self.topics.insert(name.clone(), In { document, spec: spec.clone() })),
+            }
+        }
+        for (name, spec) in &spec.modules {
+            match self.modules.get(name).map(|m| m.document) {
+                Some(other) => self.twice("module", name, &["modules", name], document, other),
+                None => {
+                    drop(self.modules.insert(name.clone(), In { document, spec: spec.clone() }))
+                }
+            }
+        }
+    }
+
+    fn twice(&mut self, what: &str, name: &str, path: &[&str], document: usize, other: usize) {
+        let d = Diagnostic::error(format!("the {what} `{name}` is defined in two files"))
+            .at(self.place(document, path, Part::Key))
+            .related("also defined here", self.place(other, path, Part::Key))
+            .help("keep one of them; parameters that differ belong into `params_files:`");
+        self.error(d);
+    }
+
+    fn params(&mut self, path: &Path, from: &Place) {
+        let Some((file, text)) = self.text(path, Some(from)) else { return };
+        let (root, faults) = yaml::parse(&text);
+        self.faults(file, faults);
+        let Some(root) = root else { return };
+        const SHAPE: &str =
+            "a parameter file reads `component:`, and indented below it `parameter: value`";
+        if !matches!(root.value, Value::Map(_)) {
+            let d = Diagnostic::error(format!("this is {}", root.describe()))
+                .at(self.sources.place(Site { file, span: root.span }))
+                .help(SHAPE);
+            return self.error(d);
+        }
+        for (name, component) in root.entries() {
+            let site = |span| Some(Site { file, span });
+            if !matches!(component.value.value, Value::Map(_) | Value::Null) {
+                let place = self.sources.place(Site { file, span: component.value.span });
+                let d = Diagnostic::error(format!(
+                    "`{}` needs parameters, and this is {}",
+                    yaml::shorten(name),
+                    component.value.describe()
+                ))
+                .at(place);
+                self.error(d.help(SHAPE));
+            }
+            for (parameter, p) in component.value.entries() {
+                self.assignments.push(Assignment {
+                    component: name.clone(),
+                    parameter: parameter.clone(),
+                    value: p.value.clone(),
+                    component_site: site(component.key_span),
+                    parameter_site: site(p.key_span),
+                    value_site: site(if p.value.value == Value::Null {
+                        p.key_span
+                    } else {
+                        p.value.span
+                    }),
+                    argument: None,
+                });
+            }
+        }
+    }
+
+    /// Adds `component.parameter=value` from the command line.
+    pub(super) fn set(&mut self, argument: &str) {
+        let shown = yaml::shorten(argument);
+        let parts = argument.split_once('=').and_then(|(path, value)| {
+            path.trim().split_once('.').map(|(c, p)| (c.trim(), p.trim(), value.trim()))
+        });
+        let Some((component, parameter, text)) =
+            parts.filter(|(c, p, _)| !c.is_empty() && !p.is_empty())
+        else {
+            let d = Diagnostic::error(format!("`--set {shown}` is not an assignment"))
+                .help("write `--set component.parameter=value`");
+            return self.error(d);
+        };
+        // Read as a value in a file would be, so that `--set` and files mean the same by `50` and `true`; but text with a
+        // meaning in YAML (`a: b`, `[x`) is only text here.
+        let value = match yaml::parse(&format!("- {text}")) {
+            (Some(Node { value: Value::List(mut items), .. }), faults)
+                if faults.is_empty() && items.len() == 1 =>
+            {
+                items.pop().map(|n| n.value)
+            }
+            _ => None,
+        };
+        let value = match value {
+            Some(v @ (Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_))) => v,
+            _ => Value::Text(text.to_owned()),
+        };
+        self.assignments.push(Assignment {
+            component: component.to_owned(),
+            parameter: parameter.to_owned(),
+            value: Node { span: Span::default(), value },
+            component_site: None,
+            parameter_site: None,
+            value_site: None,
+            argument: Some(argument.to_owned()),
+        });
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Graph files: which components run in which process, and which topics are between them.
+//!
+//! [`load`] reads a file with all that it includes, checks it against the types in [`model`], asks the component libraries
+//! for their classes and resolves everything into a [`ResolvedGraph`]. It collects every mistake that it can find, each with
+//! file, line and a suggestion, instead of stopping at the first: where something cannot be read, what stands beside it is still
+//! checked, each thing by itself. Any bytes in the files give findings or a graph.
+//!
+//! Not here: starting anything.
+//!
+//! ```
+//! use driveline_graph::{Colour, DescribeError, LoadOptions, load};
+//! # let dir = tempfile::tempdir().unwrap();
+//! let path = dir.path().join("graph.yaml");
+//! std::fs::write(&path, "driveline: 1\nmodule: {}\n").unwrap();
+//! let nothing = |_: &std::path::Path| Err(DescribeError { reason: "no libraries here".into(), help: None });
+//! let loaded = load(&path, &LoadOptions::new(&nothing));
+//! assert!(loaded.graph.is_none());
+//! assert!(loaded.diagnostics.render(Colour::No).contains("did you mean `modules`?"));
+//! ```
+
+mod de;
+pub mod descriptor;
+mod diagnostic;
+mod document;
+pub mod endpoint;
+mod files;
+pub mod interfaces;
+mod library;
+mod mistakes;
+pub mod model;
+pub mod network;
+mod parameters;
+mod reaction;
+mod resolve;
+mod resolved;
+pub mod ros2;
+mod ros2_rules;
+mod shape;
+mod sound;
+mod supervision;
+mod together;
+mod topology;
+mod units;
+mod yaml;
+
+pub use diagnostic::{
+    Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
+};
+pub use document::{Document, parse_document, read_document};
+pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
+pub use mistakes::ConfigMistakes;
+pub use model::json_schema;
+pub use reaction::{
+    HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
+};
+pub use resolve::{LoadOptions, Loaded, load};
+pub use resolved::{
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
+    ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
+};
+pub use supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
+pub use units::{ByteSize, ByteSizeError, Milliseconds};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A graph file as types. The published JSON Schema and the structural check come from these.
+//!
+//! Names and references are plain text here; what they refer to is checked when the graph is resolved.
+
+use super::reaction::{LimitsSpec, RateSpec, Reaction};
+use super::supervision::{OnLauncherLost, RestartSpec};
+use super::units::{ByteSize, Milliseconds};
+use crate::network::{EVERY, NetworkSpec, RATE_HZ};
+use crate::ros2::Ros2Spec;
+use driveline::ParameterValue;
+pub use driveline::{Reach, Schedule, SchedulingClass};
+use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
+use driveline_types::{Durability, Liveliness, Qos, Reliability};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::path::PathBuf;
+
+/// The format that this library reads.
+pub const FORMAT: u32 = 1;
+
+/// A graph: processes, the components in them, and the topics between them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Driveline graph")]
+pub struct GraphFile {
+    /// Format of this file; the only one so far is 1.
+    #[schemars(range(min = 1, max = 1))]
+    pub driveline: u32,
+    /// Name of the graph, for people.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Name of the domain; processes of one user in one domain see each other's host topics. Default: `default`.
+    #[serde(default)]
+    #[schemars(extend("format" = "domain"))]
+    pub domain: Option<String>,
+    /// How this host takes part in the network, for topics with `reach: network`.
+    #[serde(default)]
+    pub network: Option<NetworkSpec>,
+    /// Which topics are exchanged with ROS 2 nodes, over DDS and by rmw_zenoh.
+    #[serde(default)]
+    pub ros2: Option<Ros2Spec>,
+    /// Other graph files, relative to this one, whose topics and modules belong to the graph.
+    #[serde(default)]
+    pub include: Vec<PathBuf>,
+    /// Files `component: {parameter: value}`, relative to this one. They win over this file; later files win over earlier ones.
+    #[serde(default)]
+    pub params_files: Vec<PathBuf>,
+    /// What the modules do when the launcher is gone, killed for example. Default: `stop`.
+    #[serde(default)]
+    pub on_launcher_lost: Option<OnLauncherLost>,
+    /// Topics that need more than the defaults. Topics that are only named by components exist without an entry.
+    #[serde(default)]
+    pub topics: IndexMap<String, TopicSpec>,
+    /// Modules; each is one process.
+    #[serde(default)]
+    pub modules: IndexMap<String, ModuleSpec>,
+}
+
+/// A topic.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TopicSpec {
+    /// How far samples go.
+    pub reach: Reach,
+    /// Type that the ports must have, such as `driveline/Image`; checked, never needed.
+    #[serde(rename = "type")]
+    pub type_name: Option<String>,
+    /// Largest payload: bytes, or text such as `2 MiB`. Memory for it is reserved at the start.
+    pub max_payload: Option<ByteSize>,
+    /// QoS that publishers offer and subscriptions request unless they say otherwise.
+    pub qos: Qos,
+    /// Samples of one publisher that all subscriptions together may hold. Default 8, and always enough for the
+    /// subscriptions in this graph.
+    #[schemars(range(min = 1, max = MAX_PINS))]
+    pub pins: Option<u32>,
+    /// Samples that a publisher may have on loan at once. Default 2.
+    #[schemars(range(min = 1, max = MAX_LOANS))]
+    pub loans: Option<u32>,
+    /// Who may take part at host reach.
+    pub access: Access,
+    /// How a topic with `reach: network` goes to other hosts.
+    pub network: TopicNetworkSpec,
+    /// Somebody outside this graph publishes or subscribes; without it, a topic with one end only is reported.
+    pub external: bool,
+}
+
+/// How a topic goes to other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TopicNetworkSpec {
+    /// Most samples each second that are sent to a host; the newest are. Default: no limit but the link's.
+    #[schemars(range(min = RATE_HZ[0], max = RATE_HZ[1]))]
+    pub max_rate_hz: Option<f64>,
+    /// Only every so many-th sample of a publisher goes to other hosts. Default: 1, all of them.
+    #[schemars(range(min = EVERY[0], max = EVERY[1]))]
+    pub every: Option<u32>,
+}
+
+/// Who may take part in a host topic.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Processes of the user who runs the graph.
+    #[default]
+    OwnUser,
+    /// Every process that can reach the domain directory.
+    Anyone,
+    /// Processes of these users (numeric user ids) and of the user who runs the graph.
+    Users(Vec<u32>),
+}
+
+/// A module: one process with its executors and components.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModuleSpec {
+    /// Environment variables of the process, in addition to the launcher's own.
+    pub environment: IndexMap<String, String>,
+    /// Executors. There is always one called `main`, with one thread unless given here.
+    pub executors: IndexMap<String, ExecutorSpec>,
+    /// Components, started in this order and shut down in reverse.
+    pub components: IndexMap<String, ComponentSpec>,
+    /// Whether the module is started again after its process has ended. Default: it stays down, and the other modules go on.
+    pub restart: Option<RestartSpec>,
+    /// Time from the start of the process until all its components are initialised, in milliseconds. Default: 60 000.
+    pub ready_within_ms: Option<Milliseconds>,
+    /// Modules that must be ready before this one is started.
+    pub depends_on: Vec<String>,
+    /// Modules whose restart restarts this one as well.
+    pub restart_with: Vec<String>,
+    /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
+    pub hang_ms: Option<Milliseconds>,
+    /// What happens when a call hangs. Default: `event`.
+    pub on_hang: Option<Reaction>,
+    /// What happens when a call takes longer than the `budget_ms` of its component. Default: `event`.
+    pub on_overrun: Option<Reaction>,
+    /// What happens when an input misses its `deadline_ms`. Default: it is counted and logged.
+    pub on_deadline: Option<Reaction>,
+    /// What happens when an output leaves its `rate_hz`. Default: `event`.
+    pub on_rate: Option<Reaction>,
+    /// What the process may use. Default: no limits but the system's.
+    pub limits: LimitsSpec,
+    /// What happens when it uses more. Default: `event`.
+    pub on_limit: Option<Reaction>,
+}
+
+/// Threads that run callbacks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ExecutorSpec {
+    /// Number of threads.
+    #[schemars(range(min = 1, max = 256))]
+    pub threads: u32,
+    /// Microseconds that an idle thread spins before it sleeps.
+    #[schemars(range(max = 1_000_000))]
+    pub spin_us: u32,
+    /// Scheduling of the threads. What the system refuses is reported when the graph starts, and the graph runs without it.
+    pub schedule: Schedule,
+}
+
+impl Default for ExecutorSpec {
+    fn default() -> Self {
+        Self { threads: 1, spin_us: 0, schedule: Schedule::default() }
+    }
+}
+
+/// A component: an instance of a class from a library.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ComponentSpec {
+    /// Shared library. A relative path is searched beside the graph file, in `DRIVELINE_COMPONENT_PATH` and where Driveline is installed.
+    pub library: PathBuf,
+    /// Class in the library.
+    pub class: String,
+    /// Executor of the module that runs the callbacks. Default: `main`.
+    #[serde(default)]
+    pub executor: Option<String>,
+    /// Whether callbacks of this component may overlap.
+    #[serde(default)]
+    pub callback_group: GroupSpec,
+    /// Parameters that differ from the class's defaults.
+    #[serde(default)]
+    pub parameters: IndexMap<String, ParameterValue>,
+    /// Input ports: `port: topic`, or `port: {topic: …, max_held: …, qos: {…}}`.
+    #[serde(default)]
+    pub inputs: IndexMap<String, InputSpec>,
+    /// Output ports: `port: topic`, or `port: {topic: …, qos: {…}}`.
+    #[serde(default)]
+    pub outputs: IndexMap<String, OutputSpec>,
+    /// What starts the callback. Default: a sample on any input.
+    #[serde(default)]
+    pub trigger: Option<TriggerSpec>,
+    /// Longest time of one call of the callback or of a timer, in milliseconds. Default: no limit.
+    #[serde(default)]
+    pub budget_ms: Option<Milliseconds>,
+    /// What happens when a call takes longer than `budget_ms`. Default: as the module says.
+    #[serde(default)]
+    pub on_overrun: Option<Reaction>,
+}
+
+/// Whether callbacks may overlap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupSpec {
+    /// One at a time.
+    #[default]
+    MutuallyExclusive,
+    /// As many at once as the executor has threads.
+    Reentrant,
+}
+
+/// An input port's connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum InputSpec {
+    /// The topic.
+    #[schemars(extend("format" = "name"))]
+    Topic(String),
+    /// The topic with more detail.
+    Detailed(InputDetail),
+}
+
+/// An input port's connection in detail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InputDetail {
+    /// The topic.
+    #[schemars(extend("format" = "name"))]
+    pub topic: String,
+    /// Samples that the component may hold at once. The default suffices for the trigger, plus one that is kept.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = MAX_HELD))]
+    pub max_held: Option<u32>,
+    /// Where this subscription's QoS differs from the topic's.
+    #[serde(default)]
+    pub qos: QosChange,
+    /// What happens when the input misses its `deadline_ms`. Default: as the module says.
+    #[serde(default)]
+    pub on_deadline: Option<Reaction>,
+}
+
+/// An output port's connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OutputSpec {
+    /// The topic.
+    #[schemars(extend("format" = "name"))]
+    Topic(String),
+    /// The topic with more detail.
+    Detailed(OutputDetail),
+}
+
+/// An output port's connection in detail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OutputDetail {
+    /// The topic.
+    #[schemars(extend("format" = "name"))]
+    pub topic: String,
+    /// Where this publisher's QoS differs from the topic's.
+    #[serde(default)]
+    pub qos: QosChange,
+    /// How often the output publishes while the graph runs, in Hz. Default: not checked.
+    #[serde(default)]
+    pub rate_hz: Option<RateSpec>,
+    /// What happens when the output leaves `rate_hz`. Default: as the module says.
+    #[serde(default)]
+    pub on_rate: Option<Reaction>,
+}
+
+impl InputSpec {
+    /// The topic's name.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        match self {
+            Self::Topic(t) => t,
+            Self::Detailed(d) => &d.topic,
+        }
+    }
+}
+
+impl OutputSpec {
+    /// The topic's name.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        match self {
+            Self::Topic(t) => t,
+            Self::Detailed(d) => &d.topic,
+        }
+    }
+}
+
+/// What starts a callback.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum TriggerSpec {
+    /// A sample on any of the inputs `on`; the others are read. Default: every input.
+    Any {
+        /// The inputs that trigger.
+        #[serde(default)]
+        on: Vec<String>,
+        /// A sample with older data neither triggers nor is read, and is counted. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
+    },
+    /// Absolute times, free of drift; inputs are read.
+    Timer {
+        /// Period in milliseconds.
+        period_ms: Milliseconds,
+        /// A sample with older data is not read, and is counted. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
+    },
+    /// A sample on `on`; the other inputs contribute their newest.
+    AllLatest {
+        /// The input that triggers.
+        on: String,
+        /// The callback is skipped, and counted, if an input's newest sample is older. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
+    },
+    /// One sample of each input with equal source time.
+    Exact {
+        /// Samples that are kept per input until their partners arrive.
+        #[serde(default = "default_queue")]
+        #[schemars(range(min = 1, max = 256))]
+        queue: u32,
+        /// A set with an older sample is dropped and counted. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
+    },
+    /// One sample of each input with source times as close as possible (ROS message_filters' ApproximateTime).
+    Approximate {
+        /// Samples that are kept per input until their partners arrive.
+        #[serde(default = "default_queue")]
+        #[schemars(range(min = 1, max = 256))]
+        queue: u32,
+        /// Greatest distance of the source times in a set. Default: no limit.
+        #[serde(default)]
+        max_interval_ms: Option<Milliseconds>,
+        /// A set with an older sample is dropped and counted. Default: no limit.
+        #[serde(default)]
+        max_age_ms: Option<Milliseconds>,
+    },
+}
+
+fn default_queue() -> u32 {
+    10
+}
+
+/// QoS policies of one end that differ from the topic's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct QosChange {
+    /// Keep the last `depth` samples.
+    #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
+    pub depth: Option<u32>,
+    /// Whether the publisher waits for slow subscriptions.
+    pub reliability: Option<Reliability>,
+    /// Longest wait of a reliable publish, in milliseconds.
+    pub max_blocking_ms: Option<u32>,
+    /// Whether late subscriptions get earlier samples.
+    pub durability: Option<Durability>,
+    /// Longest interval between samples, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub deadline_ms: Option<u32>,
+    /// Age from which a sample is no longer delivered, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub lifespan_ms: Option<u32>,
+    /// How a publisher shows that it is alive.
+    pub liveliness: Option<Liveliness>,
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub lease_ms: Option<u32>,
+    /// Put a checksum into each header (publisher), require and verify it (subscription).
+    pub checksum: Option<bool>,
+}
+
+impl QosChange {
+    /// `base` with these changes.
+    #[must_use]
+    pub fn apply(&self, base: &Qos) -> Qos {
+        Qos {
+            depth: self.depth.unwrap_or(base.depth),
+            reliability: self.reliability.unwrap_or(base.reliability),
+            max_blocking_ms: self.max_blocking_ms.unwrap_or(base.max_blocking_ms),
+            durability: self.durability.unwrap_or(base.durability),
+            deadline_ms: self.deadline_ms.or(base.deadline_ms),
+            lifespan_ms: self.lifespan_ms.or(base.lifespan_ms),
+            liveliness: self.liveliness.unwrap_or(base.liveliness),
+            lease_ms: self.lease_ms.or(base.lease_ms),
+            checksum: self.checksum.unwrap_or(base.checksum),
+        }
+    }
+}
+
+/// QoS as somebody writes it: [`Qos`] itself, which is read from peers, too, would take unknown keys.
+pub(crate) fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
+    Ok(QosChange::deserialize(from)?.apply(&Qos::default()))
+}
+
+/// The JSON Schema of graph files, for editors.
+#[must_use]
+pub fn json_schema() -> schemars::Schema {
+    schemars::schema_for!(GraphFile)
+}

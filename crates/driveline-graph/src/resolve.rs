@@ -1,0 +1,757 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From the files of a graph to a [`ResolvedGraph`]: modules, components, ports, parameters, triggers.
+//!
+//! What concerns the ends of a topic together is in `topology`.
+
+use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
+use super::files::{Assignment, Files, Part};
+use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
+use super::model::{
+    ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange,
+    TriggerSpec,
+};
+use super::resolved::{
+    ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
+    ResolvedOutput, ResolvedTrigger,
+};
+use super::topology::{self, End, EndKind};
+use super::units::Milliseconds;
+use super::{reaction, supervision};
+use crate::descriptor::{ComponentClass, Port};
+use crate::network;
+use crate::ros2::{self, Ros2Spec};
+use driveline::{Reach, SchedulingClass, Trigger};
+use driveline_types::limits::MAX_INPUTS;
+use driveline_types::{NodeName, Qos, TopicName};
+use indexmap::IndexMap;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The executor that every module has.
+const MAIN: &str = "main";
+
+/// How a graph is loaded.
+pub struct LoadOptions<'a> {
+    /// Says what is in a library.
+    pub describe: &'a dyn Describe,
+    /// Assignments `component.parameter=value` that win over all files.
+    pub set: Vec<String>,
+    /// Look only into the libraries that these modules need; the others may be missing on this machine. Default: all.
+    pub modules: Option<Vec<String>>,
+    /// Where libraries are searched after the directory of the file that names them.
+    pub library_dirs: Vec<PathBuf>,
+}
+
+impl<'a> LoadOptions<'a> {
+    /// All modules, libraries from the default places, no assignments.
+    #[must_use]
+    pub fn new(describe: &'a dyn Describe) -> Self {
+        Self { describe, set: Vec::new(), modules: None, library_dirs: default_library_dirs() }
+    }
+}
+
+/// What became of a graph file.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The graph, unless there are errors.
+    pub graph: Option<ResolvedGraph>,
+    /// Everything that was found.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads, checks and resolves a graph file. Blocks while libraries are described.
+#[must_use]
+pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
+    let mut files = Files::read(path);
+    // What is missing because it could not be read must not be reported as missing from the graph.
+    let is_whole = files.found.errors() == 0;
+    let is_too_large = files.is_too_large();
+    for argument in &options.set {
+        files.set(argument);
+    }
+    let graph = match Resolver::new(&mut files, options) {
+        _ if is_too_large => None,
+        resolver if is_whole => Some(resolver.run(path)),
+        resolver => {
+            resolver.each_by_itself();
+            None
+        }
+    };
+    files.found.sort();
+    let graph = graph.filter(|_| files.found.errors() == 0);
+    Loaded { graph, diagnostics: files.found }
+}
+
+pub(super) struct Resolver<'a> {
+    pub(super) files: &'a mut Files,
+    pub(super) options: &'a LoadOptions<'a>,
+    pub(super) assignments: Vec<Assignment>,
+    /// What is known of each library, by the path found and the environment, in which it may load or not. `None`: reported
+    /// already.
+    libraries: HashMap<(PathBuf, Environment), Option<Vec<ComponentClass>>>,
+    /// Libraries that are nowhere, so that each is reported once.
+    missing: Vec<PathBuf>,
+    /// Components seen so far: module and document.
+    pub(super) components: IndexMap<String, (String, usize)>,
+    ends: Vec<End>,
+}
+
+/// A component under resolution, and where it stands.
+pub(super) struct At<'a> {
+    pub(super) document: usize,
+    pub(super) module: &'a str,
+    pub(super) component: &'a str,
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+fn environment(module: &ModuleSpec) -> Environment {
+    module
+        .environment
+        .iter()
+        .filter(|(k, _)| is_variable(k))
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
+}
+
+impl At<'_> {
+    fn path<'b>(&'b self, rest: &[&'b str]) -> Vec<&'b str> {
+        ["modules", self.module, "components", self.component]
+            .into_iter()
+            .chain(rest.iter().copied())
+            .collect()
+    }
+}
+
+impl<'a> Resolver<'a> {
+    fn new(files: &'a mut Files, options: &'a LoadOptions<'a>) -> Self {
+        let assignments = std::mem::take(&mut files.assignments);
+        Self {
+            files,
+            options,
+            assignments,
+            libraries: HashMap::new(),
+            missing: Vec::new(),
+            components: IndexMap::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    fn error(&mut self, message: impl Into<String>, place: Place, help: Option<String>) {
+        self.files.error(Diagnostic::error(message).at(place).maybe_help(help));
+    }
+
+    pub(super) fn place(&self, at: &At<'_>, rest: &[&str], part: Part) -> Place {
+        self.files.place(at.document, &at.path(rest), part)
+    }
+
+    fn specs(&self) -> Vec<(String, usize, ModuleSpec)> {
+        self.files
+            .modules
+            .iter()
+            .map(|(name, m)| (name.clone(), m.document, m.spec.clone()))
+            .collect()
+    }
+
+    /// Checks modules, network and rules of a graph of which not all is known, without what they need of each other.
+    fn each_by_itself(mut self) {
+        let specs = self.specs();
+        self.component_names(&specs);
+        for (name, document, spec) in &specs {
+            self.module(name, *document, spec);
+        }
+        topology::network_by_itself(self.files);
+        super::ros2_rules::by_itself(self.files);
+    }
+
+    fn run(mut self, path: &Path) -> ResolvedGraph {
+        let specs = self.specs();
+        if let Some(wanted) = &self.options.modules {
+            for name in wanted.iter().filter(|w| !specs.iter().any(|(n, ..)| n == *w)) {
+                let help = suggest(name, "modules", specs.iter().map(|(n, ..)| n.as_str()));
+                self.files
+                    .error(Diagnostic::error(format!("there is no module `{name}`")).help(help));
+            }
+        }
+        // Parameters of unknown components can only be told once all components are known.
+        self.component_names(&specs);
+        self.unknown_assignments();
+        let modules: Vec<_> = specs
+            .iter()
+            .filter_map(|(name, document, spec)| self.module(name, *document, spec))
+            .collect();
+        self.loaded_together(&modules);
+        supervision::check(self.files, &specs, &modules);
+        // No graph has modes yet.
+        reaction::check(self.files, &specs, &[]);
+        let on_launcher_lost = reaction::on_launcher_lost(self.files, &[]);
+        let (topics, misspelt) = topology::check(self.files, &self.ends);
+        let network = topology::network(self.files, &topics);
+        let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
+        let to_hosts = topics.values().any(|t| t.reach == Reach::Network)
+            || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
+        let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);
+        if specs.is_empty() && !bridge {
+            let place = self.files.place(0, &["modules"], Part::Key);
+            let d =
+                Diagnostic::error("the graph has no modules, so there is nothing to run").at(place);
+            self.files.error(
+                d.help("add `modules:`; a file that others include is checked with them; gateways alone run for rules under `ros2:`, for topics with `reach: network, external: true`, and as routers"),
+            );
+        }
+        let name =
+            self.files.name.clone().unwrap_or_else(|| {
+                path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+            });
+        let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
+        let graph = ResolvedGraph {
+            name,
+            domain,
+            file: path.to_owned(),
+            network,
+            ros2,
+            on_launcher_lost,
+            topics,
+            modules,
+        };
+        topology::cycles(self.files, &graph, &self.components);
+        graph
+    }
+
+    /// Each library was loaded by itself so far.
+    fn loaded_together(&mut self, modules: &[ResolvedModule]) {
+        for module in modules {
+            let document = self
+                .files
+                .modules
+                .iter()
+                .find(|(name, _)| *name == module.name.as_str())
+                .map(|(_, m)| m.document);
+            let is_known = |library: &PathBuf| {
+                let classes = self.libraries.get(&(library.clone(), module.environment.clone()));
+                classes.is_some_and(Option::is_some)
+            };
+            if let Some(document) = document
+                && module.components.iter().all(|c| is_known(&c.library))
+            {
+                self.together(document, module);
+            }
+        }
+    }
+
+    /// Notes the components; those of a name that another one has are told.
+    fn component_names(&mut self, specs: &[(String, usize, ModuleSpec)]) {
+        for (module, document, spec) in specs {
+            for component in spec.components.keys() {
+                if let Some((other_module, other)) = self.components.get(component) {
+                    let d = Diagnostic::error(format!(
+                        "the component `{component}` exists twice; names are unique in a graph"
+                    ))
+                    .at(self.files.place(
+                        *document,
+                        &["modules", module, "components", component],
+                        Part::Key,
+                    ))
+                    .related(
+                        "also here",
+                        self.files.place(
+                            *other,
+                            &["modules", other_module, "components", component],
+                            Part::Key,
+                        ),
+                    )
+                    .help(format!("rename one of them, for example to `{module}_{component}`"));
+                    self.files.error(d);
+                } else {
+                    self.components.insert(component.clone(), (module.clone(), *document));
+                }
+            }
+        }
+    }
+
+    fn looked_at(&self, module: &str) -> bool {
+        self.options.modules.as_ref().is_none_or(|wanted| wanted.iter().any(|w| w == module))
+    }
+
+    fn module(&mut self, name: &str, document: usize, spec: &ModuleSpec) -> Option<ResolvedModule> {
+        let valid = name.parse::<NodeName>();
+        if let Err(e) = &valid {
+            self.error(
+                format!("module {e}"),
+                self.files.place(document, &["modules", name], Part::Key),
+                None,
+            );
+        } else if [network::PROCESS, ros2::PROCESS].contains(&name) {
+            let place = self.files.place(document, &["modules", name], Part::Key);
+            self.error(
+                format!("a run calls a process of its own `{name}`"),
+                place,
+                Some("give the module another name".into()),
+            );
+        }
+        if spec.components.is_empty() {
+            let place = self.files.place(document, &["modules", name], Part::Key);
+            self.files.error(
+                Diagnostic::warning(format!("the module `{name}` has no components")).at(place),
+            );
+        }
+        for key in spec.environment.keys().filter(|k| !is_variable(k)) {
+            let place =
+                self.files.place(document, &["modules", name, "environment", key], Part::Key);
+            self.error(
+                format!("`{key}` cannot be the name of an environment variable"),
+                place,
+                None,
+            );
+        }
+        let mut executors: Vec<ResolvedExecutor> = Vec::new();
+        for (executor, e) in &spec.executors {
+            self.schedule(document, name, executor, e);
+            executors.push(ResolvedExecutor {
+                name: executor.clone(),
+                threads: e.threads,
+                spin_us: e.spin_us,
+                schedule: e.schedule.clone(),
+            });
+        }
+        let uses_main =
+            spec.components.values().any(|c| c.executor.as_deref().unwrap_or(MAIN) == MAIN);
+        if uses_main && !spec.executors.contains_key(MAIN) {
+            let e = ExecutorSpec::default();
+            executors.push(ResolvedExecutor {
+                name: MAIN.to_owned(),
+                threads: e.threads,
+                spin_us: e.spin_us,
+                schedule: e.schedule,
+            });
+        }
+        let mut components = Vec::new();
+        for (component, c) in &spec.components {
+            let at = At { document, module: name, component };
+            components.extend(self.component(&at, c, spec));
+        }
+        Some(ResolvedModule {
+            name: valid.ok()?,
+            environment: environment(spec),
+            executors,
+            components,
+            restart: supervision::restart(spec),
+            ready_within: supervision::ready_within(spec),
+            depends_on: spec.depends_on.clone(),
+            restart_with: spec.restart_with.clone(),
+            watch: reaction::watch(spec),
+        })
+    }
+
+    fn schedule(&mut self, document: usize, module: &str, executor: &str, e: &ExecutorSpec) {
+        let real_time =
+            matches!(e.schedule.class, SchedulingClass::Fifo | SchedulingClass::RoundRobin);
+        let (key, message, help) = if e.schedule.priority > 99 {
+            ("priority", "this priority is out of range", "it must be between 1 (low) and 99")
+        } else if !(-20..=19).contains(&e.schedule.nice) {
+            ("nice", "this nice value is out of range", "it must be between -20 (favoured) and 19")
+        } else if real_time && e.schedule.priority == 0 {
+            ("class", "a real-time class needs a priority", "add `priority:` from 1 (low) to 99")
+        } else if !real_time && e.schedule.priority != 0 {
+            (
+                "priority",
+                "only real-time classes have a priority",
+                "use `class: fifo`, or `nice:` from -20 (favoured) to 19",
+            )
+        } else if !matches!(e.schedule.class, SchedulingClass::Other | SchedulingClass::Batch)
+            && e.schedule.nice != 0
+        {
+            ("nice", "this class has no nice value", "use `priority:`, or `class: other`")
+        } else {
+            return;
+        };
+        let place = self.files.place(
+            document,
+            &["modules", module, "executors", executor, "schedule", key],
+            Part::Value,
+        );
+        self.error(format!("executor `{executor}`: {message}"), place, Some(help.into()));
+    }
+
+    fn component(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        module: &ModuleSpec,
+    ) -> Option<ResolvedComponent> {
+        let name = at.component.parse::<NodeName>();
+        if let Err(e) = &name {
+            self.error(format!("component {e}"), self.place(at, &[], Part::Key), None);
+        }
+        let executor = spec.executor.clone().unwrap_or_else(|| MAIN.to_owned());
+        let threads = match module.executors.get(&executor) {
+            Some(e) => e.threads,
+            None if executor == MAIN => 1,
+            None => {
+                let names = module.executors.keys().map(String::as_str).chain([MAIN]);
+                let help = suggest(&executor, "executors", names);
+                let message = format!("the module `{}` has no executor `{executor}`", at.module);
+                self.error(message, self.place(at, &["executor"], Part::Value), Some(help));
+                1
+            }
+        };
+        let (library, class) = self.class(at, spec, &environment(module));
+        let outputs = self.outputs(at, spec, class.as_ref(), module);
+        let concurrency = if spec.callback_group == GroupSpec::Reentrant { threads } else { 1 };
+        let inputs = self.inputs(at, spec, class.as_ref(), concurrency, module);
+        let ports: Vec<&str> = inputs.iter().map(|i| i.port.as_str()).collect();
+        let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
+        let parameters = self.parameters(at, spec, class.as_ref());
+        Some(ResolvedComponent {
+            name: name.ok()?,
+            library,
+            class: spec.class.clone(),
+            executor,
+            callback_group: spec.callback_group,
+            parameters,
+            inputs,
+            outputs,
+            trigger,
+            budget: reaction::budget(module, spec),
+        })
+    }
+
+    fn class(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        environment: &Environment,
+    ) -> (PathBuf, Option<ComponentClass>) {
+        if !self.looked_at(at.module) {
+            return (spec.library.clone(), None);
+        }
+        let place = self.place(at, &["library"], Part::Value);
+        let mut dirs = vec![place.file.parent().map_or_else(PathBuf::new, Path::to_owned)];
+        dirs.extend(self.options.library_dirs.iter().cloned());
+        let library = match find(&spec.library, &dirs) {
+            Ok(path) => path,
+            Err(NotFound { searched, present }) => {
+                if !self.missing.contains(&spec.library) {
+                    self.missing.push(spec.library.clone());
+                    let wanted =
+                        spec.library.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    let near =
+                        super::diagnostic::closest(&wanted, present.iter().map(String::as_str));
+                    let list = searched.iter().map(|p| {
+                        if p.as_os_str().is_empty() { ".".into() } else { p.display().to_string() }
+                    });
+                    let list = list.collect::<Vec<_>>().join(", ");
+                    let help = match near {
+                        Some(near) => format!(
+                            "did you mean `{}`? (searched: {list})",
+                            spec.library.with_file_name(near).display()
+                        ),
+                        None => format!(
+                            "searched: {list}; build it, or add its directory to DRIVELINE_COMPONENT_PATH"
+                        ),
+                    };
+                    self.error(
+                        format!("the library `{}` does not exist", spec.library.display()),
+                        place,
+                        Some(help),
+                    );
+                }
+                return (spec.library.clone(), None);
+            }
+        };
+        let key = (library, environment.clone());
+        if !self.libraries.contains_key(&key) {
+            let classes = match self.options.describe.describe(&key.0, environment) {
+                Ok(classes) => Some(classes),
+                Err(DescribeError { reason, help }) => {
+                    self.error(
+                        format!(
+                            "the library `{}` cannot be used: {reason}",
+                            spec.library.display()
+                        ),
+                        place,
+                        help,
+                    );
+                    None
+                }
+            };
+            self.libraries.insert(key.clone(), classes);
+        }
+        let Some(Some(classes)) = self.libraries.get(&key) else { return (key.0, None) };
+        let class = classes.iter().find(|c| c.name == spec.class).cloned();
+        if class.is_none() {
+            let help =
+                suggest(&spec.class, "classes in it", classes.iter().map(|c| c.name.as_str()));
+            let message = format!(
+                "the library `{}` has no component class `{}`",
+                spec.library.display(),
+                spec.class
+            );
+            self.error(message, self.place(at, &["class"], Part::Value), Some(help));
+        }
+        (key.0, class)
+    }
+
+    /// Where a port's topic stands.
+    fn topic_path(detailed: bool, ports: &'static str, port: &str) -> Vec<String> {
+        let mut path = vec![ports.to_owned(), port.to_owned()];
+        if detailed {
+            path.push("topic".into());
+        }
+        path
+    }
+
+    fn unknown_ports<'p>(
+        &mut self,
+        at: &At<'_>,
+        which: &'static str,
+        given: impl Iterator<Item = &'p String>,
+        class: &ComponentClass,
+        known: &[Port],
+    ) {
+        for port in given.filter(|p| !known.iter().any(|k| k.name == **p)) {
+            let singular = which.trim_end_matches('s');
+            let help = suggest(
+                port,
+                &format!("{which} of `{}`", class.name),
+                known.iter().map(|k| k.name.as_str()),
+            );
+            self.error(
+                format!("the class `{}` has no {singular} `{port}`", class.name),
+                self.place(at, &[which, port], Part::Key),
+                Some(help),
+            );
+        }
+    }
+
+    /// The topic's QoS with what one end changes.
+    fn qos(&self, topic: &str, change: &QosChange) -> Qos {
+        change
+            .apply(&self.files.topics.get(topic).map_or_else(Qos::default, |t| t.spec.qos.clone()))
+    }
+
+    fn inputs(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        class: Option<&ComponentClass>,
+        concurrency: u32,
+        module: &ModuleSpec,
+    ) -> Vec<ResolvedInput> {
+        if let Some(class) = class {
+            self.unknown_ports(at, "inputs", spec.inputs.keys(), class, &class.inputs);
+            for port in class.inputs.iter().filter(|p| !spec.inputs.contains_key(&p.name)) {
+                let help = format!(
+                    "add `{}: TOPIC` to `inputs:`; it carries {} `{}`",
+                    port.name, port.schema.kind, port.schema.name
+                );
+                let message =
+                    format!("the input `{}` of `{}` is not connected", port.name, at.component);
+                self.error(message, self.place(at, &["inputs"], Part::Key), Some(help));
+            }
+        }
+        let order: Vec<String> = match class {
+            Some(class) => class
+                .inputs
+                .iter()
+                .map(|p| p.name.clone())
+                .filter(|p| spec.inputs.contains_key(p))
+                .collect(),
+            None => spec.inputs.keys().cloned().collect(),
+        };
+        let needed = holds(spec.trigger.as_ref());
+        if order.len() > MAX_INPUTS {
+            let message = format!(
+                "`{}` has {} inputs; a component can have at most {MAX_INPUTS}",
+                at.component,
+                order.len()
+            );
+            self.error(
+                message,
+                self.place(at, &["inputs"], Part::Key),
+                Some("split the component".into()),
+            );
+        }
+        let mut inputs = Vec::new();
+        for port in order {
+            let connection = &spec.inputs[&port];
+            let detail = match connection {
+                InputSpec::Topic(_) => None,
+                InputSpec::Detailed(d) => Some(d),
+            };
+            let path = Self::topic_path(detail.is_some(), "inputs", &port);
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            let place = self.place(at, &path, Part::Value);
+            let Ok(topic) = connection.topic().parse::<TopicName>() else { continue };
+            let none = QosChange::default();
+            let qos = self.qos(topic.as_str(), detail.map_or(&none, |d| &d.qos));
+            let max_held =
+                detail.and_then(|d| d.max_held).unwrap_or(needed.saturating_add(concurrency));
+            if max_held < needed {
+                let place = self.place(at, &["inputs", &port, "max_held"], Part::Value);
+                let help = format!("raise it to {needed} or leave it out");
+                self.error(
+                    format!("the trigger of `{}` needs to hold {needed} samples of `{port}`, not {max_held}", at.component),
+                    place,
+                    Some(help),
+                );
+            }
+            let schema = class
+                .and_then(|c| c.inputs.iter().find(|p| p.name == port))
+                .map(|p| p.schema.clone());
+            self.ends.push(End {
+                kind: EndKind::Subscription { max_held },
+                module: at.module.to_owned(),
+                component: at.component.to_owned(),
+                port: port.clone(),
+                topic: topic.clone(),
+                schema: schema.clone(),
+                qos: qos.clone(),
+                place: Some(place),
+            });
+            let on_deadline = reaction::on_deadline(module, connection);
+            inputs.push(ResolvedInput { port, topic, schema, qos, max_held, on_deadline });
+        }
+        inputs
+    }
+
+    fn outputs(
+        &mut self,
+        at: &At<'_>,
+        spec: &ComponentSpec,
+        class: Option<&ComponentClass>,
+        module: &ModuleSpec,
+    ) -> Vec<ResolvedOutput> {
+        if let Some(class) = class {
+            self.unknown_ports(at, "outputs", spec.outputs.keys(), class, &class.outputs);
+        }
+        let order: Vec<String> = match class {
+            Some(class) => class.outputs.iter().map(|p| p.name.clone()).collect(),
+            None => spec.outputs.keys().cloned().collect(),
+        };
+        let mut outputs = Vec::new();
+        for port in order {
+            let (name, change, place) = match spec.outputs.get(&port) {
+                Some(connection) => {
+                    let detail = match connection {
+                        OutputSpec::Topic(_) => None,
+                        OutputSpec::Detailed(d) => Some(d),
+                    };
+                    let path = Self::topic_path(detail.is_some(), "outputs", &port);
+                    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+                    (
+                        connection.topic().to_owned(),
+                        detail.map(|d| d.qos.clone()).unwrap_or_default(),
+                        Some(self.place(at, &path, Part::Value)),
+                    )
+                }
+                // A component must have all its outputs; one that the graph does not name goes nowhere.
+                None => (format!("{}/{port}", at.component), QosChange::default(), None),
+            };
+            let Ok(topic) = name.parse::<TopicName>() else { continue };
+            let qos = self.qos(topic.as_str(), &change);
+            let schema = class
+                .and_then(|c| c.outputs.iter().find(|p| p.name == port))
+                .map(|p| p.schema.clone());
+            self.ends.push(End {
+                kind: EndKind::Publisher,
+                module: at.module.to_owned(),
+                component: at.component.to_owned(),
+                port: port.clone(),
+                topic: topic.clone(),
+                schema: schema.clone(),
+                qos: qos.clone(),
+                place,
+            });
+            let rate = spec.outputs.get(&port).and_then(|o| reaction::rate(module, o));
+            outputs.push(ResolvedOutput { port, topic, schema, qos, rate });
+        }
+        outputs
+    }
+
+    /// Index of an input that a trigger names. Without any inputs, that is what is reported instead.
+    fn trigger_input(&mut self, at: &At<'_>, name: &str, ports: &[&str]) -> Option<usize> {
+        let found = ports.iter().position(|p| *p == name);
+        if found.is_none() && !ports.is_empty() {
+            let help = suggest(name, "connected inputs", ports.iter().copied());
+            let place = self.place(at, &["trigger", "on"], Part::Value);
+            self.error(
+                format!(
+                    "the trigger names the input `{name}`, which `{}` does not have",
+                    at.component
+                ),
+                place,
+                Some(help),
+            );
+        }
+        found
+    }
+
+    fn trigger(
+        &mut self,
+        at: &At<'_>,
+        spec: Option<&TriggerSpec>,
+        ports: &[&str],
+    ) -> ResolvedTrigger {
+        let duration = |ms: &Milliseconds| ms.duration().unwrap_or(Duration::from_nanos(1));
+        let limit = |ms: &Option<Milliseconds>| ms.as_ref().map(duration);
+        let trigger = match spec {
+            None if ports.is_empty() => return ResolvedTrigger::Own,
+            None => ResolvedTrigger::Any { on: (0..ports.len()).collect(), max_age: None },
+            Some(TriggerSpec::Any { on, max_age_ms }) => {
+                let named =
+                    on.iter().filter_map(|name| self.trigger_input(at, name, ports)).collect();
+                ResolvedTrigger::Any {
+                    on: if on.is_empty() { (0..ports.len()).collect() } else { named },
+                    max_age: limit(max_age_ms),
+                }
+            }
+            Some(TriggerSpec::Timer { period_ms, max_age_ms }) => {
+                return ResolvedTrigger::Timer {
+                    period: duration(period_ms),
+                    max_age: limit(max_age_ms),
+                };
+            }
+            Some(TriggerSpec::AllLatest { on, max_age_ms }) => {
+                match self.trigger_input(at, on, ports) {
+                    Some(on) => ResolvedTrigger::AllLatest { on, max_age: limit(max_age_ms) },
+                    None => ResolvedTrigger::Any { on: Vec::new(), max_age: None },
+                }
+            }
+            Some(TriggerSpec::Exact { queue, max_age_ms }) => {
+                ResolvedTrigger::Exact { queue: *queue, max_age: limit(max_age_ms) }
+            }
+            Some(TriggerSpec::Approximate { queue, max_interval_ms, max_age_ms }) => {
+                ResolvedTrigger::Approximate {
+                    queue: *queue,
+                    max_interval: limit(max_interval_ms),
+                    max_age: limit(max_age_ms),
+                }
+            }
+        };
+        if ports.is_empty() {
+            let place = self.place(at, &["trigger"], Part::Key);
+            let help = "connect an input, use `trigger: {kind: timer, period_ms: …}`, or leave the trigger out";
+            self.error(
+                format!("the trigger of `{}` waits for inputs, and it has none", at.component),
+                place,
+                Some(help.into()),
+            );
+        }
+        trigger
+    }
+}
+
+/// Samples that a subscription must be able to hold for its trigger, besides those in running callbacks.
+fn holds(trigger: Option<&TriggerSpec>) -> u32 {
+    match trigger {
+        None | Some(TriggerSpec::Any { .. } | TriggerSpec::Timer { .. }) => Trigger::any().holds(),
+        Some(TriggerSpec::AllLatest { .. }) => Trigger::AllLatest { on: 0, max_age: None }.holds(),
+        Some(TriggerSpec::Exact { queue, .. } | TriggerSpec::Approximate { queue, .. }) => {
+            Trigger::Exact { queue: *queue as usize, max_age: None }.holds()
+        }
+    }
+}

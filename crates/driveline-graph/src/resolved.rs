@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A graph in which every reference is resolved and every default filled in.
+
+use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
+use crate::network::NetworkSpec;
+use crate::ros2::Ros2Spec;
+use driveline::{ParameterValue, Reach, Schedule};
+use driveline_types::{NodeName, Qos, Schema, TopicName};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A graph that can run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedGraph {
+    /// Name, for people; the file's name unless given.
+    pub name: String,
+    /// Name of the domain.
+    pub domain: String,
+    /// The file it was loaded from.
+    pub file: PathBuf,
+    /// How this host takes part in the network; paths are relative to the working directory.
+    pub network: Option<NetworkSpec>,
+    /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
+    pub ros2: Option<Ros2Spec>,
+    /// What the modules do when the launcher is gone.
+    pub on_launcher_lost: OnLauncherLost,
+    /// Topics that components of this graph name, by name.
+    pub topics: BTreeMap<TopicName, ResolvedTopic>,
+    /// Modules, in the order in which they start.
+    pub modules: Vec<ResolvedModule>,
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedTopic {
+    /// How far samples go.
+    pub reach: Reach,
+    /// What it carries, if any of its ends is in a library that was looked at.
+    pub schema: Option<Schema>,
+    /// Largest payload in bytes.
+    pub max_payload: u64,
+    /// QoS of ends that do not say otherwise.
+    pub qos: Qos,
+    /// Samples of one publisher that all subscriptions together may hold.
+    pub pins: u32,
+    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to none.
+    pub hosts: u32,
+    /// Samples that a publisher may have on loan at once.
+    pub loans: u32,
+    /// Who may take part at host reach.
+    pub access: Access,
+    /// How it goes to other hosts.
+    pub network: TopicNetworkSpec,
+    /// Somebody outside the graph takes part.
+    pub external: bool,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedModule {
+    /// Name.
+    pub name: NodeName,
+    /// Environment variables to add.
+    pub environment: BTreeMap<String, String>,
+    /// Executors that components use, or that the file declares.
+    pub executors: Vec<ResolvedExecutor>,
+    /// Components, in the order in which they start.
+    pub components: Vec<ResolvedComponent>,
+    /// Whether it is started again after its process has ended.
+    pub restart: ResolvedRestart,
+    /// Time from the start of the process until it must be ready; the launcher's unless given.
+    pub ready_within: Option<Duration>,
+    /// Modules that must be ready before it is started.
+    pub depends_on: Vec<String>,
+    /// Modules whose restart restarts it as well.
+    pub restart_with: Vec<String>,
+    /// What it keeps to.
+    pub watch: ResolvedWatch,
+}
+
+/// Rules for the restart of a process.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedRestart {
+    /// When it is started again.
+    pub policy: RestartPolicy,
+    /// Pause before the first restart.
+    pub backoff: Duration,
+    /// Restarts within `window`; no limit if `None`.
+    pub max: Option<u32>,
+    /// Time in which restarts are counted.
+    pub window: Duration,
+    /// What happens when it stays down, where the graph says so.
+    pub on_exhausted: Option<OnExhausted>,
+}
+
+/// An executor.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedExecutor {
+    /// Name, unique in the module.
+    pub name: String,
+    /// Number of threads.
+    pub threads: u32,
+    /// How long an idle thread spins before it sleeps, in microseconds.
+    pub spin_us: u32,
+    /// Scheduling of the threads.
+    pub schedule: Schedule,
+}
+
+/// A component. Its node has its name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedComponent {
+    /// Name, unique in the graph.
+    pub name: NodeName,
+    /// The library found, or as written if it was not looked for.
+    pub library: PathBuf,
+    /// Class in the library.
+    pub class: String,
+    /// Executor in the module.
+    pub executor: String,
+    /// Whether callbacks may overlap.
+    pub callback_group: GroupSpec,
+    /// Every parameter of the class with its value. Of a library that was not looked at: those that are set.
+    pub parameters: BTreeMap<String, ParameterValue>,
+    /// Inputs, in the order in which the class declares them.
+    pub inputs: Vec<ResolvedInput>,
+    /// Outputs, in the order in which the class declares them.
+    pub outputs: Vec<ResolvedOutput>,
+    /// What starts the callback.
+    pub trigger: ResolvedTrigger,
+    /// Longest time of a call.
+    pub budget: Option<ResolvedBudget>,
+}
+
+/// An input port.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedInput {
+    /// Name of the port.
+    pub port: String,
+    /// Topic.
+    pub topic: TopicName,
+    /// What the class expects.
+    #[serde(skip)]
+    pub schema: Option<Schema>,
+    /// Requested QoS.
+    pub qos: Qos,
+    /// Samples that it may hold at once.
+    pub max_held: u32,
+    /// What happens when it misses its deadline, where the graph says so.
+    pub on_deadline: Option<Reaction>,
+}
+
+/// An output port.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedOutput {
+    /// Name of the port.
+    pub port: String,
+    /// Topic; `<component>/<port>` unless the graph connects the port.
+    pub topic: TopicName,
+    /// What the class sends.
+    #[serde(skip)]
+    pub schema: Option<Schema>,
+    /// Offered QoS.
+    pub qos: Qos,
+    /// How often it publishes.
+    pub rate: Option<ResolvedRate>,
+}
+
+/// What starts a callback.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ResolvedTrigger {
+    /// Nothing: the component has no inputs and works by its own timers.
+    Own,
+    /// A sample on any of these inputs.
+    Any {
+        /// Indices of the inputs that trigger.
+        on: Vec<usize>,
+        /// Greatest age of a sample that triggers or is read.
+        max_age: Option<Duration>,
+    },
+    /// Absolute times.
+    Timer {
+        /// Period.
+        period: Duration,
+        /// Greatest age of a sample that is read.
+        max_age: Option<Duration>,
+    },
+    /// A sample on input `on`.
+    AllLatest {
+        /// Index of the input that triggers.
+        on: usize,
+        /// Greatest age of a sample.
+        max_age: Option<Duration>,
+    },
+    /// Equal source times.
+    Exact {
+        /// Samples kept per input.
+        queue: u32,
+        /// Greatest age of a sample in a set.
+        max_age: Option<Duration>,
+    },
+    /// Close source times.
+    Approximate {
+        /// Samples kept per input.
+        queue: u32,
+        /// Greatest distance of source times in a set.
+        max_interval: Option<Duration>,
+        /// Greatest age of a sample in a set.
+        max_age: Option<Duration>,
+    },
+}
+
+impl ResolvedTrigger {
+    /// Whether a sample on input `index` can start the callback.
+    #[must_use]
+    pub fn fires_on(&self, index: usize) -> bool {
+        match self {
+            Self::Own | Self::Timer { .. } => false,
+            Self::Exact { .. } | Self::Approximate { .. } => true,
+            Self::Any { on, .. } => on.contains(&index),
+            Self::AllLatest { on, .. } => *on == index,
+        }
+    }
+}
+
+impl ResolvedGraph {
+    /// The module of a name.
+    #[must_use]
+    pub fn module(&self, name: &str) -> Option<&ResolvedModule> {
+        self.modules.iter().find(|m| m.name.as_str() == name)
+    }
+
+    /// All components with their modules.
+    pub fn components(&self) -> impl Iterator<Item = (&ResolvedModule, &ResolvedComponent)> {
+        self.modules.iter().flat_map(|m| m.components.iter().map(move |c| (m, c)))
+    }
+}

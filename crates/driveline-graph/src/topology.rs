@@ -1,0 +1,866 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the ends of a topic must agree about, and how components trigger each other.
+
+use super::diagnostic::{Diagnostic, Place, closest};
+use super::files::{Files, Part};
+use super::model::{TopicNetworkSpec, TopicSpec};
+use super::resolved::{ResolvedGraph, ResolvedTopic};
+use super::units::ByteSize;
+use crate::network::NetworkSpec;
+use crate::ros2::Rule;
+use driveline::Reach;
+use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_PINS, MAX_PAYLOAD, MAX_PINS};
+use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
+use indexmap::IndexMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Payload limit of protobuf topics that do not say otherwise: far more than any list of detections.
+const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
+/// Payload limit of outputs that lead nowhere; never touched unless the component fills them.
+const UNCONNECTED_PAYLOAD: u64 = 16 << 20;
+/// Most circles that are told of.
+const MAX_CIRCLES: usize = 10;
+/// Pins for the gateway to other hosts: one to watch a topic's publishers, and at least so many others, one for each host. Tools take none of these: each
+/// publisher has pins for them beside (`OBSERVER_PINS` of the host transport).
+const WATCH_PINS: u32 = 1;
+const LEAST_HOSTS: u32 = 3;
+/// Pins for the gateway to ROS 2, which reads a topic once for all nodes.
+const ROS2_PINS: u32 = 1;
+
+/// One end of a topic.
+pub(super) struct End {
+    pub(super) kind: EndKind,
+    pub(super) module: String,
+    pub(super) component: String,
+    pub(super) port: String,
+    pub(super) topic: TopicName,
+    /// Unknown if the library was not looked at.
+    pub(super) schema: Option<Schema>,
+    pub(super) qos: Qos,
+    /// Where the topic is named; `None` for outputs that the graph does not connect.
+    pub(super) place: Option<Place>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndKind {
+    Publisher,
+    Subscription { max_held: u32 },
+}
+
+impl End {
+    fn name(&self) -> String {
+        format!("{}.{}", self.component, self.port)
+    }
+
+    fn publishes(&self) -> bool {
+        self.kind == EndKind::Publisher
+    }
+
+    /// What it does with the type that follows.
+    fn does(&self) -> String {
+        let (port, does) =
+            if self.publishes() { ("output", "publishes") } else { ("input", "expects") };
+        format!("the {port} `{}` {does}", self.name())
+    }
+}
+
+/// A topic under `topics:` that no component uses, and whose name is nearly that of one that is used and has no entry: one of the two is misspelt.
+#[derive(Clone)]
+struct Idle {
+    name: String,
+    place: Place,
+    /// A rule for ROS 2 has the name of the other one.
+    wrong: bool,
+}
+
+/// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the other.
+pub(super) fn check(
+    files: &mut Files,
+    ends: &[End],
+) -> (BTreeMap<TopicName, ResolvedTopic>, BTreeSet<TopicName>) {
+    let mut by_topic: BTreeMap<&TopicName, Vec<&End>> = BTreeMap::new();
+    for end in ends {
+        by_topic.entry(&end.topic).or_default().push(end);
+    }
+    let declared: Vec<(String, usize, TopicSpec)> =
+        files.topics.iter().map(|(n, t)| (n.clone(), t.document, t.spec.clone())).collect();
+    // What gateways carry for programs outside of the graph has no ends in it.
+    let carried: Vec<TopicName> = declared
+        .iter()
+        .filter(|(n, _, t)| is_carried(files, n, t))
+        .filter_map(|(n, ..)| n.parse().ok())
+        .collect();
+    let used = by_topic.clone();
+    by_topic.extend(
+        carried.iter().filter(|name| !used.contains_key(name)).map(|name| (name, Vec::new())),
+    );
+    let possible =
+        |n: &&str| n.parse::<TopicName>().is_ok() && !used.keys().any(|u| u.as_str() == *n);
+    let idle: Vec<&str> = declared.iter().map(|(n, ..)| n.as_str()).filter(possible).collect();
+    let (mut told, mut misspelt) = (BTreeSet::new(), BTreeSet::new());
+    let none = TopicSpec::default();
+    let mut topics = BTreeMap::new();
+    for (name, ends) in &by_topic {
+        let spec = declared.iter().find(|(n, ..)| n == name.as_str());
+        let (document, spec) = spec.map_or((None, &none), |(_, d, s)| (Some(*d), s));
+        let idle =
+            if document.is_some() { None } else { closest(name.as_str(), idle.iter().copied()) };
+        let idle = idle.and_then(|near| {
+            let place = files.place(files.topics.get(near)?.document, &["topics", near], Part::Key);
+            let in_rule = |n: &str| single_rules(files).any(|r| r.as_str() == n);
+            Some(Idle {
+                name: near.to_owned(),
+                place,
+                wrong: in_rule(name.as_str()) && !in_rule(near),
+            })
+        });
+        let mut t = Topic { files, name, document, spec, ends, idle, told: false };
+        t.dangling(&used);
+        t.types(&used);
+        t.qos();
+        t.reach();
+        let max_payload = t.max_payload();
+        let (pins, hosts) = t.pins();
+        if let Some(idle) = t.idle.filter(|_| t.told) {
+            told.insert(idle.name);
+            misspelt.insert((*name).clone());
+        }
+        let resolved = ResolvedTopic {
+            reach: spec.reach,
+            schema: ends.iter().find_map(|e| e.schema.clone()),
+            max_payload,
+            qos: spec.qos.clone(),
+            pins,
+            hosts,
+            loans: spec.loans.unwrap_or(DEFAULT_LOANS),
+            access: spec.access.clone(),
+            network: spec.network.clone(),
+            external: spec.external,
+        };
+        topics.insert((*name).clone(), resolved);
+    }
+    for (name, document, spec) in declared.iter().filter(|(name, ..)| !told.contains(name)) {
+        declaration(files, name, *document, spec, &by_topic);
+    }
+    (topics, misspelt)
+}
+
+/// Topics that a rule for ROS 2 names as such.
+fn single_rules(files: &Files) -> impl Iterator<Item = TopicName> {
+    files.ros2.iter().flat_map(|ros2| ros2.spec.topics.iter().filter_map(Rule::single))
+}
+
+/// The rule for ROS 2 that would cover the topic if its name had no slip, its place, and what it should say.
+fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
+    let ros2 = files.ros2.as_ref()?;
+    let (i, rule, meant) =
+        ros2.spec.topics.iter().enumerate().find_map(|(i, rule)| {
+            Some((i, rule, super::ros2_rules::corrected(&rule.topic, name)?))
+        })?;
+    Some((
+        rule.topic.clone(),
+        files.place(ros2.document, &["ros2", "topics", &i.to_string(), "topic"], Part::Value),
+        meant,
+    ))
+}
+
+fn has_rule(files: &Files, name: &TopicName) -> bool {
+    files.ros2.as_ref().is_some_and(|ros2| {
+        ros2.spec.topics.iter().any(|rule| rule.covers(name, true) || rule.covers(name, false))
+    })
+}
+
+/// Whether a gateway carries the topic, whether or not a component uses it.
+fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
+    let by_rule = || name.parse().is_ok_and(|name| has_rule(files, &name));
+    spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && by_rule()))
+}
+
+/// What is wrong with an entry under `topics:` by itself.
+fn declaration(
+    files: &mut Files,
+    name: &str,
+    document: usize,
+    spec: &TopicSpec,
+    used: &BTreeMap<&TopicName, Vec<&End>>,
+) {
+    let place = files.place(document, &["topics", name], Part::Key);
+    let Ok(parsed) = name.parse::<TopicName>() else {
+        if let Err(e) = name.parse::<TopicName>() {
+            let help = closest(name, undeclared(files, used))
+                .map(|near| format!("did you mean `{near}`?"));
+            files.error(Diagnostic::error(e.to_string()).at(place).maybe_help(help));
+        }
+        return;
+    };
+    if spec.reach < Reach::Network && spec.network != TopicNetworkSpec::default() {
+        let place = files.place(document, &["topics", name, "network"], Part::Key);
+        let message =
+            format!("`network` of the topic `{name}` has no effect: it does not leave this host");
+        files.error(
+            Diagnostic::warning(message)
+                .at(place)
+                .help("give it `reach: network`, or remove `network`"),
+        );
+    }
+    // A file with topics only is there to be included.
+    let alone = files.modules.is_empty()
+        && files.network.is_none()
+        && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
+    if !used.contains_key(&parsed) && !alone {
+        let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
+        let rule =
+            misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
+        d = match (closest(name, undeclared(files, used)), rule) {
+            (Some(near), _) => d.help(format!("did you mean `{near}`?")),
+            (None, Some((rule, place, meant))) => {
+                d.related("no rule covers it", place).help(format!("the rule for `{rule}` nearly does: did you mean `{meant}` there?"))
+            }
+            (None, None) if has_rule(files, &parsed) && spec.external => d.help("give it `reach: host`: a rule under `ros2:` covers it"),
+            (None, None) if has_rule(files, &parsed) || spec.reach == Reach::Network => {
+                d.help("add `external: true` if programs outside of this graph publish or read it; else remove it, or connect a port to it")
+            }
+            (None, None) => d.help("remove it, or connect a port to it"),
+        };
+        files.error(d);
+    }
+}
+
+/// Topics that components use and that have no entry. One with an entry of its own is what it is called.
+fn undeclared<'a>(files: &Files, used: &BTreeMap<&'a TopicName, Vec<&End>>) -> Vec<&'a str> {
+    used.keys().map(|k| k.as_str()).filter(|n| !files.topics.contains_key(*n)).collect()
+}
+
+struct Topic<'a> {
+    files: &'a mut Files,
+    name: &'a TopicName,
+    document: Option<usize>,
+    spec: &'a TopicSpec,
+    ends: &'a [&'a End],
+    idle: Option<Idle>,
+    /// A finding names the idle one.
+    told: bool,
+}
+
+impl<'a> Topic<'a> {
+    /// Adds to a finding about a topic without an entry which entry is probably meant, or else another help.
+    fn meant(&mut self, d: Diagnostic, otherwise: Option<String>) -> Diagnostic {
+        let (name, Some(idle)) = (self.name, self.idle.clone()) else {
+            return d.maybe_help(otherwise);
+        };
+        self.told = true;
+        let help = if idle.wrong {
+            format!(
+                "a rule under `ros2:` names `{name}`, too: did you mean it where `{}` is declared?",
+                idle.name
+            )
+        } else {
+            format!(
+                "did you mean `{}`? If `{name}` is right, correct it where `{}` is declared",
+                idle.name, idle.name
+            )
+        };
+        d.related(format!("`{}` is declared here, and no component uses it", idle.name), idle.place)
+            .help(help)
+    }
+
+    fn publishers(&self) -> impl Iterator<Item = &'a End> + use<'a> {
+        self.ends.iter().copied().filter(|e| e.publishes())
+    }
+
+    fn subscriptions(&self) -> impl Iterator<Item = &'a End> + use<'a> {
+        self.ends.iter().copied().filter(|e| !e.publishes())
+    }
+
+    /// Where the topic's entry under `topics:` has `key`, or where a port names the topic.
+    fn declared_at(&self, key: &str) -> Option<Place> {
+        match self.document {
+            Some(document) => {
+                let name = self.name.as_str();
+                let path =
+                    if key.is_empty() { vec!["topics", name] } else { vec!["topics", name, key] };
+                Some(self.files.place(
+                    document,
+                    &path,
+                    if key.is_empty() { Part::Key } else { Part::Value },
+                ))
+            }
+            None => self.ends.iter().find_map(|e| e.place.clone()),
+        }
+    }
+
+    fn report(&mut self, d: Diagnostic, place: Option<Place>) {
+        self.files.error(match place {
+            Some(p) => d.at(p),
+            None => d,
+        });
+    }
+
+    /// A finding that an entry under `topics:` would mend. If one with nearly this name is there, the first says so, and no other is needed.
+    fn lacks_entry(&mut self, d: Diagnostic, help: String, place: Option<Place>) {
+        if !self.told {
+            let d = self.meant(d, Some(help));
+            self.report(d, place);
+        }
+    }
+
+    fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
+        // What reaches other hosts may have its other end there.
+        if self.spec.external || self.spec.reach == Reach::Network {
+            return;
+        }
+        let name = self.name;
+        let publishes = |ends: &[&End]| ends.iter().any(|e| e.publishes());
+        let listens = |ends: &[&End]| ends.iter().any(|e| !e.publishes());
+        let place = self.ends.iter().find_map(|e| e.place.clone());
+        let of_idle = |near: &str| self.idle.as_ref().is_some_and(|idle| idle.name == near);
+        let idle = || self.idle.iter().map(|idle| idle.name.as_str());
+        let nobody_publishes = self.publishers().next().is_none();
+        let (d, help) = if nobody_publishes {
+            let elsewhere = |n: &TopicName| {
+                self.files
+                    .topics
+                    .get(n.as_str())
+                    .is_some_and(|t| t.spec.external || t.spec.reach == Reach::Network)
+            };
+            let there = all
+                .iter()
+                .filter(|(n, ends)| publishes(ends) || elsewhere(n))
+                .map(|(n, _)| n.as_str());
+            let help = match closest(name.as_str(), there.chain(idle())) {
+                Some(near) if of_idle(near) => None,
+                Some(near) if all.iter().any(|(n, ends)| n.as_str() == near && listens(ends)) => {
+                    Some(format!("did you mean `{near}`?"))
+                }
+                Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
+                None => Some(format!(
+                    "connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"
+                )),
+            };
+            (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
+        } else if self.subscriptions().next().is_none() && place.is_some() {
+            let there = all.iter().filter(|(_, ends)| !publishes(ends)).map(|(n, _)| n.as_str());
+            let help = match closest(name.as_str(), there.chain(idle())) {
+                Some(near) if of_idle(near) => None,
+                Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
+                None => Some(format!(
+                    "remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"
+                )),
+            };
+            (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
+        } else {
+            return;
+        };
+        let d = match help {
+            Some(help) => d.help(help),
+            None => self.meant(d, None),
+        };
+        self.report(d, place);
+    }
+
+    /// Two topics with one side each are one topic with two spellings; that under `topics:` is the right one.
+    fn misspelt(&self, near: &str, what: &str) -> String {
+        match (self.document.is_some(), self.files.topics.contains_key(near)) {
+            (true, false) => format!("`{near}` {what}: did you mean `{}` there?", self.name),
+            (false, true) => format!("did you mean `{near}`?"),
+            _ => format!("`{near}` {what}: one of the two is probably misspelt"),
+        }
+    }
+
+    fn types(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
+        if let Some(wanted) = &self.spec.type_name {
+            for end in self.ends {
+                let Some(schema) = end.schema.as_ref().filter(|s| s.name != wanted.as_str()) else {
+                    continue;
+                };
+                let message = format!(
+                    "the topic `{}` is declared as `{wanted}`, and {} `{}`",
+                    self.name,
+                    end.does(),
+                    schema.name
+                );
+                let others = self.others(end, &schema.name, all);
+                let help = format!(
+                    "connect `{}` to a topic of `{}`{others}; or write `type: {}` if this topic has it",
+                    end.name(),
+                    schema.name,
+                    schema.name
+                );
+                let mut d = Diagnostic::error(message).help(help);
+                if let Some(place) = &end.place {
+                    d = d.related("connected here", place.clone());
+                }
+                let place = self.declared_at("type");
+                self.report(d, place);
+                return;
+            }
+        }
+        let first = self.publishers().find(|p| p.schema.is_some());
+        for other in self
+            .publishers()
+            .filter(|p| p.schema.is_some() && p.schema != first.and_then(|f| f.schema.clone()))
+        {
+            self.mismatch("publisher", first, other);
+        }
+        let first_subscription = self.subscriptions().find(|s| s.schema.is_some());
+        for sub in self.subscriptions() {
+            let Some(expected) = &sub.schema else { continue };
+            if let Some((publisher, offered)) = first.and_then(|p| Some((p, p.schema.as_ref()?))) {
+                if let Err(e) = Schema::check(self.name.as_str(), offered, expected) {
+                    let mut d = if offered.name == expected.name {
+                        Diagnostic::error(e.to_string())
+                    } else {
+                        let message = format!(
+                            "topic `{}`: {} {} `{}`, and {} {} `{}`",
+                            self.name,
+                            publisher.does(),
+                            offered.kind,
+                            offered.name,
+                            sub.does(),
+                            expected.kind,
+                            expected.name
+                        );
+                        let others = self.others(sub, &expected.name, all);
+                        let help = format!(
+                            "connect `{}` to a topic of `{}`{others}; or `{}` to another topic",
+                            sub.name(),
+                            expected.name,
+                            publisher.name()
+                        );
+                        Diagnostic::error(message).help(help)
+                    };
+                    if let Some(place) = &publisher.place {
+                        d = d
+                            .related(format!("published by `{}`", publisher.name()), place.clone());
+                    }
+                    self.report(d, sub.place.clone());
+                }
+            } else if Some(expected) != first_subscription.and_then(|s| s.schema.as_ref()) {
+                self.mismatch("subscription", first_subscription, sub);
+            }
+        }
+    }
+
+    /// Another topic of the type that an end has, as an example.
+    fn others(&self, end: &End, type_name: &str, all: &BTreeMap<&TopicName, Vec<&End>>) -> String {
+        let sends = |e: &End| {
+            e.publishes()
+                && e.place.is_some()
+                && e.schema.as_ref().is_some_and(|s| s.name == type_name)
+        };
+        let published = all
+            .iter()
+            .filter(|(_, ends)| !end.publishes() && ends.iter().any(|e| sends(e)))
+            .map(|(n, _)| n.as_str());
+        let declared = self
+            .files
+            .topics
+            .iter()
+            .filter(|(_, t)| t.spec.type_name.as_deref() == Some(type_name))
+            .map(|(n, _)| n.as_str());
+        let other = declared.chain(published).find(|n| *n != self.name.as_str());
+        other.map_or_else(String::new, |n| format!(", such as `{n}`"))
+    }
+
+    /// Two ends of the same side with different types.
+    fn mismatch(&mut self, what: &str, first: Option<&End>, other: &End) {
+        let Some(first) = first else { return };
+        let type_of = |e: &End| {
+            e.schema.as_ref().map_or_else(String::new, |s| format!("{} `{}`", s.kind, s.name))
+        };
+        let (a, b) = (type_of(first), type_of(other));
+        let detail = if a == b {
+            format!("both {a}, from different definitions")
+        } else {
+            format!("{a} and {b}")
+        };
+        let message = format!(
+            "topic `{}`: the {what}s `{}` and `{}` have different types: {detail}",
+            self.name,
+            first.name(),
+            other.name()
+        );
+        let mut d = Diagnostic::error(message).help("use a topic of its own for each type");
+        if let Some(place) = &first.place {
+            d = d.related("the other one", place.clone());
+        }
+        self.report(d, other.place.clone());
+    }
+
+    fn qos(&mut self) {
+        for sub in self.subscriptions() {
+            for publisher in self.publishers() {
+                if let Err(e) = publisher.qos.satisfies(&sub.qos, self.name.as_str()) {
+                    let message = format!(
+                        "`{}` cannot receive from `{}`: QoS {}: {} is offered, {} requested",
+                        sub.name(),
+                        publisher.name(),
+                        e.policy,
+                        e.offered,
+                        e.requested
+                    );
+                    let mut d = Diagnostic::error(message).help(e.remedy);
+                    if let Some(place) = &publisher.place {
+                        d = d.related("offered here", place.clone());
+                    }
+                    self.report(d, sub.place.clone());
+                }
+            }
+        }
+        self.checksums_from_ros();
+    }
+
+    /// The gateway's publishers of samples from ROS 2 offer no checksums.
+    fn checksums_from_ros(&mut self) {
+        let from_ros =
+            self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, true).is_some());
+        if !from_ros || self.spec.reach != Reach::Host || self.publishers().next().is_some() {
+            return;
+        }
+        for sub in self.subscriptions().filter(|s| s.qos.checksum) {
+            let message = format!(
+                "`{}` requests checksums of the topic `{}`, and samples from ROS 2 have none: it does not receive them",
+                sub.name(),
+                self.name
+            );
+            let d = Diagnostic::warning(message).help("set `qos.checksum: false` at the input");
+            self.report(d, sub.place.clone());
+        }
+    }
+
+    fn reach(&mut self) {
+        let name = self.name;
+        if self.spec.reach >= Reach::Host {
+            if let Some(end) = self
+                .ends
+                .iter()
+                .find(|e| e.schema.as_ref().is_some_and(|s| s.kind == PayloadKind::Object))
+            {
+                let message = format!(
+                    "the topic `{name}` carries objects (`{}`), which cannot leave their process",
+                    end.name()
+                );
+                let reach = if self.spec.reach == Reach::Host { "host" } else { "network" };
+                let help = format!(
+                    "remove `reach: {reach}` and put its components into one module, or use a plain or protobuf type"
+                );
+                let d = Diagnostic::error(message).help(help);
+                let place = self.declared_at("reach");
+                self.report(d, place);
+            }
+            return;
+        }
+        let modules: BTreeSet<&str> = self.ends.iter().map(|e| e.module.as_str()).collect();
+        if modules.len() > 1 {
+            let list = modules.into_iter().map(|m| format!("`{m}`")).collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "the topic `{name}` has ends in the modules {list}, but reaches only its own process"
+            );
+            let help = format!(
+                "declare `topics: {{{name}: {{reach: host}}}}`, or put its components into one module"
+            );
+            let place = self.subscriptions().chain(self.publishers()).find_map(|e| e.place.clone());
+            self.lacks_entry(Diagnostic::error(message), help, place);
+        }
+    }
+
+    fn max_payload(&mut self) -> u64 {
+        if let Some(ByteSize(n)) = self.spec.max_payload {
+            if n > MAX_PAYLOAD as u64 {
+                let message = format!(
+                    "`max_payload` of the topic `{}` is out of range: {n} bytes",
+                    self.name
+                );
+                let place = self.declared_at("max_payload");
+                self.report(
+                    Diagnostic::error(message)
+                        .help(format!("at most {MAX_PAYLOAD} bytes are possible")),
+                    place,
+                );
+            }
+            self.holds_a_sample(n);
+            return n;
+        }
+        if self.ends.is_empty() && self.spec.reach == Reach::Network {
+            let message = format!(
+                "the topic `{}` needs `max_payload`: no component uses it, so nothing else says how long samples are",
+                self.name
+            );
+            let help = format!(
+                "declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`",
+                self.name
+            );
+            let place = self.declared_at("");
+            self.report(Diagnostic::error(message).help(help), place);
+        }
+        let Some(end) = self.ends.iter().find(|e| e.schema.is_some()) else { return 0 };
+        let Some(schema) = &end.schema else { return 0 };
+        let fixed = match schema.kind {
+            PayloadKind::Protobuf => Some(DEFAULT_PROTOBUF_PAYLOAD),
+            PayloadKind::Object => Some(0),
+            PayloadKind::Bytes => None,
+            PayloadKind::Plain => match schema.definition.parse::<PlainLayout>() {
+                Ok(layout) if layout.tail.is_none() => Some(layout.size as u64),
+                _ => None,
+            },
+        };
+        if let Some(n) = fixed {
+            return n;
+        }
+        let Some(place) = self.ends.iter().find_map(|e| e.place.clone()) else {
+            return UNCONNECTED_PAYLOAD;
+        };
+        if self.publishers().next().is_some() || self.spec.reach == Reach::Network {
+            let message = format!(
+                "the topic `{}` needs `max_payload`: its type `{}` has no fixed size, and memory is reserved at the start",
+                self.name, schema.name
+            );
+            let help = format!(
+                "declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`",
+                self.name
+            );
+            let place = self.document.map_or(Some(place), |_| self.declared_at(""));
+            self.lacks_entry(Diagnostic::error(message), help, place);
+        }
+        0
+    }
+
+    /// No sample would fit: each publish would fail, long after the start.
+    fn holds_a_sample(&mut self, max_payload: u64) {
+        let Some(schema) = self.ends.iter().find_map(|e| e.schema.clone()) else { return };
+        let layout = schema
+            .definition
+            .parse::<PlainLayout>()
+            .ok()
+            .filter(|_| schema.kind == PayloadKind::Plain);
+        let Some(layout) = layout else { return };
+        let (least, what) = match layout.tail {
+            None => (layout.size, "a sample"),
+            Some(_) => (layout.tail_offset(), "the head of a sample"),
+        };
+        if max_payload < least as u64 {
+            let message = format!(
+                "`max_payload` of the topic `{}` is {max_payload} bytes; {what} of its type `{}` alone takes {least}",
+                self.name, schema.name
+            );
+            let help = format!(
+                "declare the size of the largest sample: `topics: {{{}: {{max_payload: 2 MiB}}}}`",
+                self.name
+            );
+            let place = self.declared_at("max_payload");
+            self.report(Diagnostic::error(message).help(help), place);
+        }
+    }
+
+    /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the gateways have theirs.
+    fn pins(&mut self) -> (u32, u32) {
+        let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
+            EndKind::Subscription { max_held } => sum.saturating_add(max_held),
+            EndKind::Publisher => sum,
+        });
+        let to_hosts = self.spec.reach == Reach::Network;
+        let to_ros =
+            self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, false).is_some());
+        let of_gateways =
+            if to_hosts { WATCH_PINS } else { 0 } + if to_ros { ROS2_PINS } else { 0 };
+        let beside_hosts = held.saturating_add(of_gateways);
+        let needed = beside_hosts.saturating_add(if to_hosts { LEAST_HOSTS } else { 0 });
+        if needed > MAX_PINS {
+            let message = format!(
+                "the subscriptions of the topic `{}` hold up to {held} samples; at most {} are possible",
+                self.name,
+                MAX_PINS - (needed - held)
+            );
+            let help = "lower `max_held` of its inputs, or the queues of their triggers".to_owned();
+            let place = self.ends.iter().find_map(|e| e.place.clone());
+            self.report(Diagnostic::error(message).help(help), place);
+        }
+        if let Some(declared) = self.spec.pins
+            && declared < needed
+            && self.spec.reach >= Reach::Host
+        {
+            let of_hosts = if to_hosts { WATCH_PINS + LEAST_HOSTS } else { 0 };
+            let of_ros = if to_ros { ROS2_PINS } else { 0 };
+            let holders: Vec<String> = [
+                (held, format!("its subscriptions hold up to {held} samples")),
+                (of_hosts, format!("the gateway to other hosts needs {of_hosts}")),
+                (of_ros, format!("the gateway to ROS 2 needs {of_ros}")),
+            ]
+            .into_iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(_, words)| words)
+            .collect();
+            let message = format!(
+                "`pins` of the topic `{}` is raised from {declared} to {needed}: {}",
+                self.name,
+                holders.join(", ")
+            );
+            let d = Diagnostic::warning(message)
+                .help(format!("write `pins: {needed}`, or leave it out"));
+            let place = self.declared_at("pins");
+            self.report(d, place);
+        }
+        let pins = self.spec.pins.unwrap_or(DEFAULT_PINS).max(needed);
+        let hosts = if to_hosts { pins.saturating_sub(beside_hosts) } else { 0 };
+        (pins, hosts)
+    }
+}
+
+/// Checks how the graph takes part in the network, and resolves it.
+pub(super) fn network(
+    files: &mut Files,
+    topics: &BTreeMap<TopicName, ResolvedTopic>,
+) -> Option<NetworkSpec> {
+    let reaching =
+        topics.iter().find(|(_, t)| t.reach == Reach::Network).map(|(name, _)| name.to_string());
+    let Some((document, spec)) = files.network.as_ref().map(|n| (n.document, n.spec.clone()))
+    else {
+        if let Some(name) = reaching {
+            let message = format!(
+                "the topic `{name}` has `reach: network`, and nothing says how this host is reached"
+            );
+            let help = "add `network: {interface: eth0}`, or `network: {listen: [tcp/ADDRESS:7450], connect: [tcp/ADDRESS:7450]}`";
+            files.error(Diagnostic::warning(message).help(help));
+        }
+        return None;
+    };
+    let place = files.place(document, &["network"], Part::Key);
+    // Of one that is declared and has no end, its declaration is told.
+    if reaching.is_none()
+        && !spec.may_be_router()
+        && !files.topics.values().any(|t| t.spec.reach == Reach::Network)
+    {
+        let d = Diagnostic::warning(
+            "`network:` says how this host is reached, and no topic has `reach: network`",
+        )
+        .at(place.clone());
+        files.error(
+            d.help("give the topics that other hosts need `reach: network`; a router needs none, and `zenoh:` with its configuration"),
+        );
+    } else if !spec.reaches_anybody() {
+        let d = Diagnostic::warning(
+            "`network:` names no interface and no endpoint, so no other host is reached",
+        )
+        .at(place.clone());
+        files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
+    }
+    network_by_itself(files)
+}
+
+/// Checks what stands under `network:` without the rest of the graph, and resolves it.
+pub(super) fn network_by_itself(files: &mut Files) -> Option<NetworkSpec> {
+    let (document, spec) = files.network.as_ref().map(|n| (n.document, n.spec.clone()))?;
+    let mut refused = BTreeSet::new();
+    for m in spec.mistakes() {
+        refused.extend(m.index.filter(|_| m.key == "listen"));
+        let index = m.index.map(|i| i.to_string());
+        let path: Vec<&str> = ["network", m.key].into_iter().chain(index.as_deref()).collect();
+        let place = files.place(document, &path, Part::Value);
+        files.error(Diagnostic::error(m.message).at(place).help(m.help));
+    }
+    let place = files.place(document, &["network"], Part::Key);
+    let in_listen = |i: usize| vec!["network".to_owned(), "listen".to_owned(), i.to_string()];
+    let whole = spec
+        .missing_interface()
+        .map(|name| (vec!["network".to_owned(), "interface".to_owned()], name));
+    // Of an endpoint that is refused, that is enough.
+    let of_listen = spec
+        .missing_listen_interfaces()
+        .into_iter()
+        .filter(|(i, _)| !refused.contains(i))
+        .map(|(i, name)| (in_listen(i), name));
+    for (path, name) in whole.into_iter().chain(of_listen) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"))
+            .at(files.place(document, &path, Part::Value));
+        files.error(d.help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"));
+    }
+    for (i, address) in spec.missing_addresses().into_iter().filter(|(i, _)| !refused.contains(i)) {
+        let d = Diagnostic::warning(format!("`{address}` is no address of this computer now"))
+            .at(files.place(document, &["network", "listen", &i.to_string()], Part::Value));
+        files.error(d.help("`ip address` lists them; until it is one, the gateway waits for it, and no other host is reached"));
+    }
+    let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
+    for (keys, message, help) in spec.unreadable_files() {
+        let place = files.place(document, &[&["network"], keys].concat(), Part::Value);
+        files.error(
+            Diagnostic::error(message)
+                .at(place)
+                .help(help.unwrap_or("paths are relative to the graph file")),
+        );
+    }
+    Some(spec)
+}
+
+/// Reports components that trigger each other in a circle: once started, nothing paces them, and nothing starts them.
+pub(super) fn cycles(
+    files: &mut Files,
+    graph: &ResolvedGraph,
+    places: &IndexMap<String, (String, usize)>,
+) {
+    let components: Vec<_> = graph.components().map(|(_, c)| c).collect();
+    let mut publishers: BTreeMap<&TopicName, Vec<usize>> = BTreeMap::new();
+    for (i, c) in components.iter().enumerate() {
+        for o in &c.outputs {
+            publishers.entry(&o.topic).or_default().push(i);
+        }
+    }
+    // edges[i]: who can start component i, and through which topic.
+    let mut edges: Vec<BTreeMap<usize, &TopicName>> = components
+        .iter()
+        .map(|c| {
+            let inputs = c.inputs.iter().enumerate().filter(|(i, _)| c.trigger.fires_on(*i));
+            inputs
+                .flat_map(|(_, input)| {
+                    publishers
+                        .get(&input.topic)
+                        .into_iter()
+                        .flatten()
+                        .map(move |p| (*p, &input.topic))
+                })
+                .collect()
+        })
+        .collect();
+    for _ in 0..MAX_CIRCLES {
+        // Whoever is started by nobody that is left cannot be part of a circle.
+        loop {
+            let done: BTreeSet<usize> = (0..edges.len()).filter(|i| edges[*i].is_empty()).collect();
+            let before: usize = edges.iter().map(BTreeMap::len).sum();
+            edges.iter_mut().for_each(|e| e.retain(|from, _| !done.contains(from)));
+            if edges.iter().map(BTreeMap::len).sum::<usize>() == before {
+                break;
+            }
+        }
+        let Some(start) = edges.iter().position(|e| !e.is_empty()) else { return };
+        // Every component left is started by one that is left, so walking against the arrows ends in a circle.
+        let mut walk = vec![start];
+        let circle = loop {
+            let Some((&from, _)) = walk.last().and_then(|at| edges[*at].first_key_value()) else {
+                return;
+            };
+            match walk.iter().position(|w| *w == from) {
+                Some(at) => break walk[at..].to_vec(),
+                None => walk.push(from),
+            }
+        };
+        let mut names: Vec<String> =
+            circle.iter().rev().map(|i| components[*i].name.to_string()).collect();
+        names.extend(names.first().cloned());
+        let message = format!(
+            "these components start each other in a circle without a timer: {}",
+            names.join(" → ")
+        );
+        let help = "give one of them `trigger: {kind: timer, …}`, or `all_latest` `on` an input from outside the circle";
+        let mut d = Diagnostic::error(message).help(help);
+        let first = components[circle[circle.len() - 1]].name.as_str();
+        if let Some((module, document)) = places.get(first) {
+            d = d.at(files.place(*document, &["modules", module, "components", first], Part::Key));
+        }
+        files.error(d);
+        // One arrow of it removed, the search goes on for others.
+        if let (Some(&at), Some(&from)) = (circle.first(), circle.get(1).or(circle.first())) {
+            edges[at].remove(&from);
+        }
+    }
+}

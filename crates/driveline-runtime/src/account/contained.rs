@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the first process of a module's container and the launcher say to each other
+//! (`docs/protocols/deployment.md`).
+
+use serde::{Deserialize, Serialize};
+
+/// Version of [`ContainedRecord`].
+pub const CONTAINED_FORMAT: u32 = 1;
+
+/// One line from the first process of a container.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum ContainedRecord {
+    /// First of all.
+    Contained {
+        /// [`CONTAINED_FORMAT`].
+        format: u32,
+        /// Module.
+        module: String,
+    },
+    /// The module has printed a line.
+    Output {
+        /// Where.
+        stream: OutputStream,
+        /// The line, without its end; at most 4096 bytes, bytes that are not UTF-8 replaced.
+        line: String,
+    },
+    /// What the container uses, each second if it has changed, and at the end.
+    Usage(Usage),
+    /// The module's process has ended.
+    Exited {
+        /// Exit code, unless a signal ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<i32>,
+        /// Number of the signal that ended it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<i32>,
+        /// The kernel has killed a process of this container for its memory limit.
+        #[serde(default)]
+        oom: bool,
+    },
+    /// A record of a newer release.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Which output of a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputStream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// What a cgroup says of its use of memory and CPU; what it does not say is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Memory in use, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Most memory in use at once, in bytes. Where the kernel does not keep it: the most that was seen, once a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_peak_bytes: Option<u64>,
+    /// Limit on memory, in bytes; absent also where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// Time for which threads had to wait because the CPU quota was used up, in microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_us: Option<u64>,
+    /// Periods in which they had to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_periods: Option<u64>,
+    /// Processes that the kernel has killed for the memory limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oom_kills: Option<u64>,
+    /// CPUs on which it may run, as the kernel writes them: `0-3,8`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+}
+
+/// One word from the launcher to the first process of a container; a line each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// SIGTERM to the module.
+    Terminate,
+    /// SIGKILL to the module.
+    Kill,
+}
+
+impl Word {
+    /// With the end of its line.
+    #[must_use]
+    pub fn line(self) -> &'static str {
+        match self {
+            Self::Terminate => "terminate\n",
+            Self::Kill => "kill\n",
+        }
+    }
+
+    /// The word on a line without its end.
+    #[must_use]
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        match line {
+            b"terminate" => Some(Self::Terminate),
+            b"kill" => Some(Self::Kill),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_words_survive_a_round_trip_and_newer_ones_are_no_error() {
+        for (record, line) in [
+            (
+                ContainedRecord::Contained { format: 1, module: "lane".into() },
+                r#"{"record":"contained","format":1,"module":"lane"}"#,
+            ),
+            (
+                ContainedRecord::Output { stream: OutputStream::Err, line: "no".into() },
+                r#"{"record":"output","stream":"err","line":"no"}"#,
+            ),
+            (
+                ContainedRecord::Usage(Usage { memory_bytes: Some(7), ..Usage::default() }),
+                r#"{"record":"usage","memory_bytes":7}"#,
+            ),
+            (
+                ContainedRecord::Exited { code: None, signal: Some(11), oom: false },
+                r#"{"record":"exited","signal":11,"oom":false}"#,
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&record).unwrap(), line);
+            assert_eq!(serde_json::from_str::<ContainedRecord>(line).unwrap(), record);
+        }
+        let newer = serde_json::from_str::<ContainedRecord>(r#"{"record":"weather","rain":true}"#);
+        assert_eq!(newer.unwrap(), ContainedRecord::Unknown);
+        for word in [Word::Terminate, Word::Kill] {
+            assert_eq!(Word::parse(word.line().trim_end().as_bytes()), Some(word));
+        }
+        assert_eq!(Word::parse(b"dance"), None);
+    }
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A module that is no child process of the launcher: in a container, or started by others
+//! (`docs/protocols/deployment.md`).
+//!
+//! The launcher listens on a socket that only this module can reach. Two processes may connect to it: the module's, which
+//! gives the account, and the first process of its container, which passes on output and says how the module ended. The end of
+//! the latter's connection is the end of the module; where there is none, the end of the account is.
+
+mod waiting;
+
+use super::Stream;
+use crate::account::{ContainedRecord, LineReader, OutputStream, Usage, Word};
+use crate::graph::ResolvedModule;
+use driveline_shm::PeerUser;
+use rustix::process::Signal;
+use std::fmt::Debug;
+use std::fs::Permissions;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Instant;
+use waiting::{FirstLine, Waiting};
+
+/// Connections of one module that have not said who they are.
+const MOST_WAITING: usize = 4;
+/// Connections accepted, and reads of one, in a turn.
+const TURN: usize = 16;
+/// Name of the socket in the module's directory.
+const SOCKET: &str = "socket";
+
+impl Placement {
+    /// The socket of a module below a directory of accounts.
+    #[must_use]
+    pub fn socket(accounts: &std::path::Path, module: &str) -> PathBuf {
+        accounts.join(module).join(SOCKET)
+    }
+}
+
+/// Where the modules of a run are, if they are not processes of the launcher.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Directory with a directory for each module, in which the launcher listens. They exist, and belong to the modules' users.
+    pub accounts: PathBuf,
+    /// Starts the modules; `None`: others do (`driveline run --attach`).
+    pub starter: Option<Arc<dyn Starter>>,
+}
+
+/// Starts modules elsewhere. Called on the launcher's thread, and must not make it wait.
+pub trait Starter: Debug + Send + Sync {
+    /// Begins to start a module; goes on by itself. Its directory and the socket in it exist.
+    ///
+    /// # Errors
+    /// If it cannot even begin. What fails later comes from [`Started::poll`].
+    fn start(&self, module: &ResolvedModule) -> io::Result<Box<dyn Started>>;
+
+    /// The user that the module runs as, as this user namespace numbers it.
+    fn user(&self, module: &ResolvedModule) -> u32;
+}
+
+/// A module that was started elsewhere.
+pub trait Started: Send {
+    /// Where, for people, as the end of a sentence that begins with the module.
+    fn place(&self) -> String;
+
+    /// Readable when [`Started::poll`] may have something new.
+    fn news(&self) -> BorrowedFd<'_>;
+
+    /// How it has ended or could not be started, as far as is known without its own word. Does not block.
+    fn poll(&mut self) -> Option<StartedEnd>;
+
+    /// It has connected: from now on its own connections say when it ends.
+    fn connected(&mut self);
+
+    /// Kills it, whatever it does. Does not block.
+    fn kill(&mut self);
+}
+
+/// The end of a module that was started elsewhere.
+#[derive(Clone, Debug)]
+pub struct StartedEnd {
+    /// Exit status, or that of the attempt to start it.
+    pub status: ExitStatus,
+    /// What happened, for people.
+    pub cause: String,
+}
+
+/// What has come from a module.
+pub(super) enum RemoteNews {
+    /// Its account begins; `first` are bytes that have been read of it.
+    Account { socket: UnixStream, first: Vec<u8> },
+    /// It has printed a line.
+    Output { stream: Stream, line: String },
+    /// What its container uses.
+    Usage(Usage),
+}
+
+/// The first process of a container.
+struct First {
+    socket: UnixStream,
+    records: LineReader<ContainedRecord>,
+}
+
+pub(super) struct Remote {
+    listener: UnixListener,
+    path: PathBuf,
+    /// The only user that may connect, next to the launcher's own and root.
+    user: Option<u32>,
+    waiting: Vec<Waiting>,
+    started: Option<Box<dyn Started>>,
+    first: Option<First>,
+    had_first: bool,
+    had_account: bool,
+    pid: u32,
+    /// Readable once it has ended; the other end is closed then.
+    death: UnixStream,
+    lives: Option<UnixStream>,
+    status: Option<ExitStatus>,
+    cause: Option<String>,
+}
+
+impl Remote {
+    /// Listens, and has the module started where that is the launcher's task.
+    pub(super) fn start(placement: &Placement, module: &ResolvedModule) -> io::Result<Self> {
+        let path = Placement::socket(&placement.accounts, module.name.as_str());
+        let listener = listen(&path)?;
+        let user = placement.starter.as_ref().map(|s| s.user(module));
+        if let Some(user) = user {
+            give(&path, user)?;
+        }
+        let (death, lives) = UnixStream::pair()?;
+        let started = placement.starter.as_ref().map(|s| s.start(module)).transpose()?;
+        Ok(Self {
+            listener,
+            path,
+            user,
+            waiting: Vec::new(),
+            started,
+            first: None,
+            had_first: false,
+            had_account: false,
+            pid: 0,
+            death,
+            lives: Some(lives),
+            status: None,
+            cause: None,
+        })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn place(&self) -> String {
+        match &self.started {
+            Some(started) => started.place(),
+            None => format!("is expected at {}", self.path.display()),
+        }
+    }
+
+    pub(super) fn cause(&self) -> Option<String> {
+        self.cause.clone()
+    }
+
+    /// The status, once it has ended.
+    pub(super) fn status(&self) -> Option<ExitStatus> {
+        self.status
+    }
+
+    /// Readable once it has ended.
+    pub(super) fn death(&self) -> BorrowedFd<'_> {
+        self.death.as_fd()
+    }
+
+    /// Where news come from.
+    pub(super) fn polled(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let first = self.first.iter().map(|f| f.socket.as_fd());
+        // What was started is asked only until its own connections say more.
+        let asked = self.started.iter().filter(|_| !self.had_connection()).map(|s| s.news());
+        let waiting = self.waiting.iter().map(Waiting::fd);
+        std::iter::once(self.listener.as_fd()).chain(first).chain(asked).chain(waiting)
+    }
+
+    fn had_connection(&self) -> bool {
+        self.had_first || self.had_account
+    }
+
+    /// Takes what has come. `has_account`: the account is connected.
+    pub(super) fn read(&mut self, has_account: bool) -> Vec<RemoteNews> {
+        let mut news = Vec::new();
+        self.accept();
+        self.read_first_lines(has_account, &mut news);
+        self.read_first(&mut news);
+        if !self.had_connection()
+            && let Some(end) = self.started.as_mut().and_then(|s| s.poll())
+        {
+            self.cause = Some(end.cause);
+            self.end(end.status);
+        }
+        news
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..TURN {
+            let Ok((socket, _)) = self.listener.accept() else { return };
+            let allowed = PeerUser::of(&socket).is_ok_and(|peer| {
+                // Who may be expected is not known of modules that others start: their directory admits them.
+                peer.trusted || self.user.is_none_or(|user| user == peer.uid)
+            });
+            if allowed && self.waiting.len() < MOST_WAITING && socket.set_nonblocking(true).is_ok()
+            {
+                self.waiting.push(Waiting::new(socket));
+            }
+        }
+    }
+
+    fn read_first_lines(&mut self, has_account: bool, news: &mut Vec<RemoteNews>) {
+        let mut has_account = has_account;
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting.read() {
+                FirstLine::NotYet(waiting) => self.waiting.push(waiting),
+                FirstLine::Account { socket, bytes } if !has_account => {
+                    if let Ok(peer) = PeerUser::of(&socket) {
+                        self.pid = peer.pid.unwrap_or(0);
+                    }
+                    (self.had_account, has_account) = (true, true);
+                    self.connected();
+                    news.push(RemoteNews::Account { socket, first: bytes });
+                }
+                FirstLine::Contained { socket, bytes } if self.first.is_none() => {
+                    let mut first = First { socket, records: LineReader::default() };
+                    self.had_first = true;
+                    self.connected();
+                    let mut records = Vec::new();
+                    first.records.feed(&bytes, |r| records.push(r));
+                    self.first = Some(first);
+                    records.into_iter().for_each(|r| self.record(r, news));
+                }
+                // A second one of its kind, or a stranger.
+                FirstLine::Account { .. } | FirstLine::Contained { .. } | FirstLine::Useless => {}
+            }
+        }
+    }
+
+    fn connected(&mut self) {
+        if let Some(started) = &mut self.started {
+            started.connected();
+        }
+    }
+
+    fn read_first(&mut self, news: &mut Vec<RemoteNews>) {
+        let mut bytes = [0; 16 * 1024];
+        for _ in 0..TURN {
+            let Some(first) = &mut self.first else { return };
+            let mut records = Vec::new();
+            match first.socket.read(&mut bytes) {
+                Ok(n) if n > 0 => {
+                    first.records.feed(&bytes[..n], |r| records.push(r));
+                    records.into_iter().for_each(|r| self.record(r, news));
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                _ => return self.first_closed(),
+            }
+        }
+    }
+
+    fn record(&mut self, record: ContainedRecord, news: &mut Vec<RemoteNews>) {
+        match record {
+            ContainedRecord::Output { stream, line } => {
+                let stream = match stream {
+                    OutputStream::Out => Stream::Out,
+                    OutputStream::Err => Stream::Err,
+                };
+                news.push(RemoteNews::Output { stream, line });
+            }
+            ContainedRecord::Usage(usage) => news.push(RemoteNews::Usage(usage)),
+            ContainedRecord::Exited { code, signal, oom } => {
+                self.status = Some(match signal {
+                    Some(signal) => by_signal(signal),
+                    None => by_code(code.unwrap_or(0)),
+                });
+                if oom && signal == Some(Signal::KILL.as_raw()) {
+                    self.cause = Some(
+                        "its container reached its memory limit (`memory:`), and the kernel killed it".to_owned(),
+                    );
+                }
+            }
+            ContainedRecord::Contained { .. } | ContainedRecord::Unknown => {}
+        }
+    }
+
+    fn first_closed(&mut self) {
+        self.first = None;
+        match self.status {
+            Some(status) => self.end(status),
+            None => {
+                self.cause = Some(
+                    "its container was killed from outside (`podman kill`, `docker kill`, or the host is out of memory)".to_owned(),
+                );
+                self.end(by_signal(Signal::KILL.as_raw()));
+            }
+        }
+    }
+
+    /// The account has ended. Where a first process is connected, it says more.
+    pub(super) fn account_closed(&mut self, told: bool) {
+        if self.first.is_some() || self.lives.is_none() {
+            return;
+        }
+        if self.started.is_some() && !self.had_first {
+            // The first process connects before the module is started: this one is not in a container of this run.
+            self.cause =
+                Some("its process ran without the first process of its container".to_owned());
+        } else if !told {
+            self.cause = Some(
+                "its connection has closed; how it ended cannot be told without `driveline-host contain`".to_owned(),
+            );
+        }
+        self.end(by_code(i32::from(!told)));
+    }
+
+    fn end(&mut self, status: ExitStatus) {
+        self.status = Some(status);
+        // Before the next one of this module listens at the same path.
+        if self.lives.take().is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    /// Tells the module to end, or kills it.
+    pub(super) fn signal(&mut self, signal: Signal, account: &mut Option<UnixStream>) {
+        let kill = signal == Signal::KILL;
+        if !kill && signal != Signal::TERM {
+            return;
+        }
+        if let Some(first) = &mut self.first {
+            let word = if kill { Word::Kill } else { Word::Terminate };
+            let _ = first.socket.write_all(word.line().as_bytes());
+            if let Some(started) = self.started.as_mut().filter(|_| kill) {
+                started.kill();
+            }
+            return;
+        }
+        match (account, &mut self.started) {
+            (Some(socket), _) if !kill => drop(socket.shutdown(Shutdown::Write)),
+            (account, Some(started)) => {
+                started.kill();
+                *account = None;
+                self.end(by_signal(signal.as_raw()));
+            }
+            // It ends when it notices.
+            (account, None) => {
+                *account = None;
+                self.end(by_signal(signal.as_raw()));
+            }
+        }
+    }
+
+    /// Closes connections that do not say who they are.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.waiting.retain(|w| !w.is_late(now));
+    }
+}
+
+fn by_signal(signal: i32) -> ExitStatus {
+    ExitStatus::from_raw(signal & 0x7f)
+}
+
+fn by_code(code: i32) -> ExitStatus {
+    ExitStatus::from_raw((code & 0xff) << 8)
+}
+
+/// Listens at a path, in place of what was there before.
+fn listen(path: &std::path::Path) -> io::Result<UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
+        _ => {}
+    }
+    let said = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+    let listener = UnixListener::bind(path).map_err(said)?;
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(said)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Gives the socket to the module's user, which needs the right to write in order to connect.
+fn give(path: &std::path::Path, user: u32) -> io::Result<()> {
+    if user == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    std::os::unix::fs::chown(path, Some(user), None).map_err(|e| {
+        io::Error::new(e.kind(), format!("cannot give {} to user {user}: {e}", path.display()))
+    })
+}

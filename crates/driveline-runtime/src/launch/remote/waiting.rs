@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A connection that has not said yet who it is.
+
+use crate::account::{ContainedRecord, MAX_LINE_BYTES, Record};
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+/// Time for the first line.
+const WITHIN: Duration = Duration::from_secs(10);
+
+pub(super) struct Waiting {
+    socket: UnixStream,
+    bytes: Vec<u8>,
+    since: Instant,
+}
+
+/// What a connection's first line says; with all bytes that have come.
+pub(super) enum FirstLine {
+    NotYet(Waiting),
+    Account {
+        socket: UnixStream,
+        bytes: Vec<u8>,
+    },
+    Contained {
+        socket: UnixStream,
+        bytes: Vec<u8>,
+    },
+    /// It is no line of this protocol, or there is none.
+    Useless,
+}
+
+impl Waiting {
+    /// Of a socket that does not block.
+    pub(super) fn new(socket: UnixStream) -> Self {
+        Self { socket, bytes: Vec::new(), since: Instant::now() }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= WITHIN
+    }
+
+    pub(super) fn read(mut self) -> FirstLine {
+        let mut buffer = [0; 4096];
+        while self.bytes.len() <= MAX_LINE_BYTES {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => return FirstLine::Useless,
+                Ok(n) => {
+                    self.bytes.extend_from_slice(&buffer[..n]);
+                    if let Some(end) = self.bytes.iter().position(|b| *b == b'\n') {
+                        return self.said(end);
+                    }
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return FirstLine::NotYet(self),
+                Err(_) => return FirstLine::Useless,
+            }
+        }
+        FirstLine::Useless
+    }
+
+    fn said(self, end: usize) -> FirstLine {
+        let Self { socket, bytes, .. } = self;
+        let line = &bytes[..end];
+        if matches!(serde_json::from_slice(line), Ok(ContainedRecord::Contained { .. })) {
+            return FirstLine::Contained { socket, bytes };
+        }
+        match serde_json::from_slice(line) {
+            Ok(Record::Hello { .. }) => FirstLine::Account { socket, bytes },
+            _ => FirstLine::Useless,
+        }
+    }
+}

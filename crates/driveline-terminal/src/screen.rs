@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where output goes, and whether it may have colours.
+
+use driveline_graph::Colour;
+use driveline_types::text::{plain, seen};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use serde::Serialize;
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
+
+/// Bytes that are written at once.
+const PIECE: usize = 4096;
+/// How often it is looked whether it is over.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Output of the command.
+pub struct Screen {
+    /// Results are JSON.
+    pub json: bool,
+    /// Standard output is a terminal that people look at.
+    pub interactive: bool,
+    /// Whether standard output has colours: a terminal, unless `NO_COLOR` or `TERM=dumb`.
+    pub colour: Colour,
+    errors: Colour,
+    /// Why standard output takes nothing any more. What is under way goes on, in order: a run still writes its report.
+    lost: RefCell<Option<io::Error>>,
+}
+
+impl Screen {
+    /// Standard output and standard error as they are now. `json`: results are JSON.
+    #[must_use]
+    pub fn new(json: bool) -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
+        let colour = |terminal: bool| if terminal && wanted { Colour::Yes } else { Colour::No };
+        let interactive = std::io::stdout().is_terminal() && !json;
+        Self {
+            json,
+            interactive,
+            colour: colour(interactive),
+            errors: colour(std::io::stderr().is_terminal()),
+            lost: RefCell::new(None),
+        }
+    }
+
+    /// Text on standard output, until that takes nothing any more. What it quotes of others cannot turn the direction of writing:
+    /// such characters are replaced.
+    pub fn print(&self, text: &str) {
+        if self.lost.borrow().is_some() {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        if let Err(e) = out.write_all(seen(text).as_bytes()).and_then(|()| out.flush()) {
+            *self.lost.borrow_mut() = Some(e);
+        }
+    }
+
+    /// Text on standard output, unless `over` while nobody takes it: a pipe that is full, or a terminal that stands still.
+    pub fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
+        let mut rest = text;
+        while !rest.is_empty() && self.lost.borrow().is_none() {
+            if !polled(PollFlags::OUT, LOOK)
+                .intersects(PollFlags::OUT | PollFlags::ERR | PollFlags::HUP)
+            {
+                if over() {
+                    return;
+                }
+                continue;
+            }
+            // A pipe that takes anything takes as much as this at once.
+            let at = (0..=PIECE.min(rest.len()))
+                .rev()
+                .find(|at| rest.is_char_boundary(*at))
+                .unwrap_or(rest.len());
+            self.print(&rest[..at]);
+            rest = &rest[at..];
+        }
+    }
+
+    /// Whether nobody can read standard output any more. A pipe tells so before anything is written.
+    pub fn nobody_reads(&self) -> bool {
+        self.lost.borrow().is_some()
+            || polled(PollFlags::empty(), Duration::ZERO)
+                .intersects(PollFlags::ERR | PollFlags::HUP)
+    }
+
+    /// Whether whoever read standard output has gone away (`| head`).
+    pub fn reader_is_gone(&self) -> bool {
+        self.lost.borrow().as_ref().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
+    }
+
+    /// What kept text from standard output, other than a reader who had enough.
+    pub fn loss(&self) -> Option<String> {
+        self.lost
+            .borrow()
+            .as_ref()
+            .filter(|e| e.kind() != ErrorKind::BrokenPipe)
+            .map(|e| format!("cannot write to standard output: {e}"))
+    }
+
+    /// Text on standard error. There is nobody to tell if that does not work.
+    pub fn print_error(&self, text: &str) {
+        let _ = io::stderr().lock().write_all(seen(text).as_bytes());
+    }
+
+    /// A value on standard output, indented.
+    pub fn print_json(&self, value: &impl Serialize) {
+        match serde_json::to_string_pretty(value) {
+            Ok(text) => self.print(&(text + "\n")),
+            Err(e) => self.error(format!("the result cannot be expressed in JSON: {e}")),
+        }
+    }
+
+    /// A value on a line of its own.
+    pub fn print_json_line(&self, value: &impl Serialize) {
+        match serde_json::to_string(value) {
+            Ok(text) => self.print(&(text + "\n")),
+            Err(e) => self.error(format!("a record cannot be expressed in JSON: {e}")),
+        }
+    }
+
+    /// A message on standard error. What it quotes of files and names cannot move the cursor.
+    pub fn error(&self, message: impl Display) {
+        self.print_error(&format!(
+            "{} {}\n",
+            paint(self.errors, "1;31", "error:"),
+            plain(&message.to_string())
+        ));
+    }
+
+    /// Whether standard error has colours.
+    #[must_use]
+    pub fn errors(&self) -> Colour {
+        self.errors
+    }
+
+    /// Text in the colour of an escape code, such as `1;31`, where standard output has colours.
+    #[must_use]
+    pub fn paint(&self, code: &str, text: &str) -> String {
+        paint(self.colour, code, text)
+    }
+
+    /// Columns of the terminal.
+    pub fn columns(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        size.map(|s| usize::from(s.ws_col)).filter(|c| *c > 0).unwrap_or(100)
+    }
+
+    /// Rows of the terminal.
+    pub fn rows(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+        size.map(|s| usize::from(s.ws_row)).filter(|c| *c > 0).unwrap_or(24)
+    }
+}
+
+/// What standard output is ready for, after at most `wait`.
+fn polled(events: PollFlags, wait: Duration) -> PollFlags {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(&stdout, events)];
+    let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) as _ };
+    // Interrupted, it is ready for nothing.
+    if poll(&mut fds, Some(&wait)).is_ok() { fds[0].revents() } else { PollFlags::empty() }
+}
+
+fn paint(colour: Colour, code: &str, text: &str) -> String {
+    match colour {
+        Colour::Yes => format!("\x1b[{code}m{text}\x1b[0m"),
+        Colour::No => text.to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tables as text and as Markdown.
+
+use std::fmt::Write as _;
+
+/// A table as text: as wide as its cells are, the first column to the left, the others to the right.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    rows: Vec<Vec<String>>,
+}
+
+impl Columns {
+    /// With these words above its columns.
+    #[must_use]
+    pub fn new(head: &[&str]) -> Self {
+        Self { rows: vec![head.iter().map(|h| (*h).to_owned()).collect()] }
+    }
+
+    /// The cells of a row, from the left; those that are missing are empty.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// A row with its first cell, and the others.
+    pub fn named(&mut self, name: String, cells: Vec<String>) {
+        self.row(std::iter::once(name).chain(cells).collect());
+    }
+
+    /// A row over the whole width.
+    pub fn heading(&mut self, text: String) {
+        self.rows.push(vec![text]);
+    }
+
+    /// Whether there is nothing but the head, and headings.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.iter().skip(1).all(|r| r.len() < 2)
+    }
+
+    /// Rows that are no headings: a row of one cell is a heading, and may be as long as it likes.
+    fn wide(&self) -> impl Iterator<Item = &Vec<String>> {
+        self.rows.iter().filter(|r| r.len() > 1)
+    }
+
+    /// Whether a column has more than its head. The first one always stands there.
+    fn says(&self, column: usize) -> bool {
+        column == 0 || self.wide().skip(1).any(|r| r.get(column).is_some_and(|t| !t.is_empty()))
+    }
+
+    /// As a table in Markdown, without the columns in which there is nothing but their head.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0))
+            .filter(|c| self.says(*c))
+            .collect();
+        let mut text = String::new();
+        for (i, row) in self.rows.iter().enumerate() {
+            for c in &columns {
+                // Of a name of somebody's, neither a line's end nor an element may come out of the cell.
+                let cell = row
+                    .get(*c)
+                    .map_or("", String::as_str)
+                    .replace('|', "\\|")
+                    .replace('<', "\\<")
+                    .replace('\n', " ");
+                text += &if cell.is_empty() { "| ".to_owned() } else { format!("| {cell} ") };
+            }
+            text += "|\n";
+            if i == 0 {
+                text += &"|---".repeat(columns.len());
+                text += "|\n";
+            }
+        }
+        text
+    }
+
+    /// Appends it, without the columns in which there is nothing but their head.
+    pub fn write(&self, into: &mut String) {
+        let columns: Vec<usize> = (0..self.rows.iter().map(Vec::len).max().unwrap_or(0))
+            .filter(|c| self.says(*c))
+            .collect();
+        let align: Vec<Align> =
+            columns.iter().map(|c| if *c == 0 { Align::Left } else { Align::Right }).collect();
+        let pick = |row: &Vec<String>| {
+            columns.iter().map(|c| row.get(*c).cloned().unwrap_or_default()).collect()
+        };
+        let mut wide = aligned(&align, &self.wide().map(pick).collect::<Vec<_>>()).into_iter();
+        for row in &self.rows {
+            let line = if let [heading] = row.as_slice() {
+                heading.clone()
+            } else {
+                wide.next().unwrap_or_default()
+            };
+            let _ = writeln!(into, "{}", format!("  {line}").trim_end());
+        }
+    }
+}
+
+/// Which way a column is aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Its text begins at the same place in each line.
+    Left,
+    /// It ends there, as numbers do.
+    Right,
+}
+
+/// Lines of a table whose columns are as wide as they must be, two spaces between them. A row may have fewer cells than there are columns.
+#[must_use]
+pub fn aligned(align: &[Align], rows: &[Vec<String>]) -> Vec<String> {
+    let width = |column: usize| {
+        rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..align.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let mut text = String::new();
+        for (i, ((cell, width), align)) in row.iter().zip(&widths).zip(align).enumerate() {
+            let pad = " ".repeat(width - cell.chars().count());
+            text += if i == 0 { "" } else { "  " };
+            text += &match align {
+                Align::Left => format!("{cell}{pad}"),
+                Align::Right => format!("{pad}{cell}"),
+            };
+        }
+        text.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_though_letters_have_several_bytes() {
+        let mut c = Columns::new(&["a", "nothing", "µs"]);
+        assert!(c.is_empty());
+        c.heading("longer than the columns".into());
+        assert!(c.is_empty());
+        c.row(vec!["ÄÖ".into(), String::new(), "10.0".into()]);
+        let mut text = String::new();
+        c.write(&mut text);
+        assert_eq!(text, "  a     µs\n  longer than the columns\n  ÄÖ  10.0\n");
+        c.row(vec!["a|b".into(), String::new(), String::new()]);
+        assert_eq!(
+            c.markdown(),
+            "| a | µs |\n|---|---|\n| longer than the columns | |\n| ÄÖ | 10.0 |\n| a\\|b | |\n"
+        );
+        assert!(!c.is_empty());
+    }
+
+    #[test]
+    fn each_column_is_aligned_its_way() {
+        let rows = [["stage", "runs", "of"], ["lane µ", "7", "a"], ["x", "1234", "bc"]]
+            .map(|r| r.map(str::to_owned).to_vec());
+        let align = [Align::Left, Align::Right, Align::Left];
+        assert_eq!(
+            aligned(&align, &rows),
+            ["stage   runs  of", "lane µ     7  a", "x       1234  bc"]
+        );
+    }
+}
