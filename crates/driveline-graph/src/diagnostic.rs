@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A stretch of one line. Lines and columns count from 1, columns in characters; line 0 means the file as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -62,6 +62,16 @@ impl Sources {
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         self.files.push(Source { path, text, lines });
         self.files.len() - 1
+    }
+
+    /// The paths of all files.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|f| f.path.clone()).collect()
+    }
+
+    /// The path of a file.
+    pub(super) fn path(&self, file: usize) -> Option<&Path> {
+        self.files.get(file).map(|f| f.path.as_path())
     }
 
     /// Bytes of all texts.

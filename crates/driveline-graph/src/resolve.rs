@@ -3,6 +3,7 @@
 //!
 //! What concerns the ends of a topic together is in `topology`.
 
+use super::deployment;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
@@ -204,8 +205,16 @@ impl<'a> Resolver<'a> {
                 path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
             });
         let domain = self.files.domain.clone().unwrap_or_else(|| "default".to_owned());
-        let graph =
-            ResolvedGraph { name, domain, file: path.to_owned(), network, ros2, topics, modules };
+        let graph = ResolvedGraph {
+            name,
+            domain,
+            file: path.to_owned(),
+            files: self.files.sources.paths(),
+            network,
+            ros2,
+            topics,
+            modules,
+        };
         topology::cycles(self.files, &graph, &self.components);
         graph
     }
@@ -331,6 +340,7 @@ impl<'a> Resolver<'a> {
             ready_within: supervision::ready_within(spec),
             depends_on: spec.depends_on.clone(),
             restart_with: spec.restart_with.clone(),
+            deployment: deployment::deployment(self.files, document, name, spec),
         })
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in which every reference is resolved and every default filled in.
 
+use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::supervision::{OnExhausted, RestartPolicy};
 use crate::network::NetworkSpec;
@@ -21,6 +22,8 @@ pub struct ResolvedGraph {
     pub domain: String,
     /// The file it was loaded from.
     pub file: PathBuf,
+    /// All its files: that one, files that it includes, and parameter files.
+    pub files: Vec<PathBuf>,
     /// How this host takes part in the network; paths are relative to the working directory.
     pub network: Option<NetworkSpec>,
     /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
@@ -75,6 +78,8 @@ pub struct ResolvedModule {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts it as well.
     pub restart_with: Vec<String>,
+    /// How its container is made.
+    pub deployment: ResolvedDeployment,
 }
 
 /// Rules for the restart of a process.
