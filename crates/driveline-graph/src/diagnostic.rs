@@ -154,7 +154,8 @@ impl Diagnostics {
     /// Most findings that are kept; a file with more is broken as a whole.
     pub const MOST: usize = 200;
 
-    pub(super) fn push(&mut self, d: Diagnostic) {
+    /// Adds one; beyond a bound, only the first ones are kept.
+    pub fn push(&mut self, d: Diagnostic) {
         if self.list.len() < Self::MOST && !self.list.contains(&d) {
             self.list.push(d);
         }
@@ -210,7 +211,9 @@ impl Diagnostics {
 }
 
 impl Diagnostic {
-    pub(super) fn error(message: impl Into<String>) -> Self {
+    /// An error without place and help.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             message: message.into(),
@@ -224,12 +227,16 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(message) }
     }
 
-    pub(super) fn at(mut self, place: Place) -> Self {
+    /// With the place where it stands.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    /// With what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }

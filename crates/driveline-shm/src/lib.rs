@@ -116,6 +116,7 @@ pub mod fuzzing {
 }
 
 #[cfg(not(loom))]
+pub use self::layout::reserved_bytes;
 pub use self::{
     afar::{AfarCount, AfarState},
     config::{
