@@ -4,6 +4,7 @@
 use crate::account::Accounts;
 use crate::faults::Faults;
 use crate::machine::MachineFacts;
+use crate::modules::ModuleFacts;
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
@@ -51,6 +52,8 @@ pub struct RunFacts {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP) when the run ended.
     pub stopped: Vec<String>,
+    /// Where each module ran and what it used, in the order of the graph.
+    pub modules: Vec<ModuleFacts>,
 }
 
 impl RunFacts {
@@ -73,6 +76,7 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
             external: graph
                 .topics
                 .iter()

@@ -6,6 +6,7 @@ use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
+use crate::modules::ModuleFacts;
 use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::w9::W9;
@@ -43,6 +44,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// What it was measured on.
     pub machine: MachineFacts,
+    /// Where each module ran, and what its container used.
+    pub modules: Vec<ModuleFacts>,
     /// Samples published on source topics (those of sensors), all together.
     pub frames_published: u64,
     /// Samples published by topic.
@@ -309,6 +312,7 @@ impl Summary {
                 run.last.since(first).as_secs_f64()
             }),
             machine: run.facts.machine.clone(),
+            modules: run.facts.modules.clone(),
             frames_published: run
                 .topics
                 .iter()

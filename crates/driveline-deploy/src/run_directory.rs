@@ -21,6 +21,8 @@ const LOCK: &str = "launcher";
 pub struct RunDirectory {
     id: String,
     path: PathBuf,
+    /// It was there before the run.
+    stays: bool,
     _lock: File,
 }
 
@@ -35,13 +37,47 @@ impl RunDirectory {
         Self::make(id, path, users)
     }
 
+    /// The directory in which modules that others start find their launcher: what is missing of it is made, and it stays after the
+    /// run. Makes files.
+    ///
+    /// # Errors
+    /// If something cannot be made, or another launcher uses it.
+    pub fn attached(path: &Path, modules: &[&str]) -> io::Result<Self> {
+        let named = |path: &Path, e: io::Error| {
+            io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
+        };
+        let id = EndpointId::random()?.to_string();
+        std::fs::create_dir_all(path).map_err(|e| named(path, e))?;
+        let lock = match lock_again(&path.join(LOCK)) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let text = format!(
+                    "another launcher uses {}: stop it, or use another directory",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+            }
+            lock => lock.map_err(|e| named(path, e))?,
+        };
+        let directory = Self { id, path: path.to_owned(), stays: true, _lock: lock };
+        let accounts = directory.accounts();
+        let mut wanted = vec![directory.domain(), accounts.clone()];
+        wanted.extend(modules.iter().map(|m| accounts.join(m)));
+        for path in wanted {
+            match private(&path) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(&path, e)),
+                _ => {}
+            }
+        }
+        Ok(directory)
+    }
+
     fn make(id: String, path: PathBuf, users: &BTreeMap<String, u32>) -> io::Result<Self> {
         let named = |path: &Path, e: io::Error| {
             io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
         };
         private(&path).map_err(|e| named(&path, e))?;
         let lock = locked(&path.join(LOCK)).map_err(|e| named(&path, e))?;
-        let directory = Self { id, path, _lock: lock };
+        let directory = Self { id, path, stays: false, _lock: lock };
         let domain = directory.domain();
         private(&domain).map_err(|e| named(&domain, e))?;
         let mut all: Vec<u32> = users.values().copied().collect();
@@ -88,7 +124,9 @@ impl RunDirectory {
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
+        if !self.stays {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
     }
 }
 
@@ -116,6 +154,13 @@ fn private(path: &Path) -> io::Result<()> {
 
 fn locked(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn lock_again(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
     flock(&file, FlockOperation::NonBlockingLockExclusive)?;
     Ok(file)
 }
@@ -150,6 +195,19 @@ mod tests {
         let path = run.path().to_owned();
         drop(run);
         assert!(!path.exists() && !has_launcher(&path));
+    }
+
+    #[test]
+    fn a_directory_that_others_share_stays_and_has_one_launcher_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared");
+        let run = RunDirectory::attached(&path, &["lane"]).unwrap();
+        assert!(run.accounts().join("lane").is_dir() && run.domain().is_dir());
+        let text = RunDirectory::attached(&path, &["lane"]).unwrap_err().to_string();
+        assert!(text.contains("another launcher"), "{text}");
+        drop(run);
+        assert!(path.join("accounts/lane").is_dir());
+        RunDirectory::attached(&path, &["lane"]).unwrap();
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! What each command does.
 
 pub(crate) mod control;
+pub(crate) mod deploy;
+mod deployed;
 mod domains;
 mod echo;
 mod figures;
