@@ -89,7 +89,11 @@ impl RunDirectory {
             _ => std::fs::set_permissions(&domain, Permissions::from_mode(0o1777)),
         }
         .map_err(|e| named(&domain, e))?;
-        private(&directory.accounts()).map_err(|e| named(&domain, e))?;
+        let accounts = directory.accounts();
+        // Modules in one container pass through it, each to its own directory.
+        private(&accounts)
+            .and_then(|()| std::fs::set_permissions(&accounts, Permissions::from_mode(0o711)))
+            .map_err(|e| named(&accounts, e))?;
         for (module, user) in users {
             let own = directory.accounts().join(module);
             private(&own).and_then(|()| give(&own, *user)).map_err(|e| named(&own, e))?;
