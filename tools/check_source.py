@@ -28,7 +28,7 @@ LAYERS = [
     ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
 ]
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Of other crates, directories that are a border to C or to the kernel.

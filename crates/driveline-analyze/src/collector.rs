@@ -11,7 +11,9 @@ use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
 use driveline_runtime::launch::Unconnected;
 use driveline_types::header::Arrival;
-use driveline_types::{Lineage, MonotonicNs, Origin, SampleHeader, TopicId, TopicName};
+use driveline_types::{
+    Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
@@ -48,6 +50,8 @@ pub struct RunFacts {
     pub machine: MachineFacts,
     /// Topics that the graph marks `external`: others may publish on them.
     pub external: Vec<TopicName>,
+    /// Inputs that are reliable: component and port.
+    pub reliable: BTreeSet<(String, String)>,
     /// Connections of the graph that never existed.
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP) when the run ended.
@@ -83,9 +87,17 @@ impl RunFacts {
                 .filter(|(_, t)| t.external)
                 .map(|(name, _)| name.clone())
                 .collect(),
+            reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
             ..Self::default()
         }
     }
+}
+
+fn reliable_inputs(component: &ResolvedComponent) -> impl Iterator<Item = (String, String)> {
+    let inputs = component.inputs.iter();
+    inputs
+        .filter(|i| i.qos.reliability == Reliability::Reliable)
+        .map(|i| (component.name.to_string(), i.port.clone()))
 }
 
 /// One component and its ports, as the graph has them.
@@ -570,6 +582,11 @@ impl Collector {
     pub(crate) fn triggers(&self, stage: &str, input: &str) -> bool {
         let stage = self.facts.stages.iter().find(|s| s.name == stage);
         stage.and_then(|s| s.inputs.iter().find(|i| i.name == input)).is_none_or(|i| i.triggers)
+    }
+
+    /// Whether an input is reliable, as the graph has it.
+    pub(crate) fn is_reliable(&self, stage: &str, input: &str) -> bool {
+        self.facts.reliable.contains(&(stage.to_owned(), input.to_owned()))
     }
 
     /// The topics whose samples trigger a stage, as the graph has them.

@@ -124,6 +124,7 @@ mod tests {
                 topic,
                 published: 1,
                 deadlines_missed: missed,
+                blocked: Default::default(),
             });
         }
         for deadlines_missed in [0, 5, 321] {

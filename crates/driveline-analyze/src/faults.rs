@@ -100,9 +100,14 @@ impl Open {
     }
 }
 
+/// Maximum number of breaches that are kept; all are counted.
+const MAX_BREACHES: usize = 100;
+
 /// All faults of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
+    /// What modules did not keep to, one sentence each, and how many were not kept.
+    breaches: (Vec<String>, u64),
     kept: Vec<Open>,
     /// Faults without details.
     beyond: u64,
@@ -124,9 +129,32 @@ impl Faults {
     pub(crate) fn beyond(&self) -> u64 {
         self.beyond
     }
+
+    /// What modules did not keep to, for the notes of the report.
+    pub(crate) fn breaches(&self) -> impl Iterator<Item = String> {
+        let (kept, more) = &self.breaches;
+        let more = (*more > 0).then(|| {
+            format!(
+                "{more} more events of modules that did not keep to their limits are not listed."
+            )
+        });
+        kept.iter().cloned().chain(more)
+    }
 }
 
 impl Collector {
+    /// A module did not keep to what the graph declares of it. `text` has the figure and the key, `reaction` what happened
+    /// then.
+    pub fn breach(&mut self, module: &str, text: &str, reaction: &str) {
+        let at_s = self.first.map_or(0.0, |first| self.last.since(first).as_secs_f64());
+        let (kept, more) = &mut self.faults.breaches;
+        if kept.len() < MAX_BREACHES {
+            kept.push(format!("At {at_s:.1} s, module '{module}': {text}; reaction: {reaction}."));
+        } else {
+            *more += 1;
+        }
+    }
+
     /// A module with these components has ended out of turn. The counters of its next process count on top.
     pub fn fault(
         &mut self,

@@ -109,6 +109,7 @@ fn counters_of_a_restarted_process_count_on_top() {
         topic: topic("lanes").id(),
         published,
         deadlines_missed: 0,
+        blocked: Default::default(),
     };
     let lane = ["lane".to_owned()];
     run.process_started(&lane, MonotonicNs(1));
@@ -152,6 +153,7 @@ fn a_process_that_gave_no_counters_is_counted_by_what_callbacks_saw() {
         topic: topic("image").id(),
         published,
         deadlines_missed: 0,
+        blocked: Default::default(),
     };
     let received = |received| Record::Input {
         component: "lane".into(),
@@ -185,4 +187,19 @@ fn a_restart_together_with_another_module_is_not_the_recovery_of_an_older_fault(
     run.recovered("perception", 20.0);
     run.recovered("perception", 500.0);
     assert_eq!(run.summary().faults[0].ready_after_ms, Some(20.0));
+}
+
+#[test]
+fn what_modules_did_not_keep_to_is_in_the_notes_and_bounded() {
+    let mut run = Collector::default();
+    for i in 0..MAX_BREACHES + 5 {
+        run.breach("one", &format!("has {i} threads (`limits: threads: 4`)"), "event");
+    }
+    let notes = run.summary().notes;
+    assert_eq!(
+        notes[0],
+        "At 0.0 s, module 'one': has 0 threads (`limits: threads: 4`); reaction: event."
+    );
+    assert_eq!(notes.len(), MAX_BREACHES + 1);
+    assert!(notes[MAX_BREACHES].starts_with("5 more events"), "{notes:?}");
 }

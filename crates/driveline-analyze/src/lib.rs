@@ -6,8 +6,8 @@
 //! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
 //! summary and report of what was seen.
 //!
-//! What tools that measure have in common is here, too: [`text`] writes figures and tables for people, [`prose`] their words, [`Rank`] is what a percentile is, and
-//! [`MachineFacts`] tells of the machine.
+//! Tools that measure share two things with it: [`Rank`] is what a percentile is, and
+//! [`MachineFacts`] describes the machine.
 //!
 //! Not here: taking records (crates `driveline` and `driveline-runtime`) and showing them live (the command-line tool).
 //!
@@ -23,6 +23,7 @@
 //! ```
 
 mod account;
+mod backpressure;
 mod collector;
 mod deadlines;
 mod escape;
@@ -31,14 +32,12 @@ mod machine;
 mod modules;
 mod output;
 mod problems;
-pub mod prose;
 mod quantiles;
 pub mod report;
 mod summary;
-pub mod text;
-mod w9;
 mod waits;
 
+pub use backpressure::BlockedOutput;
 pub use collector::{
     Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord,
 };
@@ -54,5 +53,4 @@ pub use summary::{
     EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
     SubscriptionSummary, Summary,
 };
-pub use w9::{PaperFigure, W9, W9Stage};
 pub use waits::Wait;

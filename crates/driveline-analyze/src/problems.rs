@@ -12,6 +12,8 @@ use serde::Serialize;
 pub enum ProblemKind {
     /// A component kept as many samples of an input as it may hold, and got no others.
     SamplesKept,
+    /// A reliable input missed samples.
+    ReliableLoss,
     /// Two components of a topic were never connected.
     NotConnected,
     /// A component that samples trigger was never called.
@@ -48,6 +50,7 @@ pub(crate) fn of(run: &Collector) -> Vec<Problem> {
     problems.extend(
         run.accounts.kept.iter().map(|((stage, input), kept)| samples_kept(stage, input, kept)),
     );
+    problems.extend(reliable_losses(run));
     // Who interrupts a run has not waited for its work.
     let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
     problems.extend(stopped_modules.map(|module| stopped(module)));
@@ -100,6 +103,46 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
         why: format!(
             "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or raise max_held for this input in the graph"
         ),
+    }
+}
+
+/// Reliable inputs that missed samples, unless their component kept its samples, which is told already.
+fn reliable_losses(run: &Collector) -> Vec<Problem> {
+    let inputs = run.stages_in_order().into_iter().flat_map(|(stage, series)| {
+        series.inputs.iter().map(move |(input, series)| (stage, input, series))
+    });
+    let lost = inputs.filter(|(stage, input, series)| {
+        let kept = run.accounts.kept.contains_key(&((*stage).to_owned(), (*input).clone()));
+        !kept && run.is_reliable(stage, input) && series.counters().missed > 0
+    });
+    lost.map(|(stage, input, series)| reliable_loss(run, stage, input, series)).collect()
+}
+
+fn reliable_loss(run: &Collector, stage: &str, input: &str, series: &InputSeries) -> Problem {
+    let counters = series.counters();
+    let topic = run.topic_name(series.topic);
+    let blocked = crate::backpressure::summaries(run);
+    let waited = blocked.iter().find(|b| b.topic == topic && b.timeouts > 0);
+    let why = match waited {
+        Some(b) => format!(
+            "{} waited `max_blocking_ms` for its readers {} without success and went on; raise `qos.depth` or `qos.max_blocking_ms` of the topic, make {stage} faster, or publish less often",
+            b.stage,
+            if b.timeouts == 1 { "1 time".to_owned() } else { format!("{} times", b.timeouts) }
+        ),
+        None => format!(
+            "no publisher reported a time-out: its input '{input}' was replaced, or a publisher ended, before it had read all; raise `qos.depth` of the topic"
+        ),
+    };
+    Problem {
+        kind: ProblemKind::ReliableLoss,
+        stage: stage.to_owned(),
+        what: format!(
+            "{stage} missed {} of {} samples of reliable topic '{topic}'",
+            counters.missed,
+            counters.accounted()
+        ),
+        topic: Some(topic),
+        why,
     }
 }
 

@@ -9,13 +9,13 @@ mod figures;
 mod lead;
 mod scale;
 
+use crate::backpressure::BlockedOutput;
 use crate::collector::Collector;
 use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
 use crate::faults::Fault;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
-use crate::w9::W9;
 use driveline_runtime::account::CallEnd;
 use scale::{grouped, significant};
 use std::fmt::Write;
@@ -62,15 +62,6 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         stage_table(&summary.stages),
         "No callback has run.",
     );
-    if let Some(w9) = summary.w9.as_ref().filter(|w| w.comparable) {
-        section(
-            &mut page,
-            "Beside the paper (W9): transmission ÷ processing",
-            W9_TEXT,
-            w9_table(w9),
-            "No stage was triggered by a sample.",
-        );
-    }
     if let Some(list) = failure_list(summary) {
         section(
             &mut page,
@@ -138,6 +129,17 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
             "",
         );
     }
+    if let Some(table) = blocked_table(summary) {
+        section(
+            &mut page,
+            "Blocked in publish",
+            "Reliable outputs that waited for their readers, at most <code>max_blocking_ms</code> each time. The time is part of the \
+             publisher's processing and of its readers' communication. After a wait that <b>timed out</b>, the readers that had not read \
+             miss samples.",
+            Some(table),
+            "",
+        );
+    }
     if !summary.services.is_empty() {
         section(
             &mut page,
@@ -171,39 +173,6 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
 const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, and conversions between \
      messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
      below 1 the component spends more time working than waiting for its data to be handed over.";
-
-const W9_TEXT: &str = "How long data was on its way, in per cent of how long it was worked on, beside the figures of Wu et al. 2021 \
-     (<i>Oops! It's Too Late</i>) for the same stages on their PC / Jetson AGX. Their machines and networks are others: \
-     compare ratios between rows, and never their times with these.";
-
-fn w9_table(w9: &W9) -> Option<String> {
-    let first = w9.stages.first()?;
-    let transports: String = first.paper.iter().map(|p| format!("<th>{}", p.transport)).collect();
-    let mut t = format!(
-        "<div class=wide><table><thead><tr><th>component<th class=l>in the paper<th>this run, medians<th>this run, means{transports}</tr></thead><tbody>"
-    );
-    for s in &w9.stages {
-        let paper: String = s
-            .paper
-            .iter()
-            .map(|p| {
-                format!(
-                    "<td>{} % / {} %</td>",
-                    significant(p.pc_percent),
-                    significant(p.agx_percent)
-                )
-            })
-            .collect();
-        let (p50, mean) = (significant(s.percent_of_p50), significant(s.percent_of_mean));
-        let _ = write!(
-            t,
-            "<tr><th>{}</th><th>{}</th><td>{p50} %</td><td>{mean} %</td>{paper}</tr>",
-            s.stage, s.paper_stage
-        );
-    }
-    t.push_str("</tbody></table></div>");
-    Some(t)
-}
 
 const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \
      <b>Stale</b>: an input's sample was older than allowed. <b>Unmatched</b>: no partners of the same time. <b>Held</b>: an input \
@@ -443,6 +412,22 @@ fn deadline_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.deadlines.iter().map(row).collect();
     let head = "<th>component<th class=l>port<th class=l>end<th class=l>topic<th>missed";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+fn blocked_table(s: &Summary) -> Option<String> {
+    let row = |b: &BlockedOutput| {
+        let (stage, output, topic) = (escape(&b.stage), escape(&b.output), escape(&b.topic));
+        format!(
+            "<tr><th>{stage}</th><th>{output}</th><th>{topic}</th><td>{}</td><td>{}</td><td>{}</td><td class=l>{}</td></tr>",
+            grouped(b.waits as f64),
+            grouped(b.timeouts as f64),
+            grouped(b.blocked_ms),
+            escape(&b.readers.join(", "))
+        )
+    };
+    let rows: String = s.backpressure.iter().map(row).collect();
+    let head = "<th>component<th class=l>output<th class=l>topic<th>waits<th>timed out<th>blocked (ms)<th class=l>reliable readers";
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 

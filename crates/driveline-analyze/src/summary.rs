@@ -2,6 +2,7 @@
 //! The figures of a run, as written to `summary.json`.
 
 use crate::account::CallSeries;
+use crate::backpressure::BlockedOutput;
 use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
@@ -9,7 +10,6 @@ use crate::machine::MachineFacts;
 use crate::modules::ModuleFacts;
 use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
-use crate::w9::W9;
 use crate::waits::{self, Wait};
 use driveline_runtime::account::{CallCounters, CallEnd, CallbackCounters};
 use driveline_types::{TopicId, Uncounted};
@@ -65,12 +65,12 @@ pub struct Summary {
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Inputs and outputs that missed deadlines of their topics.
     pub deadlines: Vec<DeadlineSummary>,
+    /// Reliable outputs that waited for their readers.
+    pub backpressure: Vec<BlockedOutput>,
     /// Every service that a component calls or serves.
     pub services: Vec<ServiceSummary>,
     /// Every component.
     pub stages: Vec<StageSummary>,
-    /// The experiment W9, where the graph is ComP: figures only if the detector is a YOLO.
-    pub w9: Option<W9>,
     /// Age of sensor data when a sink's callback ends, for each sink and each source.
     pub end_to_end: Vec<EndToEnd>,
     /// The same at the end of every other component's callback.
@@ -297,7 +297,6 @@ impl Summary {
             format: FORMAT,
             graph: run.facts.graph.clone(),
             ended: run.facts.ended.clone(),
-            w9: W9::of(run, &stages),
             facts: facts(run),
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
@@ -330,6 +329,7 @@ impl Summary {
             superseded: missed(false),
             subscriptions,
             deadlines: crate::deadlines::summaries(run),
+            backpressure: crate::backpressure::summaries(run),
             services: services(run),
             stages,
             end_to_end: ages(&sinks),
@@ -403,6 +403,7 @@ fn services(run: &Collector) -> Vec<ServiceSummary> {
 
 fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> {
     let mut notes = run.facts.notes.clone();
+    notes.extend(run.faults.breaches());
     for s in subscriptions.iter().filter(|s| s.triggers && s.unread > 0) {
         let told = s.received.saturating_add(s.missed);
         notes.push(format!(

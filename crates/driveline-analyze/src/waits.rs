@@ -4,7 +4,7 @@
 use crate::collector::{Collector, StageInput, StageRecord, StageSeries};
 use crate::quantiles::round_us;
 use crate::summary::{EndToEnd, Split};
-use crate::text::digits;
+use driveline_terminal::figures::digits;
 use driveline_types::header::Arrival;
 use driveline_types::{MonotonicNs, TopicId};
 use serde::Serialize;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Processes that were started: what they say, and how they end, without trust that they are brief, polite, or end at all.
 
+use driveline::types::text::{is_plain, plain};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
@@ -186,17 +187,6 @@ pub fn readable(said: &[u8], most: usize) -> String {
     plain(text.trim())
 }
 
-/// Text of others without what would move the cursor, change colours or the direction of writing, or tell two names apart that look the
-/// same, as characters without width do: ends of lines and tabs stay.
-#[must_use]
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if moves(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
-}
-
-fn moves(c: char) -> bool {
-    driveline::types::text::misleads(c) && c != '\n' && c != '\t'
-}
-
 /// A value out of the JSON of others, whose texts and names may be shown to people: [`plain`].
 ///
 /// # Errors
@@ -229,7 +219,7 @@ fn make_plain(value: &mut Value) {
 /// The first text or name in a value that is not [`plain`], made so.
 #[must_use]
 pub fn unreadable(value: &Value) -> Option<String> {
-    let of_text = |text: &str| text.chars().any(moves).then(|| readable(text.as_bytes(), 200));
+    let of_text = |text: &str| (!is_plain(text)).then(|| readable(text.as_bytes(), 200));
     match value {
         Value::String(text) => of_text(text),
         Value::Array(parts) => parts.iter().find_map(unreadable),

@@ -3,7 +3,7 @@
 //!
 //! The engine: a [`Conductor`] runs a link, several at a time, or a [`chain`] in fresh processes that speak [`harness`]; the
 //! ends only note stamps, from which an [`Account`] is made and checked afterwards. [`peers`] finds other middleware, [`stats`]
-//! has exact percentiles, and intervals over rounds; [`hosts`] are network namespaces with cables. Experiments, archives and reports over it are the crate `driveline-lab`'s.
+//! has exact percentiles, and intervals over rounds; [`cable`] makes two hosts of network namespaces. Experiments, archives and reports over it are the crate `driveline-lab`'s.
 //!
 //! Over it, in a room of its own, `bench link`: one link at a time by hand ([`run_link`]), with its floors (a bare futex, a spinning
 //! word, memcpy), run in rounds and printed as a table or as JSON. Method: `docs/method.md`; figures: `docs/benchmarks.md`.
@@ -19,13 +19,12 @@
 
 mod account;
 mod by_hand;
+pub mod cable;
 pub mod chain;
 pub mod child;
 mod conduct;
 mod ending;
 pub mod harness;
-pub mod hosts;
-mod interruption;
 mod left_out;
 pub mod machine;
 mod metric;
@@ -44,7 +43,6 @@ pub use account::{Account, Sample};
 pub use by_hand::{Cpus, Extra, LinkArgs, PEER_COMMAND, PeersArgs, Size, list_peers, run_link};
 pub use conduct::{Beside, Conductor, Ensemble, Favour, Kind, Program, Quota, Trial};
 pub use ending::{Ending, UsageError, exit_code_of};
-pub use interruption::interruption;
 pub use left_out::LeftOut;
 pub use metric::{Comparison, Metric};
 pub use own_tool::{Agreement, TOLERANCE, Verdict};

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
     };
     outcome.unwrap_or_else(|e| {
-        eprintln!("error: {}", driveline_bench::child::plain(&format!("{e:#}")));
+        eprintln!("error: {}", driveline::types::text::plain(&format!("{e:#}")));
         driveline_bench::exit_code_of(&e)
     })
 }

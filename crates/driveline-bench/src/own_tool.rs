@@ -3,7 +3,7 @@
 
 use crate::harness::OwnTool;
 use crate::stats::{ENOUGH_ROUNDS, Interval, Rank, Runs, ratio_interval};
-use driveline_analyze::text::microseconds;
+use driveline_terminal::figures::microseconds;
 use serde::Serialize;
 use std::fmt;
 

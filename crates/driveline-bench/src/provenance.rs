@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a result was made by.
 
-/// Version of this program.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Commit that it was built from; `-dirty-` and eight digits mean that there were changes beyond it, which ones, `-debug` that it is not optimised.
-pub const COMMIT: &str = env!("DRIVELINE_COMMIT");
+pub use driveline_terminal::version::{COMMIT, VERSION};
+
 /// Whether it was compiled with optimisation; figures of one that was not say nothing.
 pub const OPTIMISED: bool = !cfg!(debug_assertions);
 

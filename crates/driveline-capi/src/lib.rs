@@ -37,6 +37,7 @@ pub mod service;
 mod sized;
 pub mod status;
 pub mod subscription;
+pub mod testing;
 mod turn;
 pub mod version;
 

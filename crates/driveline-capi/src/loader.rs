@@ -44,19 +44,37 @@ impl ComponentLoader for Loader {
         let found = entry(&library, path);
         // Never unloaded: published values, vtables and threads of its may outlive everything that we know of.
         std::mem::forget(library);
-        let classes =
-            found?.into_iter().map(|vtable| describe(vtable).map_err(|e| failed(path, e)));
-        let classes = classes.collect::<Result<Vec<_>, _>>()?;
-        for (i, class) in classes.iter().enumerate() {
-            if classes[..i].iter().any(|c| c.description.name == class.description.name) {
-                return Err(failed(
-                    path,
-                    format_args!("registers the class {} twice", class.description.name),
-                ));
-            }
-        }
-        Ok(Box::new(LoadedLibrary { path: path.display().to_string(), classes }))
+        loaded(path, found?)
     }
+}
+
+/// The classes of a table that is in this process already.
+///
+/// # Safety
+/// `table` is not NULL, static, and one that `driveline_component_entry` may return.
+pub(crate) unsafe fn from_table(
+    table: *const dl_component_library,
+    path: &Path,
+) -> Result<Box<dyn ComponentLibrary>, LoadError> {
+    // SAFETY: this function's contract.
+    loaded(path, unsafe { classes_of(table, path)? })
+}
+
+fn loaded(
+    path: &Path,
+    found: Vec<dl_component_vtable>,
+) -> Result<Box<dyn ComponentLibrary>, LoadError> {
+    let classes = found.into_iter().map(|vtable| describe(vtable).map_err(|e| failed(path, e)));
+    let classes = classes.collect::<Result<Vec<_>, _>>()?;
+    for (i, class) in classes.iter().enumerate() {
+        if classes[..i].iter().any(|c| c.description.name == class.description.name) {
+            return Err(failed(
+                path,
+                format_args!("registers the class {} twice", class.description.name),
+            ));
+        }
+    }
+    Ok(Box::new(LoadedLibrary { path: path.display().to_string(), classes }))
 }
 
 // Not libloading's: exceptions of a library's initialisers come through this call.
@@ -109,6 +127,16 @@ fn entry(library: &Library, path: &Path) -> Result<Vec<dl_component_vtable>, Loa
     if table.is_null() {
         return Err(failed(path, "driveline_component_entry returned NULL"));
     }
+    // SAFETY: not NULL, and what the function returns is static and valid.
+    unsafe { classes_of(table, path) }
+}
+
+/// # Safety
+/// As [`from_table`].
+unsafe fn classes_of(
+    table: *const dl_component_library,
+    path: &Path,
+) -> Result<Vec<dl_component_vtable>, LoadError> {
     // SAFETY: not NULL; a table of any version begins with these two numbers.
     let (other, size) =
         unsafe { ((&raw const (*table).abi).read(), (&raw const (*table).size).read()) };

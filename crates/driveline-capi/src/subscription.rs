@@ -9,7 +9,7 @@ use crate::sample::dl_sample;
 use crate::schema::dl_schema;
 use crate::sized::{SizedStruct, write_result};
 use crate::status::*;
-use driveline::{RawSubscription, TakeError, WaitMode};
+use driveline::{RawSubscription, ReadError, ReceiveError, TakeError, WaitMode};
 use driveline_types::TopicName;
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn dl_subscription_latest(
     sample: *mut *mut dl_sample,
 ) -> dl_status {
     // SAFETY: this function's contract.
-    unsafe { read(subscription, sample, RawSubscription::latest) }
+    unsafe { read(subscription, sample, |raw| Ok(raw.latest()?)) }
 }
 
 /// The oldest unread sample. `*sample`: NULL if there is none, else owned by the caller, to be given to
@@ -124,17 +124,15 @@ pub unsafe extern "C" fn dl_subscription_take(
     sample: *mut *mut dl_sample,
 ) -> dl_status {
     // SAFETY: this function's contract.
-    unsafe { read(subscription, sample, RawSubscription::take) }
+    unsafe { read(subscription, sample, |raw| Ok(raw.take()?)) }
 }
-
-type Reading = fn(&mut RawSubscription) -> Result<Option<driveline::RawSample>, TakeError>;
 
 /// # Safety
 /// As `dl_subscription_latest`.
 unsafe fn read(
     subscription: *const dl_subscription,
     sample: *mut *mut dl_sample,
-    reading: Reading,
+    reading: impl FnOnce(&mut RawSubscription) -> Outcome<Option<driveline::RawSample>>,
 ) -> dl_status {
     guard(|| {
         place("sample", sample)?;
@@ -150,8 +148,50 @@ unsafe fn read(
     })
 }
 
-/// Waits until a sample can be taken (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-/// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. Blocks.
+/// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once the time is over. A sample that has
+/// expired does not end the wait. `timeout_ns`, `mode` and `spin_ns` as for `dl_subscription_wait`. Blocks.
+///
+/// # Safety
+/// As `dl_subscription_latest`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_subscription_receive(
+    subscription: *const dl_subscription,
+    timeout_ns: i64,
+    mode: u32,
+    spin_ns: u64,
+    sample: *mut *mut dl_sample,
+) -> dl_status {
+    let receive = |raw: &mut RawSubscription| {
+        let (timeout, mode) = wait_arguments(timeout_ns, mode, spin_ns)?;
+        raw.receive(timeout, mode).map_err(|e| match e {
+            ReceiveError::Wait(e) => Failure::new(DL_ERROR_WAIT, e),
+            ReceiveError::Read(ReadError::Take(e)) => e.into(),
+            ReceiveError::Read(e) => Failure::new(DL_ERROR_DECODE, e),
+        })
+    };
+    // SAFETY: this function's contract.
+    unsafe { read(subscription, sample, receive) }
+}
+
+fn wait_arguments(
+    timeout_ns: i64,
+    mode: u32,
+    spin_ns: u64,
+) -> Outcome<(Option<Duration>, WaitMode)> {
+    let mode = match mode {
+        0 => WaitMode::Block,
+        1 => WaitMode::Spin,
+        2 => WaitMode::SpinThenBlock(Duration::from_nanos(spin_ns)),
+        other => {
+            return Err(Failure::argument(format_args!("mode {other} is not a dl_wait_mode")));
+        }
+    };
+    Ok((u64::try_from(timeout_ns).ok().map(Duration::from_nanos), mode))
+}
+
+/// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
+/// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample that has expired ends the wait as well, and the next
+/// read returns none: `dl_subscription_receive` waits on. Blocks.
 ///
 /// # Safety
 /// `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -165,15 +205,7 @@ pub unsafe extern "C" fn dl_subscription_wait(
 ) -> dl_status {
     guard(|| {
         place("ready", ready)?;
-        let mode = match mode {
-            0 => WaitMode::Block,
-            1 => WaitMode::Spin,
-            2 => WaitMode::SpinThenBlock(Duration::from_nanos(spin_ns)),
-            other => {
-                return Err(Failure::argument(format_args!("mode {other} is not a dl_wait_mode")));
-            }
-        };
-        let timeout = u64::try_from(timeout_ns).ok().map(Duration::from_nanos);
+        let (timeout, mode) = wait_arguments(timeout_ns, mode, spin_ns)?;
         // SAFETY: this function's contract.
         let mut raw = unsafe { borrow("subscription", subscription)? }.raw()?;
         let come = raw.wait(timeout, mode).map_err(|e| Failure::new(DL_ERROR_WAIT, e))?;

@@ -9,10 +9,10 @@ mod commands;
 mod decoder;
 mod picture;
 mod process;
-mod screen;
 mod text;
 
 use arguments::{Arguments, Command};
+use driveline_terminal::screen::Screen;
 use std::process::ExitCode;
 
 /// Exit codes, as told by `driveline --help`.
@@ -28,7 +28,7 @@ mod exit {
 
 fn main() -> ExitCode {
     let Arguments { json, command } = arguments::parse();
-    let screen = screen::Screen::new(json);
+    let screen = Screen::new(json);
     let code = match command {
         Command::BenchPeer => return driveline_bench::peer_main(),
         Command::BenchWorkload { .. } => return driveline_workloads::workload_main(),
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 /// The exit code, unless what was to be told could not be.
-fn told(code: ExitCode, screen: &screen::Screen) -> ExitCode {
+fn told(code: ExitCode, screen: &Screen) -> ExitCode {
     match screen.loss() {
         Some(why) if code == ExitCode::SUCCESS => {
             screen.error(why);

@@ -2,8 +2,8 @@
 //! What the command says of gateways that are down, and its exit code, by which a script sees it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
-use driveline_bench as bench;
 use driveline_gateway::{Report, StatusSocket};
+use driveline_terminal::version::{COMMIT, VERSION};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
@@ -83,9 +83,9 @@ fn one_that_was_built_from_something_else_is_told() {
         ..Report::default()
     };
     for (version, commit, told) in [
-        (bench::VERSION, bench::COMMIT, false),
-        (bench::VERSION, "other", true),
-        ("9.9.9", bench::COMMIT, true),
+        (VERSION, COMMIT, false),
+        (VERSION, "other", true),
+        ("9.9.9", COMMIT, true),
         ("", "", false),
     ] {
         let report = of(version, commit);

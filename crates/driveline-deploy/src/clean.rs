@@ -24,9 +24,20 @@ pub struct Cleaned {
 pub fn clean(engine: Option<&Engine>) -> Result<Cleaned, EngineError> {
     let mut cleaned = Cleaned::default();
     if let Some(engine) = engine {
-        let format = format!("{{{{.Names}}}}\t{{{{.Label \"{}\"}}}}", label::DIRECTORY);
         let filter = format!("label={}", label::RUN);
-        let listed = engine.ask(&["ps", "--all", "--filter", &filter, "--format", &format])?;
+        let listed = engine.ask(&["ps", "--all", "--quiet", "--filter", &filter])?;
+        let format =
+            format!("{{{{.Name}}}}\t{{{{index .Config.Labels \"{}\"}}}}", label::DIRECTORY);
+        let mut told = String::new();
+        for id in listed.split_whitespace() {
+            match engine.ask(&["container", "inspect", "--format", &format, id]) {
+                Ok(line) => told += &line,
+                // It has ended meanwhile.
+                Err(EngineError::Refused { .. }) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let listed = told;
         for name in orphans(&listed, has_launcher) {
             engine.ask(&["rm", "--force", &name])?;
             cleaned.containers.push(name);
@@ -51,6 +62,8 @@ fn orphans(listed: &str, has_launcher: impl Fn(&Path) -> bool) -> Vec<String> {
     let orphan = |line: &str| {
         let (name, directory) = line.trim_end().split_once('\t')?;
         let directory = Path::new(directory);
+        // Docker shows names with a slash.
+        let name = name.trim_start_matches('/');
         (is_of_a_run(directory) && !has_launcher(directory)).then(|| name.to_owned())
     };
     listed.lines().filter_map(orphan).collect()
@@ -64,7 +77,7 @@ mod tests {
     fn only_containers_of_dead_launchers_are_orphans() {
         let (dead, living) = ("d".repeat(32), "a".repeat(32));
         let listed = format!(
-            "one\t/dev/shm/driveline-run-{dead}\ntwo\t/dev/shm/driveline-run-{living}\nthree\t/etc\nfour\t\nfive\n"
+            "/one\t/dev/shm/driveline-run-{dead}\ntwo\t/dev/shm/driveline-run-{living}\nthree\t/etc\nfour\t\nfive\n"
         );
         let lives = |path: &Path| path.ends_with(format!("driveline-run-{living}"));
         assert_eq!(orphans(&listed, lives), ["one"]);

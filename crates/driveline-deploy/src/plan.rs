@@ -44,6 +44,8 @@ pub struct Plan {
     pub stop_within: Duration,
     /// The engine runs as this user and not as root.
     pub rootless: bool,
+    /// User of modules for which the graph names none.
+    pub default_user: u32,
     /// Modules, in the order of the graph.
     pub modules: Vec<PlannedModule>,
 }
@@ -95,8 +97,8 @@ impl Plan {
         let own = rustix::process::geteuid().as_raw();
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let files: Vec<PathBuf> = graph.files.iter().map(absolute).collect();
-        let module =
-            |m: &ResolvedModule| planned(m, &files, if own == 0 { DEFAULT_USER } else { own });
+        let default_user = if own == 0 { DEFAULT_USER } else { own };
+        let module = |m: &ResolvedModule| planned(m, &files, default_user);
         Self {
             mode,
             graph: graph.name.clone(),
@@ -104,6 +106,7 @@ impl Plan {
             set: set.to_owned(),
             stop_within,
             rootless: own != 0,
+            default_user,
             modules: graph.modules.iter().map(module).collect(),
         }
     }
@@ -132,6 +135,8 @@ impl Plan {
             &self.file.display().to_string(),
             "--account-socket",
             &format!("{account}/socket"),
+            "--default-user",
+            &self.default_user.to_string(),
             "--stop-within-ms",
             &self.stop_within.as_millis().to_string(),
         ]

@@ -15,7 +15,7 @@ use driveline::types::{MonotonicNs, Qos, Reliability};
 use driveline::{
     Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions, WaitMode,
 };
-use driveline_bench::stats::Runs;
+use driveline_analyze::Rank;
 use driveline_gateway::{Answer, ask};
 use driveline_msgs::{Encoding, Header, Image, ImageMut, ImageView};
 use serde_json::json;
@@ -327,6 +327,25 @@ fn added(percentile: Option<u64>, direct: Option<u64>) -> String {
     difference.map_or_else(|| "n too small".into(), |ms| format!("{ms:+.3}"))
 }
 
+/// Exact percentiles of all runs of one path together, in nanoseconds.
+struct Took {
+    n: u64,
+    p50: Option<u64>,
+    /// Needs 300 samples.
+    p99: Option<u64>,
+}
+
+impl Took {
+    fn of(mut all: Vec<u64>) -> Self {
+        all.sort_unstable();
+        let n = all.len() as u64;
+        let at = |rank: Rank| {
+            rank.index(n).filter(|_| n >= rank.needs).and_then(|i| all.get(i as usize)).copied()
+        };
+        Self { n, p50: at(Rank::P50), p99: at(Rank::P99) }
+    }
+}
+
 fn main() -> ExitCode {
     let (rounds, seconds) = (number("ROUNDS", 5), number("SECONDS", 6));
     let rig = Rig::new();
@@ -350,7 +369,7 @@ fn main() -> ExitCode {
         println!("\n{}", load.name);
         let mut direct = (None, None);
         for ((way, name), runs) in WAYS.iter().zip(&all) {
-            let took = Runs::new(runs.iter().map(|r| r.took_ns.clone()).collect()).percentiles();
+            let took = Took::of(runs.iter().flat_map(|r| r.took_ns.iter().copied()).collect());
             let lost: usize = runs.iter().map(|r| r.lost).sum();
             let mut counted = BTreeMap::new();
             for (reason, count) in runs.iter().flat_map(|r| &r.counted) {

@@ -12,7 +12,7 @@ mod rig;
 #[path = "../../../tools/skipped.rs"]
 mod skipped;
 
-use driveline_bench::hosts::Namespace;
+use driveline_namespaces::Namespace;
 use driveline_types::{Qos, SampleHeader};
 use rig::rmw::{Node, Router, STRING, Subscription};
 use rig::samples::{reliable, string, string_schema};

@@ -11,7 +11,7 @@ mod rig;
 #[path = "../../../tools/skipped.rs"]
 mod skipped;
 
-use driveline_bench::hosts::Namespace;
+use driveline_namespaces::Namespace;
 use driveline_shm::Subscription;
 use driveline_types::Qos;
 use rig::rmw::{Node, Router, STRING};

@@ -9,8 +9,8 @@
 
 mod rig;
 
-use driveline_bench::hosts::Port;
 use driveline_msgs::{Image, ImageView};
+use driveline_namespaces::Port;
 use driveline_rosidl::{Catalog, parse_msg};
 use driveline_types::{Plain, PlainRef, Qos};
 use rig::rmw::{HUMBLE_STRING, IMAGE, Node, Router, STRING, image, pixels};

@@ -11,7 +11,7 @@ mod rig;
 
 use driveline::types::MonotonicNs;
 use driveline::{Publisher, Subscription, WaitMode};
-use driveline_bench::hosts::Port;
+use driveline_namespaces::Port;
 use rig::readings::{Reading, TOPIC, between, deep, pair, say, small};
 use rig::relay::Relay;
 use rig::{Host, Rig, carried, eventually};

@@ -12,9 +12,9 @@ mod rig;
 
 use driveline::types::{MonotonicNs, Qos, Reliability, Remote, SampleHeader, Schema};
 use driveline::{EndpointEvent, Publisher, Subscription};
-use driveline_bench::hosts::{Namespace, Port};
 use driveline_gateway::EdgeFigures;
 use driveline_gateway_zenoh::engine::{Gateway, GatewayError};
+use driveline_namespaces::{Namespace, Port};
 use driveline_runtime::network::GatewayConfig;
 use driveline_shm::{Participant, ParticipantConfig, PublisherConfig};
 use rig::net::Net;

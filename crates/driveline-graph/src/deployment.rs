@@ -194,6 +194,7 @@ impl Found<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Access;
     use crate::{Colour, DescribeError, LoadOptions, Loaded, load};
 
     fn mount(text: &str) -> Result<(String, String, bool), &'static str> {
@@ -248,6 +249,41 @@ mod tests {
         let graph = loaded("    cpus: 1.5\n").0.graph.unwrap();
         assert_eq!(graph.modules[0].deployment.cpus, Some(Cpus::Quota(1.5)));
         assert_eq!(graph.modules[0].deployment.place("image").unwrap().span.line, 3);
+    }
+
+    #[test]
+    fn topics_admit_the_users_of_the_modules_at_their_ends_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("g.yaml");
+        let module = |name: &str, user: &str, ports: &str| {
+            format!(
+                "  {name}:\n{user}    components:\n      {name}: {{library: x, class: X, {ports}}}\n"
+            )
+        };
+        let text = [
+            "driveline: 1\ntopics:\n".to_owned(),
+            "  a: {reach: host, max_payload: 8}\n  b: {reach: host, max_payload: 8, access: anyone}\n  c: {reach: host, max_payload: 8}\n".to_owned(),
+            "modules:\n".to_owned(),
+            module("one", "    user: 1001\n", "outputs: {x: a, y: b, z: c}"),
+            module("two", "", "inputs: {x: a, y: b}"),
+            module("three", "    user: 1001\n", "inputs: {z: c}"),
+            module("four", "    user: 1004\n", "outputs: {x: d}"),
+        ];
+        std::fs::write(&path, text.concat()).unwrap();
+        let nothing = |_: &Path| Ok(Vec::new());
+        let options = LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&nothing) };
+        let loaded = load(&path, &options);
+        let mut graph =
+            loaded.graph.unwrap_or_else(|| panic!("{}", loaded.diagnostics.render(Colour::No)));
+        let pins = |g: &crate::ResolvedGraph| g.topics[&"a".parse().unwrap()].pins;
+        let before = pins(&graph);
+        graph.admit_users(65_532);
+        let access = |topic: &str| graph.topics[&topic.parse().unwrap()].access.clone();
+        assert_eq!(access("a"), Access::Users(vec![1001, 65_532]));
+        assert_eq!(pins(&graph), 2 * before);
+        assert_eq!(access("b"), Access::Anyone);
+        assert_eq!(access("c"), Access::OwnUser, "both its ends have one user");
+        assert_eq!(access("d"), Access::OwnUser);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
 use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
+use super::supervision::OnLauncherLost;
 use super::yaml::{self, Fault, Node, Value};
 use super::{shape, sound};
 use crate::network::NetworkSpec;
@@ -67,6 +68,7 @@ pub(super) struct Assignment {
 pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
+    pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
     pub(super) network: Option<In<NetworkSpec>>,
     pub(super) ros2: Option<In<Ros2Spec>>,
     pub(super) topics: IndexMap<String, In<TopicSpec>>,
@@ -336,6 +338,9 @@ impl Files {
         // Includes come first, so the file that was asked for has the last word on the name.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
+        if let Some(lost) = spec.on_launcher_lost.clone() {
+            self.on_launcher_lost = Some(In { document, spec: lost });
+        }
         if let Some(network) = spec.network.clone() {
             self.network = Some(In { document, spec: network });
         }

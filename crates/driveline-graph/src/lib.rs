@@ -32,6 +32,7 @@ mod mistakes;
 pub mod model;
 pub mod network;
 mod parameters;
+mod reaction;
 mod resolve;
 mod resolved;
 pub mod ros2;
@@ -52,12 +53,15 @@ pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use mistakes::ConfigMistakes;
 pub use model::json_schema;
+pub use reaction::{
+    HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
+};
 pub use resolve::{LoadOptions, Loaded, load};
 pub use resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
 };
-pub use supervision::{OnExhausted, RestartPolicy};
+pub use supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};
 
 #[cfg(test)]

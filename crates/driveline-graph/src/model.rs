@@ -4,7 +4,8 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is resolved.
 
 use super::deployment::Cpus;
-use super::supervision::RestartSpec;
+use super::reaction::{LimitsSpec, RateSpec, Reaction};
+use super::supervision::{OnLauncherLost, RestartSpec};
 use super::units::{ByteSize, Milliseconds};
 use crate::network::{EVERY, NetworkSpec, RATE_HZ};
 use crate::ros2::Ros2Spec;
@@ -47,6 +48,9 @@ pub struct GraphFile {
     /// Files `component: {parameter: value}`, relative to this one. They win over this file; later files win over earlier ones.
     #[serde(default)]
     pub params_files: Vec<PathBuf>,
+    /// What the modules do when the launcher is gone, killed for example. Default: `stop`.
+    #[serde(default)]
+    pub on_launcher_lost: Option<OnLauncherLost>,
     /// Topics that need more than the defaults. Topics that are only named by components exist without an entry.
     #[serde(default)]
     pub topics: IndexMap<String, TopicSpec>,
@@ -139,6 +143,20 @@ pub struct ModuleSpec {
     pub devices: Vec<String>,
     /// Files and directories of the host in the container, read-only: `source`, `source:target`, or either with `:rw`. Relative sources are beside this file.
     pub mounts: Vec<String>,
+    /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
+    pub hang_ms: Option<Milliseconds>,
+    /// What happens when a call hangs. Default: `event`.
+    pub on_hang: Option<Reaction>,
+    /// What happens when a call takes longer than the `budget_ms` of its component. Default: `event`.
+    pub on_overrun: Option<Reaction>,
+    /// What happens when an input misses its `deadline_ms`. Default: it is counted and logged.
+    pub on_deadline: Option<Reaction>,
+    /// What happens when an output leaves its `rate_hz`. Default: `event`.
+    pub on_rate: Option<Reaction>,
+    /// What the process may use. Default: no limits but the system's.
+    pub limits: LimitsSpec,
+    /// What happens when it uses more. Default: `event`.
+    pub on_limit: Option<Reaction>,
 }
 
 /// Threads that run callbacks.
@@ -187,6 +205,12 @@ pub struct ComponentSpec {
     /// What starts the callback. Default: a sample on any input.
     #[serde(default)]
     pub trigger: Option<TriggerSpec>,
+    /// Longest time of one call of the callback or of a timer, in milliseconds. Default: no limit.
+    #[serde(default)]
+    pub budget_ms: Option<Milliseconds>,
+    /// What happens when a call takes longer than `budget_ms`. Default: as the module says.
+    #[serde(default)]
+    pub on_overrun: Option<Reaction>,
 }
 
 /// Whether callbacks may overlap.
@@ -225,6 +249,9 @@ pub struct InputDetail {
     /// Where this subscription's QoS differs from the topic's.
     #[serde(default)]
     pub qos: QosChange,
+    /// What happens when the input misses its `deadline_ms`. Default: as the module says.
+    #[serde(default)]
+    pub on_deadline: Option<Reaction>,
 }
 
 /// An output port's connection.
@@ -248,6 +275,12 @@ pub struct OutputDetail {
     /// Where this publisher's QoS differs from the topic's.
     #[serde(default)]
     pub qos: QosChange,
+    /// How often the output publishes while the graph runs, in Hz. Default: not checked.
+    #[serde(default)]
+    pub rate_hz: Option<RateSpec>,
+    /// What happens when the output leaves `rate_hz`. Default: as the module says.
+    #[serde(default)]
+    pub on_rate: Option<Reaction>,
 }
 
 impl InputSpec {

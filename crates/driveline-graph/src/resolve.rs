@@ -15,9 +15,9 @@ use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
 };
-use super::supervision;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
+use super::{reaction, supervision};
 use crate::descriptor::{ComponentClass, Port};
 use crate::network;
 use crate::ros2::{self, Ros2Spec};
@@ -186,6 +186,9 @@ impl<'a> Resolver<'a> {
             .collect();
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
+        // No graph has modes yet.
+        reaction::check(self.files, &specs, &[]);
+        let on_launcher_lost = reaction::on_launcher_lost(self.files, &[]);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
@@ -212,6 +215,7 @@ impl<'a> Resolver<'a> {
             files: self.files.sources.paths(),
             network,
             ros2,
+            on_launcher_lost,
             topics,
             modules,
         };
@@ -341,6 +345,7 @@ impl<'a> Resolver<'a> {
             depends_on: spec.depends_on.clone(),
             restart_with: spec.restart_with.clone(),
             deployment: deployment::deployment(self.files, document, name, spec),
+            watch: reaction::watch(spec),
         })
     }
 
@@ -397,9 +402,9 @@ impl<'a> Resolver<'a> {
             }
         };
         let (library, class) = self.class(at, spec, &environment(module));
-        let outputs = self.outputs(at, spec, class.as_ref());
+        let outputs = self.outputs(at, spec, class.as_ref(), module);
         let concurrency = if spec.callback_group == GroupSpec::Reentrant { threads } else { 1 };
-        let inputs = self.inputs(at, spec, class.as_ref(), concurrency);
+        let inputs = self.inputs(at, spec, class.as_ref(), concurrency, module);
         let ports: Vec<&str> = inputs.iter().map(|i| i.port.as_str()).collect();
         let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
         let parameters = self.parameters(at, spec, class.as_ref());
@@ -413,6 +418,7 @@ impl<'a> Resolver<'a> {
             inputs,
             outputs,
             trigger,
+            budget: reaction::budget(module, spec),
         })
     }
 
@@ -536,6 +542,7 @@ impl<'a> Resolver<'a> {
         spec: &ComponentSpec,
         class: Option<&ComponentClass>,
         concurrency: u32,
+        module: &ModuleSpec,
     ) -> Vec<ResolvedInput> {
         if let Some(class) = class {
             self.unknown_ports(at, "inputs", spec.inputs.keys(), class, &class.inputs);
@@ -608,7 +615,8 @@ impl<'a> Resolver<'a> {
                 qos: qos.clone(),
                 place: Some(place),
             });
-            inputs.push(ResolvedInput { port, topic, schema, qos, max_held });
+            let on_deadline = reaction::on_deadline(module, connection);
+            inputs.push(ResolvedInput { port, topic, schema, qos, max_held, on_deadline });
         }
         inputs
     }
@@ -618,6 +626,7 @@ impl<'a> Resolver<'a> {
         at: &At<'_>,
         spec: &ComponentSpec,
         class: Option<&ComponentClass>,
+        module: &ModuleSpec,
     ) -> Vec<ResolvedOutput> {
         if let Some(class) = class {
             self.unknown_ports(at, "outputs", spec.outputs.keys(), class, &class.outputs);
@@ -660,7 +669,8 @@ impl<'a> Resolver<'a> {
                 qos: qos.clone(),
                 place,
             });
-            outputs.push(ResolvedOutput { port, topic, schema, qos });
+            let rate = spec.outputs.get(&port).and_then(|o| reaction::rate(module, o));
+            outputs.push(ResolvedOutput { port, topic, schema, qos, rate });
         }
         outputs
     }

@@ -3,10 +3,12 @@
 
 use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
-use super::supervision::{OnExhausted, RestartPolicy};
+use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
+use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub struct ResolvedGraph {
     pub network: Option<NetworkSpec>,
     /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
     pub ros2: Option<Ros2Spec>,
+    /// What the modules do when the launcher is gone.
+    pub on_launcher_lost: OnLauncherLost,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
@@ -80,6 +84,8 @@ pub struct ResolvedModule {
     pub restart_with: Vec<String>,
     /// How its container is made.
     pub deployment: ResolvedDeployment,
+    /// What it keeps to.
+    pub watch: ResolvedWatch,
 }
 
 /// Rules for the restart of a process.
@@ -131,6 +137,8 @@ pub struct ResolvedComponent {
     pub outputs: Vec<ResolvedOutput>,
     /// What starts the callback.
     pub trigger: ResolvedTrigger,
+    /// Longest time of a call.
+    pub budget: Option<ResolvedBudget>,
 }
 
 /// An input port.
@@ -147,6 +155,8 @@ pub struct ResolvedInput {
     pub qos: Qos,
     /// Samples that it may hold at once.
     pub max_held: u32,
+    /// What happens when it misses its deadline, where the graph says so.
+    pub on_deadline: Option<Reaction>,
 }
 
 /// An output port.
@@ -161,6 +171,8 @@ pub struct ResolvedOutput {
     pub schema: Option<Schema>,
     /// Offered QoS.
     pub qos: Qos,
+    /// How often it publishes.
+    pub rate: Option<ResolvedRate>,
 }
 
 /// What starts a callback.
@@ -226,6 +238,30 @@ impl ResolvedGraph {
     #[must_use]
     pub fn module(&self, name: &str) -> Option<&ResolvedModule> {
         self.modules.iter().find(|m| m.name.as_str() == name)
+    }
+
+    /// Lets modules of several users meet, as `user:` gives them to containers: each topic of one user's processes admits the users
+    /// of all modules at its ends in place of one, with pins enough for those who are not the publisher's own. `default` is the user of
+    /// modules without the key. Topics that state their `access` keep it.
+    pub fn admit_users(&mut self, default: u32) {
+        let user = |m: &ResolvedModule| m.deployment.user.unwrap_or(default);
+        for (name, topic) in &mut self.topics {
+            let at = |m: &&ResolvedModule| {
+                let ends = m.components.iter().any(|c| {
+                    c.inputs.iter().any(|i| i.topic == *name)
+                        || c.outputs.iter().any(|o| o.topic == *name)
+                });
+                ends && topic.reach >= Reach::Host
+            };
+            let mut users: Vec<u32> = self.modules.iter().filter(at).map(user).collect();
+            users.sort_unstable();
+            users.dedup();
+            if users.len() > 1 && topic.access == Access::OwnUser {
+                topic.access = Access::Users(users);
+                // Of a publisher's pins, half stay for its own user.
+                topic.pins = topic.pins.saturating_mul(2).min(MAX_PINS);
+            }
+        }
     }
 
     /// All components with their modules.

@@ -39,6 +39,20 @@ fn keys_and_defaults_are_resolved() {
 }
 
 #[test]
+fn a_limit_of_restarts_without_a_policy_restarts_on_failure() {
+    let policy = |keys: &str| {
+        let keys = format!("    restart: {{{keys}}}\n");
+        sound(supervised("", &keys)).module("perception").unwrap().restart.policy
+    };
+    for keys in ["max: 3", "window_s: 10", "backoff_ms: 0"] {
+        assert_eq!(policy(keys), RestartPolicy::OnFailure, "{keys}");
+    }
+    for keys in ["on_exhausted: stop", "policy: never, max: 3"] {
+        assert_eq!(policy(keys), RestartPolicy::Never, "{keys}");
+    }
+}
+
+#[test]
 fn references_must_be_to_other_modules_and_dependencies_without_a_circle() {
     finds(
         &supervised("    depends_on: [sensing]\n", "    restart_with: [sensin]\n"),

@@ -166,7 +166,7 @@ const SOUND: &str = r#"driveline: 1
 name: comp
 domain: comp
 topics:
-  camera/image: { reach: host, max_payload: 2 MiB, type: demo/Image }
+  camera/image: { reach: host, max_payload: 2 MiB, type: demo/Image, qos: {depth: 5} }
   lanes: { reach: host, external: true }
 modules:
   sensing:
@@ -606,6 +606,14 @@ fn the_ends_of_a_topic_must_agree() {
             &[(5, "`max_payload` of the topic `camera/image` is out of range", "at most")],
         ),
         (
+            &[("qos: {depth: 4}", "qos: {depth: 8}")],
+            &[(
+                24,
+                "`lane.image` has `qos.depth: 8`, and its publisher `camera.image` keeps 5",
+                "topics: {camera/image: {qos: {depth: 8}}}",
+            )],
+        ),
+        (
             &[("external: true", "external: false")],
             &[(25, "nobody listens to the topic `lanes`", "external: true")],
         ),
@@ -969,5 +977,7 @@ mod payload;
 #[path = "ros2_rules_tests.rs"]
 mod ros2;
 
+#[path = "reaction_tests.rs"]
+mod reaction_keys;
 #[path = "supervision_tests.rs"]
 mod supervision_keys;

@@ -508,7 +508,34 @@ impl<'a> Topic<'a> {
                 }
             }
         }
+        self.depths();
         self.checksums_from_ros();
+    }
+
+    /// At host reach a publisher's memory holds its own depth; inside a process each subscription has a queue of its depth.
+    fn depths(&mut self) {
+        if self.spec.reach == Reach::Process {
+            return;
+        }
+        for sub in self.subscriptions() {
+            let shallow = self.publishers().filter(|p| p.qos.depth < sub.qos.depth);
+            let Some(publisher) = shallow.min_by_key(|p| p.qos.depth) else { continue };
+            let (kept, wanted) = (publisher.qos.depth, sub.qos.depth);
+            let message = format!(
+                "`{}` has `qos.depth: {wanted}`, and its publisher `{}` keeps {kept}: at most {kept} of its samples wait for the input",
+                sub.name(),
+                publisher.name()
+            );
+            let help = format!(
+                "set the depth where the samples are kept, at the topic: `topics: {{{}: {{qos: {{depth: {wanted}}}}}}}`, or at the output",
+                self.name
+            );
+            let mut d = Diagnostic::warning(message).help(help);
+            if let Some(place) = &publisher.place {
+                d = d.related("published here", place.clone());
+            }
+            self.report(d, sub.place.clone());
+        }
     }
 
     /// The gateway's publishers of samples from ROS 2 offer no checksums.

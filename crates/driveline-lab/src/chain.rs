@@ -4,8 +4,8 @@
 use crate::analysis::{CaseResult, ExperimentResult};
 use crate::table::output_hz;
 use crate::words::NETWORK_IS_MISSING;
-use driveline_analyze::text::digits;
 use driveline_bench::chain::{ChainJob, StageSpec};
+use driveline_terminal::figures::digits;
 use std::collections::BTreeMap;
 
 /// What the shares are of.

@@ -19,12 +19,12 @@ use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use chance::{holm, is_real, welch};
-use driveline_analyze::prose;
 use driveline_bench::stats::{
     ENOUGH_ROUNDS, Goodput, Interval, Rank, Runs, goodput_interval_unpaired,
     ratio_interval_unpaired,
 };
 use driveline_bench::{MAX_OTHERS, UsageError};
+use driveline_terminal::paragraphs;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -160,7 +160,7 @@ pub fn compare(args: &CompareArgs) -> Result<String> {
     if args.json {
         Ok(format!("{}\n", serde_json::to_string_pretty(&comparison)?))
     } else {
-        Ok(text::text(&comparison, prose::width()))
+        Ok(text::text(&comparison, paragraphs::width()))
     }
 }
 

@@ -4,10 +4,10 @@
 use crate::analysis::{CaseResult, Criterion, ExperimentResult, Figure, Measure, columns};
 use crate::rows::{Row, Rows};
 use crate::table::{percentile, quantity};
-use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::Metric;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::Percentiles;
+use driveline_terminal::figures::{digits, duration_ns};
 
 /// Transport and schedule-relative latency of an open loop; of a stream whose goodput counts none, because it may be due faster than its way can
 /// carry.

@@ -3,8 +3,8 @@
 
 use crate::scenario::{self, ReachSpec, Scenario, builtin};
 use anyhow::{Context, Result, anyhow, ensure};
-use driveline_analyze::prose::{self, wrapped};
 use driveline_bench::UsageError;
+use driveline_terminal::paragraphs::{self, wrapped};
 use std::path::Path;
 
 /// The experiments as a table, or as JSON.
@@ -19,7 +19,7 @@ pub fn list(json: bool) -> Result<String> {
     if json {
         return Ok(serde_json::to_string_pretty(&all)?);
     }
-    Ok(told(&all, prose::width()))
+    Ok(told(&all, paragraphs::width()))
 }
 
 /// Each with its question and what it needs; words in lines of at most so many characters.

@@ -17,10 +17,11 @@ use crate::table::{
     LOSSES, about_goodput, beside_copy, date, few_rounds, is_driveline_again, not_confirmed, ratio,
     remarks, with_unseen,
 };
-use driveline_analyze::text::{Columns, digits, microseconds};
 use driveline_bench::harness::Pace;
 use driveline_bench::stats::{Interval, Percentiles};
 use driveline_bench::{Agreement, Metric};
+use driveline_terminal::figures::{digits, microseconds};
+use driveline_terminal::table::Columns;
 use std::fmt::Write as _;
 
 /// What stands where there are too few samples, or nothing is known.

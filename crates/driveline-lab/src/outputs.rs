@@ -6,9 +6,9 @@ use crate::archive::Archive;
 use crate::report::page;
 use crate::{csv, markdown, terminal};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use driveline_analyze::prose;
 use driveline_bench::UsageError;
-use driveline_bench::child::plain;
+use driveline_terminal::paragraphs;
+use driveline_types::text::plain;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -84,7 +84,8 @@ pub fn report(args: &ReportArgs) -> Result<String> {
 
 /// What standard output shows.
 pub(crate) fn summary(archive: &Archive, analysis: &Analysis, page: &Path) -> String {
-    let told = terminal::summary(&archive.manifest, analysis, archive.directory(), prose::width());
+    let told =
+        terminal::summary(&archive.manifest, analysis, archive.directory(), paragraphs::width());
     // Directories are called whatever somebody has called them.
     plain(&format!("{told}\nReport: {}\n", page.display()))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A table of what is told of systems in cells, which the terminal, the page and Markdown show alike.
 
-use driveline_analyze::text::Columns;
+use driveline_terminal::table::Columns;
 
 /// Rows under the names of their cells.
 pub(crate) struct Rows {

@@ -13,7 +13,6 @@ use crate::table::minutes;
 use crate::workload;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use driveline::types::MonotonicNs;
-use driveline_analyze::prose::{self, wrapped};
 use driveline_bench::harness::{MemcpyKind, Reach, System};
 use driveline_bench::machine::{self, Machine, Ticks};
 use driveline_bench::observations::Observations;
@@ -23,6 +22,7 @@ use driveline_bench::{
     self as bench, Conductor, Ending, Kind, LeftOut, PEER_COMMAND, Placement, Program, Trial,
     UsageError,
 };
+use driveline_terminal::paragraphs::{self, wrapped};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
@@ -132,7 +132,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
         say(&if args.json {
             serde_json::to_string_pretty(&outline_json(&experiments))? + "\n"
         } else {
-            outline(&experiments, prose::width())
+            outline(&experiments, paragraphs::width())
         })?;
         return Ok(Ending::Valid);
     }
@@ -141,7 +141,7 @@ pub fn run(args: &RunArgs) -> Result<Ending> {
         None => prepare(args)?,
     };
     // From here on there is something to report.
-    let interrupted = bench::interruption()?;
+    let interrupted = driveline_terminal::signals::interruption()?;
     let archive = measure(archive, &program, &interrupted)?;
     // Also of what was interrupted: what was measured until then is told.
     let page = archive.directory().join(PAGE);

@@ -5,9 +5,9 @@ use crate::analysis::{
     Analysis, CaseResult, ExperimentResult, Measure, Ratio, Totals, equal_goodput, ratio_columns,
 };
 use crate::archive::{Manifest, Role};
-use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
+use driveline_terminal::figures::{digits, duration_ns};
 use std::path::Path;
 
 /// What is written where there are too few samples for a percentile.

@@ -224,6 +224,28 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
     found
 }
 
+/// Beginning of the oldest call of each component that runs now, of those that an executor makes. Neither locks nor allocates.
+pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs>]) {
+    oldest.fill(None);
+    for slot in &TABLE {
+        let generation = slot.generation.load(Ordering::Acquire);
+        if generation % 2 == 0 {
+            continue;
+        }
+        let now = slot.now();
+        fence(Ordering::Acquire);
+        let by_executor =
+            matches!(CALLS[now.call % CALLS.len()], Call::OnTrigger | Call::Timer | Call::OnEvent);
+        if slot.generation.load(Ordering::Relaxed) != generation || !by_executor {
+            continue;
+        }
+        let component = components.iter().position(|c| c.0 == now.component);
+        if let Some(place) = component.and_then(|c| oldest.get_mut(c)) {
+            *place = Some(place.map_or(MonotonicNs(now.since), |p| p.min(MonotonicNs(now.since))));
+        }
+    }
+}
+
 /// Texts about the call that runs on this thread: for people, and as the keys of a JSON record, each beginning with a
 /// separator. Empty if there is none. Async-signal-safe.
 pub(crate) fn describe_own(text: &mut Text, json: &mut Text) {
@@ -332,6 +354,25 @@ mod tests {
         assert_eq!(of("lane"), []);
         let _next = seen.enter(Call::OnTrigger, MonotonicNs(5), Some((0, 7)));
         assert_ne!(of("lane")[0].id, calls[0].id, "another call, however alike");
+    }
+
+    #[test]
+    fn the_oldest_call_of_each_component_is_found() {
+        let [a, b, c] = ["oldest a", "oldest b", "oldest c"].map(|name| Seen::new(name, &[]));
+        let _a = a.enter(Call::OnTrigger, MonotonicNs(5), None);
+        let mut oldest = [Some(MonotonicNs(9)); 3];
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let _a = a.enter(Call::Timer, MonotonicNs(3), None);
+                s.spawn(|| {
+                    let _init = b.enter(Call::Init, MonotonicNs(1), None);
+                    oldest_calls(&[a, b, c], &mut oldest);
+                })
+                .join()
+                .unwrap();
+            });
+        });
+        assert_eq!(oldest, [Some(MonotonicNs(3)), None, None]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! - [`component`] and [`host`]: one module of a graph in this process;
 //! - [`launch`]: one process for each module, started, watched and stopped;
+//! - [`testing`]: a component by itself, on a clock that the test moves;
 //! - [`account`]: what these processes report about every callback;
 //! - [`socket_clients`]: tools that ask a run, or a gateway, by a socket of the domain.
 //!
@@ -14,10 +15,12 @@ pub mod account;
 mod activity;
 pub mod component;
 pub mod domain;
+mod heartbeats;
 pub mod host;
 pub mod launch;
 mod lines;
 pub mod socket_clients;
+pub mod testing;
 
 // Re-exported until all users name `driveline-graph` themselves.
 pub use driveline_graph as graph;

@@ -125,6 +125,12 @@ fn a_run_says_what_it_is_and_stops_in_order_when_it_is_asked() {
             (&ProcessState::Ready, 0, &None, false)
         );
         assert_eq!(one.components, ["counter", "relay", "printer"]);
+        let topics: Vec<_> = one
+            .topics
+            .iter()
+            .map(|t| (t.name.as_str(), t.publishes, t.subscribes, t.inside))
+            .collect();
+        assert_eq!(topics, [("a", true, true, true), ("b", true, true, true)]);
         assert!(one.pid.is_some());
         let run = tool.ask(Verb::Stop).unwrap();
         assert_eq!(run.phase, RunPhase::Ending);

@@ -186,6 +186,18 @@ fn a_program_that_does_not_exist_is_named() {
 }
 
 #[test]
+fn a_module_that_is_not_ready_in_time_says_which_call_it_was_in() {
+    let mut f = supervised("hang_init: 1", "ready_within_ms: 2500", "environment: {}");
+    f.options.grace = std::time::Duration::ZERO;
+    let mut seen = Seen::default();
+    let outcome = f.run(&mut seen);
+    let End::NotReady { modules } = outcome.end else { panic!("{:?}", outcome.end) };
+    assert_eq!(modules, ["one (component 'relay' in init)"]);
+    let line = "module 'one' was not ready within 2.5 s (`ready_within_ms`): it was in component 'relay' in init";
+    assert!(seen.events.iter().any(|e| e.to_string() == line), "{:?}", seen.events);
+}
+
+#[test]
 fn a_module_that_is_not_ready_in_time_is_ended_and_started_again() {
     let mut f = supervised("", "ready_within_ms: 50", "environment: {}");
     f.graph.modules[0].restart.policy = driveline_runtime::graph::RestartPolicy::OnFailure;

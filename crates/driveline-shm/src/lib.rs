@@ -29,10 +29,14 @@
 pub mod domain;
 #[cfg(not(loom))]
 pub mod floor;
+#[cfg(not(loom))]
+pub mod heartbeat;
 pub mod limits;
 
 #[cfg(not(loom))]
 mod afar;
+#[cfg(not(loom))]
+mod blocking;
 #[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
@@ -119,6 +123,7 @@ pub mod fuzzing {
 pub use self::layout::reserved_bytes;
 pub use self::{
     afar::{AfarCount, AfarState},
+    blocking::{Blocked, BlockingMeter},
     config::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
     },

@@ -25,6 +25,23 @@ pub fn seen(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
+/// Text of others without characters that [mislead](misleads): each is replaced by U+FFFD. Ends of
+/// lines and tabs stay. Allocates.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if is_replaced(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Whether [`plain`] leaves a text as it is.
+#[must_use]
+pub fn is_plain(text: &str) -> bool {
+    !text.chars().any(is_replaced)
+}
+
+fn is_replaced(c: char) -> bool {
+    misleads(c) && c != '\n' && c != '\t'
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

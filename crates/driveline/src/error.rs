@@ -185,6 +185,14 @@ pub enum PublishError {
         /// The topic.
         topic: String,
     },
+    /// The component is inactive.
+    #[error(
+        "topic '{topic}': nothing is published while the component is inactive; publish between on_activate and on_deactivate"
+    )]
+    Inactive {
+        /// The topic.
+        topic: String,
+    },
     /// The topic carries bytes or plain values.
     #[error("topic '{topic}' carries {kind} payloads: take a loan, fill it and publish that")]
     NotObject {
@@ -274,6 +282,23 @@ pub enum WaitError {
     /// The host transport refused.
     #[error("cannot wait for samples: {0}")]
     Host(#[from] driveline_shm::WaitSetError),
+}
+
+/// Waiting for a sample and reading it failed.
+#[derive(Debug, Error)]
+pub enum ReceiveError {
+    /// It could not be waited for.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    /// It could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<TakeError> for ReceiveError {
+    fn from(e: TakeError) -> Self {
+        Self::Read(e.into())
+    }
 }
 
 /// An executor could not be set up.

@@ -184,6 +184,19 @@ impl<T: Plain> Subscription<T> {
         self.raw.take()?.map(Sample::new).transpose()
     }
 
+    /// Waits for a readable sample and takes the newest; see [`RawSubscription::receive`].
+    ///
+    /// # Errors
+    /// [`crate::ReceiveError`] as [`Self::wait`] and [`Self::latest`].
+    pub fn receive(
+        &mut self,
+        timeout: Option<Duration>,
+        mode: WaitMode,
+    ) -> Result<Option<Sample<T>>, crate::ReceiveError> {
+        let raw = self.raw.receive(timeout, mode)?;
+        Ok(raw.map(Sample::new).transpose()?)
+    }
+
     /// Waits for a sample; see [`RawSubscription::wait`].
     ///
     /// # Errors
@@ -382,6 +395,19 @@ impl<V: Value> ValueSubscription<V> {
     /// As [`Self::latest`].
     pub fn take(&mut self) -> Result<Option<ValueSample<V>>, ReadError> {
         self.raw.take()?.map(ValueSample::new).transpose()
+    }
+
+    /// Waits for a readable sample and takes the newest; see [`RawSubscription::receive`].
+    ///
+    /// # Errors
+    /// [`crate::ReceiveError`] as [`Self::wait`] and [`Self::latest`].
+    pub fn receive(
+        &mut self,
+        timeout: Option<Duration>,
+        mode: WaitMode,
+    ) -> Result<Option<ValueSample<V>>, crate::ReceiveError> {
+        let raw = self.raw.receive(timeout, mode)?;
+        Ok(raw.map(ValueSample::new).transpose()?)
     }
 
     /// Waits for a sample; see [`RawSubscription::wait`].

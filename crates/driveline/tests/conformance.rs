@@ -7,7 +7,7 @@
     reason = "a test may stop at a surprise"
 )]
 
-use driveline::types::{Durability, MonotonicNs, Qos, Reliability, Schema};
+use driveline::types::{Durability, MonotonicNs, Qos, Reliability, Schema, VirtualClock};
 use driveline::{
     Context, ContextOptions, EndpointEvent, LoanError, Node, PublisherOptions, RawPublisher,
     RawSubscription, Reach, SubscriptionOptions, TakeError, WaitMode,
@@ -83,9 +83,9 @@ impl Rig {
 }
 
 fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = MonotonicNs::now() + PATIENCE;
+    let deadline = MonotonicNs::real_now() + PATIENCE;
     while !condition() {
-        assert!(MonotonicNs::now() < deadline, "not {what} within {PATIENCE:?}");
+        assert!(MonotonicNs::real_now() < deadline, "not {what} within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -215,6 +215,19 @@ conformance! {
         assert!(MonotonicNs::now().since(before) >= Duration::from_millis(30), "it waited for the reader");
         let first = receive(&mut s).unwrap();
         assert_eq!((first.0, first.2), (2, 1), "the oldest gave way, and is counted");
+        let blocked = p.published_counter().blocked();
+        assert_eq!((blocked.waits, blocked.timeouts), (1, 1));
+        assert!(blocked.blocked_ns >= 30_000_000, "{blocked:?}");
+        until("told to the publisher", || match p.poll_event() {
+            Some(EndpointEvent::ReliableTimeout { text, timeouts, total }) => {
+                assert_eq!((timeouts, total), (1, 1));
+                for part in ["topic 'topic'", "30 ms (`max_blocking_ms`)", "'receiver'", "raise `qos.depth`"] {
+                    assert!(text.contains(part), "{part} is missing: {text}");
+                }
+                true
+            }
+            _ => false,
+        });
     }
 
     /// 60 waits of half a second would take 30 s.
@@ -492,6 +505,33 @@ conformance! {
             send(&mut p, 1);
             std::thread::sleep(Duration::from_millis(40));
             assert_eq!(receive(&mut s), delivered, "{lifespan_ms} ms");
+        }
+    }
+
+    fn receiving_goes_on_when_only_an_expired_sample_waits(r: &Rig) {
+        let clock = VirtualClock::starting_at(MonotonicNs(1 << 40));
+        let _entered = clock.enter();
+        let qos = Qos { lifespan_ms: Some(20), ..depth(4) };
+        for _ in 0..20 {
+            let (mut p, mut s) = rig(r.reach).pair(qos.clone(), qos.clone());
+            send(&mut p, 1);
+            clock.advance(Duration::from_millis(40));
+            assert!(s.wait(Some(PATIENCE), WaitMode::Block).unwrap(), "unread, expired or not");
+            let begin = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let _entered = clock.enter();
+                    begin.wait();
+                    send(&mut p, 2);
+                });
+                begin.wait();
+                let sample = s.receive(Some(PATIENCE), WaitMode::Block).unwrap().unwrap();
+                assert_eq!(sample.payload(), Some(&[2; 3][..]));
+            });
+            send(&mut p, 3);
+            clock.advance(Duration::from_millis(40));
+            let none = s.receive(Some(Duration::ZERO), WaitMode::Block).unwrap();
+            assert!(none.is_none() && s.stats().expired >= 1, "{:?}", s.stats());
         }
     }
 }

@@ -242,7 +242,6 @@ pub(super) fn remarks(s: &Summary) -> Option<String> {
     let groups = [
         ("What the oldest data waited for", items(&mut s.waits().map(sentence))),
         ("What ran", items(&mut { facts })),
-        ("Published figures", items(&mut s.w9.iter().map(|w| sentence(&w.note)))),
     ];
     for (heading, list) in groups.iter().filter(|(_, list)| !list.is_empty()) {
         let _ = write!(out, "<h3>{heading}</h3><ul>{list}</ul>");

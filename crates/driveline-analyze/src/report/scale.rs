@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Axes: from values to places, with round ticks; and numbers as people read them.
 
-use crate::text::{digits, in_unit};
+use driveline_terminal::figures::{digits, in_unit};
 
 /// Maps values to the unit interval.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,8 @@ use crate::scratch::{RunDirectory, Scratch};
 use crate::stats::{Random, Runs};
 use crate::{Ending, UsageError, validity};
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use driveline_analyze::{meminfo, prose};
+use driveline_analyze::meminfo;
+use driveline_terminal::paragraphs;
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::{Entry, Plan, placement};
 use result::{FORMAT, Measurement, Outcome, Pass};
@@ -41,7 +42,7 @@ pub fn run_link(args: &LinkArgs) -> Result<Ending> {
         path: std::env::current_exe().context("cannot find the running program")?,
         args: vec![PEER_COMMAND.into()],
     };
-    let interrupted = crate::interruption()?;
+    let interrupted = driveline_terminal::signals::interruption()?;
     let measurement = measure(args, &program, &interrupted)?;
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -95,7 +96,7 @@ pub fn list_peers(args: &PeersArgs) -> Result<String> {
     if args.json {
         return Ok(serde_json::to_string_pretty(&found)?);
     }
-    let width = prose::width();
+    let width = paragraphs::width();
     let in_full = args.settings || !args.names.is_empty();
     Ok(if in_full { peers::details(&found, width) } else { peers::table(&found, width) })
 }

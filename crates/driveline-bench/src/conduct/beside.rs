@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is wanted beside the links of a run: load, limits, preference, a watch.
 
+use crate::cable::CableSpec;
 use crate::harness::Job;
-use crate::hosts::CableSpec;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 

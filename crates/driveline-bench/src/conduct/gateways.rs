@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What carries Driveline's topics between two hosts: the configurations of their gateways.
 
+use crate::cable::CableSpec;
 use crate::harness::{HOSTS, Job, Pace, Role};
-use crate::hosts::CableSpec;
 use crate::peer::{domain_dir, ping, pong, reliability};
 use anyhow::{Context, Result};
 use driveline::types::Qos;

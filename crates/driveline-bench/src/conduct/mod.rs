@@ -15,8 +15,8 @@ pub use quota::Quota;
 pub use trial::{Kind, Trial};
 
 use crate::account::{self, Account};
+use crate::cable::{Cable, CableSpec};
 use crate::harness::{End, Job, Pace, Reach, Role, System};
-use crate::hosts::{Cable, CableSpec};
 use crate::machine::ProcessUse;
 use crate::metric::Metric;
 use crate::observations::Observations;

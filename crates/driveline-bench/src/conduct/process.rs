@@ -3,9 +3,9 @@
 
 use super::listen::{COMPLAINT, Heard, complaints, events};
 use super::quota::Quota;
+use crate::cable::Cable;
 use crate::child::{Started, readable};
 use crate::harness::{End, Event, Job, Role, System};
-use crate::hosts::Cable;
 use crate::machine::usable_cpus;
 use crate::observations::Observations;
 use crate::peer::WORDS_FD;
@@ -419,8 +419,8 @@ impl Drop for Processes<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cable::CableSpec;
     use crate::harness::sample_job;
-    use crate::hosts::CableSpec;
 
     #[test]
     fn a_gateway_is_asked_to_end_and_has_time_for_it() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is run once.
 
+use crate::cable::CableSpec;
 use crate::harness::{Job, MemcpyKind};
-use crate::hosts::CableSpec;
 use serde::Serialize;
 
 /// One thing that is run once.

@@ -5,13 +5,13 @@ use super::domains::DomainPlace;
 use super::list::print_table;
 use crate::arguments::{Health, Stop, WhichRun};
 use crate::exit;
-use crate::screen::Screen;
 use crate::text::{count, cut};
-use driveline_analyze::text::Align;
 use driveline_runtime::launch::control::{
     AskError, ProcessKind, ProcessState, ProcessStatus, RunSocket, RunStatus, Verb, find,
 };
 use driveline_shm::domain;
+use driveline_terminal::screen::Screen;
+use driveline_terminal::table::Align;
 use serde_json::json;
 use std::time::{Duration, Instant};
 

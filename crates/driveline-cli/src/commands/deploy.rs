@@ -4,11 +4,11 @@
 use super::{deployed, describer};
 use crate::arguments::{Deploy, DeployBuild, Deployment, Validate};
 use crate::exit;
-use crate::screen::Screen;
 use driveline_deploy::clean::{Cleaned, clean};
 use driveline_deploy::{Engine, EngineError, EngineKind, Mode, Plan, check, seccomp};
 use driveline_runtime::graph::{Diagnostic, LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::find_host;
+use driveline_terminal::screen::Screen;
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -3,7 +3,6 @@
 
 use super::deploy::{ENDS_WITHIN, mode, version};
 use crate::arguments::Run;
-use crate::screen::Screen;
 use driveline_analyze::ModuleFacts;
 use driveline_deploy::image::Images;
 use driveline_deploy::{
@@ -11,6 +10,7 @@ use driveline_deploy::{
 };
 use driveline_runtime::graph::{Diagnostics, ResolvedGraph};
 use driveline_runtime::launch::{Placement, Starter};
+use driveline_terminal::screen::Screen;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

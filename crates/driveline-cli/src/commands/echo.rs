@@ -11,12 +11,12 @@ use super::domains::DomainPlace;
 use crate::arguments::Echo;
 use crate::decoder::Decoder;
 use crate::exit;
-use crate::screen::Screen;
 use crate::text::cut;
 use driveline_shm::{
     Access, Participant, ParticipantConfig, SchemaRequest, Subscription, SubscriptionConfig,
     SubscriptionEvent, WaitBackend, WaitSet,
 };
+use driveline_terminal::screen::Screen;
 use driveline_types::print::Limits;
 use driveline_types::{
     Durability, EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema, TopicName,
@@ -70,8 +70,8 @@ struct Taken {
 fn run(arguments: &Echo, domain: Option<&str>, screen: &Screen) -> Result<(), String> {
     let topic = super::name_of(&arguments.topic)?;
     let place = DomainPlace::of(domain)?;
-    let interrupted =
-        driveline_bench::interruption().map_err(|e| format!("cannot listen for signals: {e}"))?;
+    let interrupted = driveline_terminal::signals::interruption()
+        .map_err(|e| format!("cannot listen for signals: {e}"))?;
     let over = || interrupted.load(Relaxed) || screen.nobody_reads();
     let mut waiting = waiting::Waiting::new(&topic, domain, &place, arguments.timeout, screen);
     // Who looks makes no directory: until somebody has joined, there is nothing to see.

@@ -6,9 +6,10 @@
 
 use super::live::{COLUMN_HEADS, Line};
 use crate::text::cut;
-use driveline_analyze::text::{Align, aligned, duration_us};
 use driveline_analyze::{EndToEnd, Quantiles, ServiceSummary, StageSummary, Summary};
 use driveline_runtime::account::CallEnd;
+use driveline_terminal::figures::duration_us;
+use driveline_terminal::table::{Align, aligned};
 
 /// The shortest a name is cut to.
 const SHORTEST_NAME: usize = 8;

@@ -13,11 +13,12 @@ use super::services::servers;
 use crate::arguments::Gateway;
 use crate::exit;
 use crate::process;
-use crate::screen::Screen;
 use crate::text::{count, cut};
-use driveline_analyze::text::{Align, bytes};
-use driveline_bench as bench;
 use driveline_gateway::{Answer, EdgeReport, HostReport, InletReport, InletState, Report, ask};
+use driveline_terminal::figures::bytes;
+use driveline_terminal::screen::Screen;
+use driveline_terminal::table::Align;
+use driveline_terminal::version::{COMMIT, VERSION};
 use presence::Presence;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -359,13 +360,13 @@ fn dropped(drops: &[(&str, u64)]) -> String {
 fn of_another_build(report: &Report) -> Option<String> {
     let (version, commit) = (report.version.as_str(), report.commit.as_str());
     // Those of older releases do not say it.
-    (!commit.is_empty() && (version, commit) != (bench::VERSION, bench::COMMIT)).then(|| {
+    (!commit.is_empty() && (version, commit) != (VERSION, COMMIT)).then(|| {
         format!(
             "it is of version {} (commit {}), and this program of {} ({}): `make gateways` builds both kinds anew; it goes on as it is until it is started again\n",
             cut(version, NAME),
             cut(commit, NAME),
-            bench::VERSION,
-            bench::COMMIT
+            VERSION,
+            COMMIT
         )
     })
 }

@@ -3,10 +3,10 @@
 
 use super::describer;
 use crate::arguments::{Graph, Validate};
-use crate::screen::Screen;
 use crate::text::count;
 use crate::{exit, picture};
 use driveline_runtime::graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
+use driveline_terminal::screen::Screen;
 use serde_json::json;
 use std::path::Path;
 

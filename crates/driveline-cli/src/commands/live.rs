@@ -3,10 +3,11 @@
 
 use super::figures;
 use super::hung::Hung;
-use crate::screen::Screen;
 use crate::text::{count, cut};
-use driveline_analyze::text::duration_us;
-use driveline_analyze::{Collector, Summary, prose};
+use driveline_analyze::{Collector, Summary};
+use driveline_terminal::figures::duration_us;
+use driveline_terminal::paragraphs;
+use driveline_terminal::screen::Screen;
 use std::time::{Duration, Instant};
 
 /// Styles of lines: bold, faint, and none; facts are marked so that they can be left out.
@@ -199,7 +200,7 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
 
 /// Lines of at most `columns`, broken where there is a space, the further ones indented.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    prose::wrapped(text, columns).lines().map(str::to_owned).collect()
+    paragraphs::wrapped(text, columns).lines().map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -17,13 +17,13 @@ pub(crate) mod services;
 
 use crate::arguments::{Arguments, Bench};
 use crate::exit;
-use crate::screen::Screen;
 use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use driveline_runtime::descriptor::ComponentClass;
 use driveline_runtime::graph::{Describe, DescribeError, Environment};
 use driveline_runtime::launch::{HostDescriber, ProgramNotFound, find_host};
+use driveline_terminal::screen::Screen;
 use driveline_types::{NameError, TopicName};
 use serde_json::json;
 use std::path::{Path, PathBuf};

@@ -9,11 +9,8 @@ use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
 use crate::process;
-use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::{
-    Collector, Ended, ProblemKind, RunFacts, Summary, W9Stage, prose, write_outputs,
-};
+use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
 use driveline_runtime::account::{Record, Usage};
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::ControlSocket;
@@ -26,6 +23,8 @@ use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use driveline_shm::domain::DIRECTORY_VARIABLE;
+use driveline_terminal::paragraphs;
+use driveline_terminal::screen::Screen;
 use driveline_types::{MonotonicNs, TopicName};
 use serde_json::json;
 use std::path::Path;
@@ -34,6 +33,9 @@ use std::time::{Duration, Instant};
 
 /// Colours of module names; dark enough on white, light enough on black.
 const COLOURS: [&str; 6] = ["36", "35", "32", "33", "34", "31"];
+
+/// Colour of lines that call for somebody.
+const TROUBLE: &str = "1;31";
 
 /// Components of which it is told that they were never called.
 const MOST_WAITING: usize = 8;
@@ -178,10 +180,7 @@ fn writable(directory: &Path) -> Result<(), String> {
 
 /// The end of a run as programs want to know it. `read`: somebody still reads what it prints.
 fn ended(outcome: &Outcome, read: bool) -> Ended {
-    let killed = match outcome.killed.as_slice() {
-        [] => String::new(),
-        killed => format!("; killed because they had not stopped: {}", killed.join(", ")),
-    };
+    let killed = killed(outcome).map(|text| format!("; {text}")).unwrap_or_default();
     let plain = |reason, ok, text: String| Ended {
         reason,
         ok,
@@ -218,6 +217,41 @@ fn ended(outcome: &Outcome, read: bool) -> Ended {
             }
             End::Died(death) => died(death, death.to_string()),
         },
+    }
+}
+
+/// The modules that had to be killed; nothing if none had.
+fn killed(outcome: &Outcome) -> Option<String> {
+    let killed = outcome.killed.join(", ");
+    (!killed.is_empty()).then(|| format!("killed because they had not stopped: {killed}"))
+}
+
+/// The last line of a run, and its error if there is one. `end`: how it ended, which is the error of a run that failed.
+fn last_words(
+    code: u8,
+    end: &str,
+    outcome: &Outcome,
+    undone: &str,
+) -> (Option<String>, Option<String>) {
+    let undone = undone.strip_prefix("; ").unwrap_or(undone);
+    let killed = killed(outcome);
+    let end = match &killed {
+        Some(killed) => end.strip_suffix(&format!("; {killed}")).unwrap_or(end),
+        None => end,
+    };
+    let work = |prefix: &str| match undone {
+        "" => prefix.to_owned(),
+        undone if prefix.is_empty() => format!("work was not done: {undone}"),
+        undone => format!("{prefix}; work was not done: {undone}"),
+    };
+    match code {
+        exit::DONE => (Some(end.to_owned()), None),
+        exit::WORK_NOT_DONE => (Some(end.to_owned()), Some(work(""))),
+        exit::KILLED => (Some(end.to_owned()), Some(work(&killed.unwrap_or_default()))),
+        _ => {
+            let all = [Some(end.to_owned()), killed].into_iter().flatten().collect::<Vec<_>>();
+            (None, Some(work(&all.join("; "))))
+        }
     }
 }
 
@@ -355,8 +389,7 @@ impl<'a> Show<'a> {
                 &json!({ "kind": "domain", "text": place.to_string(), "look_on": place.look_on() }),
             );
         }
-        let line = self.prefixed("driveline", &format!("{place}; its topics: {}", place.look_on()));
-        self.print(Stream::Out, &line);
+        self.say(&format!("{place}; its topics: {}", place.look_on()));
     }
 
     /// Gateways alone have none: `driveline gateway list` has theirs.
@@ -379,6 +412,13 @@ impl<'a> Show<'a> {
         format!("{} {line}\n", self.screen.paint(colour, &format!("{name} |")))
     }
 
+    /// A line of the launcher itself, with the time in UTC as components log it. All of these are on standard output, in order.
+    fn say(&mut self, text: &str) {
+        let now = jiff::Timestamp::now().strftime("%H:%M:%S%.3fZ");
+        let line = self.prefixed("driveline", &format!("{now} {text}"));
+        self.print(Stream::Out, &line);
+    }
+
     fn print(&mut self, stream: Stream, text: &str) {
         self.live.clear(self.screen);
         match stream {
@@ -388,7 +428,7 @@ impl<'a> Show<'a> {
     }
 
     fn print_wrapped(&self, text: &str, columns: usize) {
-        self.screen.print(&prose::wrapped(text, columns));
+        self.screen.print(&paragraphs::wrapped(text, columns));
     }
 
     fn end(mut self, arguments: &Run, outcome: &Outcome) -> Result<u8, String> {
@@ -434,7 +474,7 @@ impl<'a> Show<'a> {
         facts.stopped.clone_from(&outcome.stopped);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
-        let text = text + &failed_calls(&summary) + &not_done(&summary);
+        let undone = failed_calls(&summary) + &not_done(&summary);
         if code == exit::DONE && (summary.failed() > 0 || !summary.problems.is_empty()) {
             code = exit::WORK_NOT_DONE;
         }
@@ -444,7 +484,7 @@ impl<'a> Show<'a> {
         if self.screen.json {
             let json = serde_json::to_value(&summary).map_err(|e| e.to_string())?;
             self.screen
-                .print_json_line(&json!({ "kind": "end", "end": text, "exit_code": code, "killed": outcome.killed, "summary": json }));
+                .print_json_line(&json!({ "kind": "end", "end": format!("{text}{undone}"), "exit_code": code, "killed": outcome.killed, "summary": json }));
         } else if any {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             let figures = Live::table(&summary, None, columns);
@@ -500,26 +540,21 @@ impl<'a> Show<'a> {
             if let Some(text) = summary.uncalled() {
                 self.print_wrapped(&text, columns);
             }
-            if let Some(text) = summary.missed_deadlines() {
-                self.print_wrapped(&text, columns);
-            }
-            if let Some(w9) = &summary.w9 {
-                let of = |s: &W9Stage| format!("; {} {} %", s.stage, s.percent_of_p50);
-                self.print_wrapped(
-                    &format!("{}{}", w9.note, w9.stages.iter().map(of).collect::<String>()),
-                    columns,
-                );
-            }
+            let lines =
+                [summary.missed_deadlines(), summary.blocked_in_publish(), summary.overruns()];
+            lines.iter().flatten().for_each(|text| self.print_wrapped(text, columns));
         }
         if !self.screen.json {
             let columns = if self.screen.interactive { self.screen.columns() } else { usize::MAX };
             summary.notes.iter().for_each(|note| self.print_wrapped(note, columns));
         }
         self.write(arguments)?;
-        match code {
-            exit::DONE if self.screen.json => {}
-            exit::DONE => self.screen.print(&format!("{text}\n")),
-            _ => self.screen.error(text),
+        let (end, error) = last_words(code, &text, outcome, &undone);
+        if let Some(end) = end.filter(|_| !self.screen.json) {
+            self.screen.print(&format!("{end}\n"));
+        }
+        if let Some(error) = error {
+            self.screen.error(error);
         }
         if let Some(help) = help.filter(|_| !self.screen.json) {
             self.screen.print_error(&format!("help: {help}\n"));
@@ -554,8 +589,7 @@ impl<'a> Show<'a> {
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
         if !self.screen.json {
-            let line = self.prefixed("driveline", &format!("{component}: {name}: {text}"));
-            self.print(Stream::Out, &line);
+            self.say(&format!("{component}: {name}: {text}"));
         }
     }
 }
@@ -610,6 +644,9 @@ impl Sink for Show<'_> {
                 self.collector.recovered(module, *after_ms as f64)
             }
             Event::Down { module, .. } => self.collector.stays_down(module),
+            Event::Fault { module, text, reaction } => {
+                self.collector.breach(module, text, reaction);
+            }
             Event::Stopping => {
                 self.collector.facts_mut().ran_s =
                     self.running.map(|since| since.elapsed().as_secs_f64())
@@ -622,7 +659,6 @@ impl Sink for Show<'_> {
                 &json!({ "kind": "event", "what": event, "text": event.to_string() }),
             );
         }
-        let text = self.prefixed("driveline", &event.to_string());
         let bad = matches!(
             event,
             Event::Unmatched { .. }
@@ -632,10 +668,12 @@ impl Sink for Show<'_> {
                 | Event::NotSuspended
                 | Event::Killed { .. }
                 | Event::NotReady { .. }
+                | Event::Fault { .. }
                 | Event::Down { .. }
                 | Event::Ended { expected: false, .. }
         );
-        self.print(if bad { Stream::Err } else { Stream::Out }, &text);
+        let text = event.to_string();
+        self.say(&if bad { self.screen.paint(TROUBLE, &text) } else { text });
     }
 
     fn tick(&mut self) {

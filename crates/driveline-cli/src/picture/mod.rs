@@ -6,12 +6,12 @@ mod svg;
 
 pub(crate) use svg::svg;
 
-use crate::screen::Screen;
 use crate::text::count;
-use driveline_analyze::text::bytes;
 use driveline_runtime::graph::model::GroupSpec;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use driveline_runtime::ros2::{Direction, Ros2Spec, ServedBy};
+use driveline_terminal::figures::bytes;
+use driveline_terminal::screen::Screen;
 use driveline_types::TopicName;
 
 /// The graph as an indented list.

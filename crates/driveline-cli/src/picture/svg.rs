@@ -5,9 +5,9 @@ use super::layout::{Layout, Size, layout};
 use super::{reach, trigger};
 use crate::text::cut;
 use driveline_analyze::escape;
-use driveline_analyze::text::bytes;
 use driveline_runtime::graph::model::Reach;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph};
+use driveline_terminal::figures::bytes;
 use driveline_types::TopicName;
 use std::fmt::Write;
 

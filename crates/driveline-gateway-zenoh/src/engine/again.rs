@@ -119,7 +119,7 @@ mod tests {
     use super::super::session;
     use super::*;
     use crate::neighbours::AGAIN_EVERY;
-    use driveline_bench::hosts::Port;
+    use driveline_namespaces::Port;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
     use std::time::{Duration, Instant};
     use zenoh::Config;

@@ -3,10 +3,10 @@
 
 use super::{Host, carried, eventually};
 use driveline::types::{EndpointId, MonotonicNs, Qos, SampleHeader};
-use driveline_bench::hosts::Port;
 use driveline_gateway_zenoh::wire::{
     Ack, HostId, Keys, List, Offer, Outcome, Parsed, QosMark, SampleHead, Time,
 };
+use driveline_namespaces::Port;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use zenoh::liveliness::LivelinessToken;

@@ -15,9 +15,9 @@ pub(crate) mod stopwatch;
 pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
-use driveline_bench::hosts::{Direction, Namespace, Port, TapRelay};
-use driveline_bench::stats::Rank;
+use driveline_analyze::Rank;
 use driveline_gateway::{Answer, Report, ask};
+use driveline_namespaces::{Direction, Namespace, Port, TapRelay};
 use driveline_runtime::graph::model::Access;
 use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_types::Qos;

@@ -2,7 +2,7 @@
 //! Any number of hosts with cables between some of them: network namespaces, each cable a network of its own.
 
 use super::misdirect;
-use driveline_bench::hosts::Namespace;
+use driveline_namespaces::Namespace;
 use std::net::Ipv4Addr;
 
 /// Hosts by number.

@@ -5,10 +5,10 @@ use super::question::percent;
 use super::{CaseResult, Criterion, ExperimentResult, Measure, Standing, equal_goodput};
 use crate::scenario::AnswerSpec;
 use crate::table::{goodput, ratio};
-use driveline_analyze::text::duration_ns;
 use driveline_bench::harness::System;
 use driveline_bench::observations::Quantity;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval};
+use driveline_terminal::figures::duration_ns;
 use std::cmp::Ordering;
 
 /// Cases that a sentence names.

@@ -4,8 +4,8 @@
 use super::question::Answer;
 use super::{CaseResult, ExperimentResult, Figure, Measure, SubscriberResult};
 use crate::archive::Case;
-use driveline_analyze::text::duration_ns;
 use driveline_bench::{Beside, Favour};
+use driveline_terminal::figures::duration_ns;
 
 /// An answer for each cell with a preference.
 pub(super) fn preferred(e: &ExperimentResult) -> Vec<Answer> {

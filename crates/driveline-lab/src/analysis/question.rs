@@ -7,10 +7,10 @@ use super::{CaseResult, Criterion, ExperimentResult, Standing};
 use crate::scenario::AnswerSpec;
 use crate::table::{ratio, spread};
 use crate::words::cell_without;
-use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::harness::Payload;
 use driveline_bench::stats::Interval;
 use driveline_runtime::graph::ByteSize;
+use driveline_terminal::figures::{digits, duration_ns};
 
 /// One answer, system by system.
 pub(crate) struct Answer {

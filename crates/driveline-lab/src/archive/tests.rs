@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::scenario::{Extent, Scenario};
+use driveline_bench::cable::CableSpec;
 use driveline_bench::harness::{
     Pace, Payload, Reach, ReceivedRow, Reliability, SentRow, System, Take, Wait,
 };
-use driveline_bench::hosts::CableSpec;
 use driveline_bench::machine::{Disturbance, Machine};
 use driveline_bench::observations::{Point, Quantity};
 use driveline_bench::{Account, Beside, Metric, Placement, Sample};

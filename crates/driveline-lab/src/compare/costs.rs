@@ -6,8 +6,9 @@ use crate::analysis::{Lost, RunCost, run_costs};
 use crate::archive::{Archive, Case, Experiment, Role};
 use crate::table;
 use anyhow::Result;
-use driveline_analyze::text::{Columns, digits, duration_ns};
 use driveline_bench::stats::{ENOUGH_ROUNDS, Interval, mean_interval_unpaired};
+use driveline_terminal::figures::{digits, duration_ns};
+use driveline_terminal::table::Columns;
 use serde::Serialize;
 
 /// One of them in both.

@@ -6,9 +6,9 @@ use super::{CostVerdict, Difference, Differences, MACHINE_CHANGED, Verdict, cost
 use crate::analysis::{Criterion, equal_goodput};
 use crate::archive::Role;
 use crate::table;
-use driveline_analyze::prose::wrapped;
-use driveline_analyze::text::Columns;
 use driveline_bench::stats::{ENOUGH_ROUNDS, Rank};
+use driveline_terminal::paragraphs::wrapped;
+use driveline_terminal::table::Columns;
 
 /// How it is found out what is real; nothing of what there is none of.
 pub(super) fn method(rows: &[Difference], made: usize) -> String {

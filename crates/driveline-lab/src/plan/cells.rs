@@ -11,9 +11,9 @@ use crate::scenario::{
 use crate::words::spaced;
 use anyhow::{Context, Result, ensure};
 use driveline_analyze::meminfo;
+use driveline_bench::cable::{CableSpec, cable_refused};
 use driveline_bench::chain::{self as bench_chain, ChainJob};
 use driveline_bench::harness::{Pace, Reach, Reliability, System, Wait};
-use driveline_bench::hosts::{CableSpec, cable_refused};
 use driveline_bench::{Beside, Favour, Placement, Quota};
 use driveline_runtime::graph::ByteSize;
 use driveline_workloads::workloads;

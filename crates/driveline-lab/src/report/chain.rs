@@ -7,9 +7,9 @@ use crate::analysis::{CaseResult, ExperimentResult, Figure, ratio_columns};
 use crate::chain::OUTPUT;
 use crate::table::output_hz;
 use crate::words::NETWORK_IS_MISSING;
-use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::chain::ChainJob;
 use driveline_bench::harness::Reach;
+use driveline_terminal::figures::{digits, duration_ns};
 
 /// Transmission in percent of processing, a column for each stage that receives something.
 pub(super) fn transmission(e: &ExperimentResult) -> String {

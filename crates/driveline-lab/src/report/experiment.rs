@@ -15,9 +15,9 @@ use crate::table::{
     TOO_SMALL, bounds, controls, counter, floors_and_doubles, is_rate, label, not_confirmed,
     quantity, ratio,
 };
-use driveline_analyze::text::{digits, duration_ns};
 use driveline_bench::stats::Interval;
 use driveline_bench::{LeftOut, Metric, Verdict};
+use driveline_terminal::figures::{digits, duration_ns};
 use std::fmt::Write as _;
 
 /// What a car drives while a sample is on its way: speeds in km/h.

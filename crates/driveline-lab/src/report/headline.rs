@@ -14,11 +14,11 @@ use crate::table::{
     ratio, with_unseen,
 };
 use crate::words::{cell_without, spaced};
-use driveline_analyze::text::duration_ns;
 use driveline_bench::Metric;
 use driveline_bench::harness::Take;
 use driveline_bench::stats::Interval;
 use driveline_runtime::graph::ByteSize;
+use driveline_terminal::figures::duration_ns;
 use driveline_workloads::deliveries::ALL;
 
 /// Loan-only and filled-and-read beside each other, where both were measured.

@@ -9,9 +9,9 @@ use crate::chain::{self, TRANSMISSION};
 use crate::further;
 use crate::literature::{self, Literature};
 use crate::table::{controls, floors_and_doubles, interval, label, percentile, quantity};
-use driveline_analyze::prose::{listed, wrapped};
-use driveline_analyze::text::Columns;
 use driveline_bench::observations::Quantity;
+use driveline_terminal::paragraphs::{listed, wrapped};
+use driveline_terminal::table::Columns;
 
 /// Subjects of a workload that have rows of their own; of more, the report tells.
 const MOST_SUBJECTS: usize = 12;

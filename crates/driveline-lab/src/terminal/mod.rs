@@ -13,8 +13,9 @@ use crate::table::{
     LOSSES, Reference, about_goodput, beside_copy, interval, not_confirmed, nowhere, percentile,
     remarks, with_unseen,
 };
-use driveline_analyze::prose::wrapped;
-use driveline_analyze::text::{Columns, digits, duration_ns};
+use driveline_terminal::figures::{digits, duration_ns};
+use driveline_terminal::paragraphs::wrapped;
+use driveline_terminal::table::Columns;
 use std::path::Path;
 
 /// Links of a case that have rows of their own; of more, the report tells.

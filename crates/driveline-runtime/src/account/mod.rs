@@ -139,6 +139,9 @@ pub enum Record {
         /// Deadlines missed.
         #[serde(default, skip_serializing_if = "is_zero")]
         deadlines_missed: u64,
+        /// Waits for reliable readers.
+        #[serde(default, skip_serializing_if = "BlockedCounters::is_zero")]
+        blocked: BlockedCounters,
     },
     /// Calls of one service that a component makes or answers, once a second if they changed, and at the end. From the start of the process.
     Service {
@@ -169,6 +172,12 @@ pub enum Record {
         /// Other records, since the start.
         #[serde(default)]
         others: u64,
+    },
+    /// The start has reached a call: until the next of these, or until the process is ready, it is in there.
+    Entered {
+        /// The call: the loading of a library, or a component's initialisation.
+        #[serde(flatten)]
+        call: CallPlace,
     },
     /// A component has been in one call for long; again each second while it is.
     Busy {
@@ -413,6 +422,40 @@ pub struct CallbackCounters {
     pub take_errors: u64,
     /// Timer ticks that passed without a call.
     pub overruns: u64,
+}
+
+/// Waits of a reliable output for its readers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BlockedCounters {
+    /// Publishes that had to wait.
+    pub waits: u64,
+    /// Of these, publishes that waited `max_blocking_ms` without success.
+    pub timeouts: u64,
+    /// Time spent waiting, in nanoseconds.
+    pub blocked_ns: u64,
+}
+
+impl BlockedCounters {
+    /// The sum of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            waits: self.waits.saturating_add(other.waits),
+            timeouts: self.timeouts.saturating_add(other.timeouts),
+            blocked_ns: self.blocked_ns.saturating_add(other.blocked_ns),
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl From<driveline::Blocked> for BlockedCounters {
+    fn from(of: driveline::Blocked) -> Self {
+        Self { waits: of.waits, timeouts: of.timeouts, blocked_ns: of.blocked_ns }
+    }
 }
 
 /// Counters of an input. Published after the match is the sum of all up to `not_read`, whenever they are read.

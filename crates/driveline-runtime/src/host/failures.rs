@@ -2,6 +2,7 @@
 //! Reporting the failures of one component without drowning in them.
 
 use super::output;
+use super::pulse::Budget;
 use crate::account::{Call, Record, Writer};
 use crate::activity::Seen;
 use crate::component::ComponentFailure;
@@ -17,15 +18,21 @@ use driveline_types::MonotonicNs;
 const ONE_BY_ONE: u64 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// Takes the text of each failure.
+pub(crate) type FailureSink = Arc<dyn Fn(String) + Send + Sync>;
+
 pub(crate) struct Failures {
     component: String,
     /// Topic of each input.
     topics: Vec<String>,
     seen: Seen,
     account: Option<Arc<Writer>>,
+    sink: Option<FailureSink>,
     count: AtomicU64,
     /// When the last one was reported, in nanoseconds.
     reported: AtomicU64,
+    /// Longest time of a call, if the graph declares one and a launcher watches.
+    budget: Option<Budget>,
 }
 
 impl Failures {
@@ -34,14 +41,18 @@ impl Failures {
         topics: Vec<String>,
         seen: Seen,
         account: Option<Arc<Writer>>,
+        budget: Option<Budget>,
+        sink: Option<FailureSink>,
     ) -> Self {
         Self {
             component: component.to_owned(),
             topics,
             seen,
             account,
+            sink,
             count: AtomicU64::new(0),
             reported: AtomicU64::new(0),
+            budget,
         }
     }
 
@@ -55,6 +66,7 @@ impl Failures {
         let trigger = invocation.trigger();
         let sample = trigger.and_then(|t| Some((t, invocation.sample(t)?.header().sequence)));
         let _inside = self.seen.enter(what, invocation.start(), sample);
+        let _within = self.budget.as_ref().map(|b| b.begin(invocation.start()));
         let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
             let text = panic
                 .downcast_ref::<String>()
@@ -73,6 +85,10 @@ impl Failures {
     /// Counts a failure and, unless there are too many, reports it with the sample that triggered the call.
     fn report(&self, invocation: &Invocation<'_>, failure: &ComponentFailure) {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(sink) = &self.sink {
+            let (topic, sequence) = self.trigger(invocation);
+            return sink(message(&self.component, topic.as_deref(), sequence, &failure.text, 0));
+        }
         let now = MonotonicNs::now().0;
         let last = self.reported.load(Ordering::Relaxed);
         let due = count <= ONE_BY_ONE || now.saturating_sub(last) >= PAUSE.as_nanos() as u64;
@@ -85,9 +101,7 @@ impl Failures {
         {
             return;
         }
-        let trigger = invocation.trigger();
-        let topic = trigger.and_then(|t| self.topics.get(t).cloned());
-        let sequence = trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence);
+        let (topic, sequence) = self.trigger(invocation);
         output::tell(message(&self.component, topic.as_deref(), sequence, &failure.text, count));
         if let Some(account) = &self.account {
             account.send(Record::Failure {
@@ -98,6 +112,14 @@ impl Failures {
                 count,
             });
         }
+    }
+
+    /// Topic and sequence number of the sample that triggered a call.
+    fn trigger(&self, invocation: &Invocation<'_>) -> (Option<String>, Option<u64>) {
+        let trigger = invocation.trigger();
+        let topic = trigger.and_then(|t| self.topics.get(t).cloned());
+        let sequence = trigger.and_then(|t| invocation.sample(t)).map(|s| s.header().sequence);
+        (topic, sequence)
     }
 }
 

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One component, brought up and wired to its executor.
 
-use super::failures::Failures;
+use super::failures::{FailureSink, Failures};
+use super::pulse::Budget;
 use super::run::HostError;
-use crate::account::{Call, CallbackCounters, InputCounters, Record, Writer};
+use crate::account::{
+    BlockedCounters, Call, CallPlace, CallbackCounters, InputCounters, Record, Writer,
+};
 use crate::activity::Seen;
 use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
+use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
-    CallbackGroup, CallbackHandle, CallbackOptions, Context, DeadlineLines, EventSender, Executor,
-    GroupKind, Invocation, Node, Observer, PortEvent, PublishedCounter, PublisherEvents,
-    PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    CallbackGroup, CallbackHandle, CallbackOptions, Context, EventLines, EventSender, Executor,
+    GroupKind, InputStats, Invocation, Node, Observer, PortEvent, PublishedCounter,
+    PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
 use std::sync::Arc;
 
-pub(super) struct Instance {
+pub(crate) struct Instance {
     name: String,
     seen: Seen,
     component: Arc<dyn Component>,
@@ -37,25 +41,29 @@ struct Output {
     port: String,
     topic: TopicId,
     published: PublishedCounter,
-    reported: (u64, u64),
+    reported: (u64, u64, BlockedCounters),
     events: PublisherEvents,
-    deadline_lines: DeadlineLines,
+    event_lines: EventLines,
     /// It has a deadline or a lease.
     promises: bool,
 }
 
 /// What a component is brought up with.
-pub(super) struct Bringup<'a> {
-    pub(super) graph: &'a ResolvedGraph,
-    pub(super) context: &'a Context,
-    pub(super) library: &'a dyn ComponentLibrary,
-    pub(super) executor: Arc<Executor>,
-    pub(super) stop: StopHandle,
-    pub(super) account: Option<Arc<Writer>>,
+pub(crate) struct Bringup<'a> {
+    pub(crate) graph: &'a ResolvedGraph,
+    pub(crate) context: &'a Context,
+    pub(crate) library: &'a dyn ComponentLibrary,
+    pub(crate) executor: Arc<Executor>,
+    pub(crate) stop: StopHandle,
+    pub(crate) account: Option<Arc<Writer>>,
+    /// Words that the launcher reads, and the component's place in them.
+    pub(crate) beats: Option<(Arc<Heartbeats>, usize)>,
+    /// Takes failures of calls instead of standard error and the account.
+    pub(crate) failures: Option<FailureSink>,
 }
 
 impl Instance {
-    pub(super) fn bring_up(spec: &ResolvedComponent, with: Bringup<'_>) -> Result<Self, HostError> {
+    pub(crate) fn bring_up(spec: &ResolvedComponent, with: Bringup<'_>) -> Result<Self, HostError> {
         let name = spec.name.as_str();
         let fail = |text: String| HostError::Component { component: name.to_owned(), text };
         let node = with.context.node(name).map_err(|e| fail(e.to_string()))?;
@@ -87,9 +95,9 @@ impl Instance {
                 port: output.port.clone(),
                 topic: output.topic.id(),
                 published,
-                reported: (0, 0),
+                reported: Default::default(),
                 events,
-                deadline_lines: DeadlineLines::default(),
+                event_lines: EventLines::default(),
                 promises,
             });
             outputs.push(publisher);
@@ -118,11 +126,26 @@ impl Instance {
         });
         let topics: Vec<String> = spec.inputs.iter().map(|i| i.topic.to_string()).collect();
         let seen = Seen::new(name, &topics);
+        if let Some(account) = &with.account {
+            account.send(Record::Entered { call: place(name, Call::Init) });
+        }
         let component: Arc<dyn Component> = {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
             Arc::from(with.library.create(&spec.class, name).map_err(|e| fail(e.text))?)
         };
-        let failures = Arc::new(Failures::new(name, topics, seen, with.account.clone()));
+        let budget = spec
+            .budget
+            .as_ref()
+            .zip(with.beats.as_ref())
+            .map(|(budget, (beats, place))| Budget::new(budget.time, beats.clone(), *place));
+        let failures = Arc::new(Failures::new(
+            name,
+            topics,
+            seen,
+            with.account.clone(),
+            budget,
+            with.failures.clone(),
+        ));
         let timers =
             Timers::new(name, &with.executor, group.clone(), failures.clone(), with.stop.clone());
         let io = ComponentIo {
@@ -171,6 +194,11 @@ impl Instance {
         })
     }
 
+    /// How its calls are seen, and what its outputs have published.
+    pub(super) fn pulse(&self) -> (Seen, Vec<PublishedCounter>) {
+        (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
+    }
+
     /// A component of the run has finished: timers tick once more, and then only for what is new.
     pub(super) fn drain(&self) {
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
@@ -188,11 +216,11 @@ impl Instance {
     pub(super) fn counters(&mut self) -> Vec<Record> {
         let mut changed = Vec::new();
         for output in &mut self.outputs {
-            let (published, deadlines_missed) =
-                (output.published.get(), output.published.deadlines_missed());
-            if std::mem::replace(&mut output.reported, (published, deadlines_missed))
-                != (published, deadlines_missed)
-            {
+            let counter = &output.published;
+            let (published, deadlines_missed) = (counter.get(), counter.deadlines_missed());
+            let blocked = BlockedCounters::from(counter.blocked());
+            let new = (published, deadlines_missed, blocked);
+            if std::mem::replace(&mut output.reported, new) != new {
                 let (component, output, topic) =
                     (self.name.clone(), output.port.clone(), output.topic);
                 changed.push(Record::Output {
@@ -201,6 +229,7 @@ impl Instance {
                     topic,
                     published,
                     deadlines_missed,
+                    blocked,
                 });
             }
         }
@@ -245,17 +274,28 @@ impl Instance {
         changed
     }
 
+    /// Number of calls of the callback and of timers, without those with events.
+    pub(crate) fn calls(&self) -> u64 {
+        let timers = self.timers.added();
+        timers.iter().chain(&self.callback).map(|c| c.stats().invocations).sum()
+    }
+
+    /// Counters of each input.
+    pub(crate) fn inputs(&self) -> Vec<InputStats> {
+        self.callback.iter().flat_map(CallbackHandle::inputs).collect()
+    }
+
     /// Whether an output has a deadline or a lease, so that its events shall come soon.
-    pub(super) fn promises(&self) -> bool {
+    pub(crate) fn promises(&self) -> bool {
         self.outputs.iter().any(|o| o.promises)
     }
 
     /// Logs what happened to the outputs besides samples, and tells the account, as the executor does for inputs.
-    pub(super) fn log_events(&mut self, account: Option<&Writer>) {
+    pub(crate) fn log_events(&mut self, account: Option<&Writer>) {
         for output in &mut self.outputs {
             while let Some(event) = output.events.poll() {
                 let (component, output, lines) =
-                    (self.name.as_str(), output.port.as_str(), &mut output.deadline_lines);
+                    (self.name.as_str(), output.port.as_str(), &mut output.event_lines);
                 if let Some(account) = account {
                     account.endpoint(component, output, &event);
                 }
@@ -270,10 +310,15 @@ impl Instance {
         }
     }
 
-    pub(super) fn shutdown(&self) {
+    pub(crate) fn shutdown(&self) {
         let _inside = self.seen.enter(Call::Shutdown, MonotonicNs::now(), None);
         self.component.shutdown();
     }
+}
+
+/// A call without a sample.
+pub(super) fn place(component: &str, call: Call) -> CallPlace {
+    CallPlace { component: component.to_owned(), call, topic: None, sequence: None }
 }
 
 fn add_callback(

@@ -2,17 +2,19 @@
 //! The life of a module's process: load, bring up, wait for the word, run, wind down.
 
 use super::crash;
-use super::instance::{Bringup, Instance};
+use super::instance::{Bringup, Instance, place};
 use super::launcher_socket;
 use super::output;
+use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
-use crate::account::{Call, FORMAT, Record, WRITE_WITHIN, Writer};
+use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{
     DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load,
 };
+use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
 use driveline::{Context, ContextOptions, Executor, ExecutorOptions};
 use driveline_shm::WaitBackend;
@@ -20,7 +22,7 @@ use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io::Read;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +51,8 @@ pub struct HostOptions {
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
+    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -115,12 +119,15 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         }
         None => None,
     };
+    let mut handed = None;
     let account = match &socket {
         Some(socket) => {
             let out = socket.try_clone().map_err(os("cannot use the account's socket"))?;
             // A launcher that is stopped must not keep this process from ending.
             out.set_write_timeout(Some(WRITE_WITHIN))
                 .map_err(os("cannot set the time-out of the account's socket"))?;
+            let (out, next) = AccountSocket::new(out);
+            handed = Some(next);
             let writer = Writer::new(out).map_err(|e| HostError::Os {
                 what: "cannot start the account",
                 source: std::io::Error::other(e),
@@ -155,6 +162,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
         socket: socket.as_ref(),
         stop: &stop,
         watch: &watch,
+        handed: handed.as_deref(),
     };
     let ran = module.run();
     if let (Some(account), Err(e)) = (&account, &ran) {
@@ -178,12 +186,29 @@ struct Module<'a> {
     socket: Option<&'a UnixStream>,
     stop: &'a StopControl,
     watch: &'a Watch,
+    /// Where a descriptor goes that the launcher gets.
+    handed: Option<&'a Mutex<Option<OwnedFd>>>,
 }
 
 impl Module<'_> {
+    /// Words that the launcher reads, where there is one and the graph declares something that they are for.
+    fn heartbeats(&self, module: &ResolvedModule) -> Result<Option<Arc<Heartbeats>>, HostError> {
+        let Some((layout, handed)) = Layout::of(module).zip(self.handed) else { return Ok(None) };
+        let cannot = || os("cannot make the words of its heartbeats");
+        let beats = Heartbeats::new(layout).map_err(cannot())?;
+        let fd = beats.fd().try_clone_to_owned().map_err(cannot())?;
+        *handed.lock().unwrap_or_else(PoisonError::into_inner) = Some(fd);
+        Ok(Some(Arc::new(beats)))
+    }
+
     fn run(&self) -> Result<(), HostError> {
         let libraries = Libraries::default();
-        let graph = resolve(self.options, self.loader, &libraries)?;
+        let entered = |call| {
+            if let Some(account) = self.account {
+                account.send(Record::Entered { call });
+            }
+        };
+        let graph = resolve(self.options, self.loader, &libraries, &entered)?;
         let Some(module) = graph.module(&self.options.module) else { return Ok(()) };
         // The kernel keeps 15 bytes.
         let _ = rustix::thread::set_name(
@@ -194,16 +219,22 @@ impl Module<'_> {
             domain_dir: Some(domain::prepare(&graph.domain)?),
         })?;
         context.set_description(description(&graph, module));
+        let beats = self.heartbeats(module)?;
         let mut executors = Vec::new();
         for spec in &module.executors {
             let executor = Arc::new(executor(spec)?);
-            if let Some(account) = self.account {
-                executor.set_observer(account.clone());
+            match (self.account, &beats) {
+                (Some(account), Some(beats)) => {
+                    let observed = Observed::new(account.clone(), beats.clone(), module);
+                    executor.set_observer(Arc::new(observed));
+                }
+                (Some(account), None) => executor.set_observer(account.clone()),
+                (None, _) => {}
             }
             executors.push((spec.name.as_str(), executor));
         }
         let mut instances: Vec<Instance> = Vec::new();
-        let brought_up = module.components.iter().try_for_each(|spec| {
+        let brought_up = module.components.iter().enumerate().try_for_each(|(place, spec)| {
             if self.stop.is_stopping() {
                 return Ok(());
             }
@@ -224,10 +255,15 @@ impl Module<'_> {
                 executor,
                 stop,
                 account: self.account.clone(),
+                beats: beats.clone().map(|beats| (beats, place)),
+                failures: None,
             };
             instances.push(Instance::bring_up(spec, with)?);
             Ok(())
         });
+        if let Some(beats) = beats.filter(|_| brought_up.is_ok()) {
+            self.watch.pulse(Pulse::new(beats, instances.iter().map(Instance::pulse).collect()));
+        }
         let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
@@ -275,8 +311,10 @@ fn resolve(
     options: &HostOptions,
     loader: &dyn ComponentLoader,
     libraries: &Libraries,
+    entered: &dyn Fn(CallPlace),
 ) -> Result<ResolvedGraph, HostError> {
     let describe = |path: &Path| {
+        entered(place(&path.display().to_string(), Call::Load));
         let seen =
             Seen::new(&path.display().to_string(), &[]).enter(Call::Load, MonotonicNs::now(), None);
         let library = loader
@@ -296,7 +334,11 @@ fn resolve(
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);
-    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+    let mut graph = loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))?;
+    if let Some(user) = options.default_user {
+        graph.admit_users(user);
+    }
+    Ok(graph)
 }
 
 fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {

@@ -4,10 +4,12 @@
 //! It takes signals and notices that the launcher is gone, passes both on to the main thread, and ends the process itself
 //! if that takes too long: a component that hangs must not outlive its run. It also tells of calls that take long.
 
+use super::pulse::Pulse;
 use super::{ONE_INTERRUPT, crash, exit};
 use crate::account::{Record, Writer};
 use crate::activity::{Running, running_since};
 use crate::component::StopSwitch;
+use crate::heartbeats::PERIOD;
 use crate::launch::control::remove_dead;
 use driveline_types::MonotonicNs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,8 +19,8 @@ use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A call that has run for longer is told of …
@@ -48,6 +50,7 @@ pub(super) struct Watch {
     /// Readable once the module is to end.
     pub(super) word: UnixStream,
     launcher_gone: Arc<AtomicBool>,
+    pulse: Arc<OnceLock<Pulse>>,
 }
 
 impl Watch {
@@ -56,8 +59,11 @@ impl Watch {
         word.set_nonblocking(true)?;
         thread_word.set_nonblocking(true)?;
         let launcher_gone = Arc::new(AtomicBool::new(false));
+        let pulse: Arc<OnceLock<Pulse>> = Arc::default();
         let thread = Thread {
             subject,
+            pulse: pulse.clone(),
+            beat_at: Instant::now(),
             word: thread_word,
             launcher_gone: launcher_gone.clone(),
             main_listens: true,
@@ -68,7 +74,12 @@ impl Watch {
             look_at: Instant::now() + LOOK,
         };
         std::thread::Builder::new().name("watch".into()).spawn(move || thread.run())?;
-        Ok(Self { word, launcher_gone })
+        Ok(Self { word, launcher_gone, pulse })
+    }
+
+    /// Begins to beat.
+    pub(super) fn pulse(&self, pulse: Pulse) {
+        let _ = self.pulse.set(pulse);
     }
 
     /// The main thread ends the module, of its own accord or because it was asked to: from now on the time counts.
@@ -107,6 +118,9 @@ struct Thread {
     /// How long a call had run when it was told of.
     told: HashMap<(usize, u64), Duration>,
     look_at: Instant,
+    /// What is written at each beat, once all components are initialised.
+    pulse: Arc<OnceLock<Pulse>>,
+    beat_at: Instant,
 }
 
 impl Thread {
@@ -114,8 +128,13 @@ impl Thread {
         loop {
             let deadline = self.ending.map(|since| since + self.subject.stop_within);
             let next = deadline.map_or(self.look_at, |d| d.min(self.look_at));
+            let next = if self.pulse.get().is_some() { next.min(self.beat_at) } else { next };
             self.wait(next.saturating_duration_since(Instant::now()));
             let now = Instant::now();
+            if let Some(pulse) = self.pulse.get().filter(|_| now >= self.beat_at) {
+                pulse.beat(MonotonicNs::now());
+                self.beat_at = now + PERIOD;
+            }
             if self.impatient
                 || self.ending.is_some_and(|since| now >= since + self.subject.stop_within)
             {

@@ -8,13 +8,15 @@ use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
 use crate::lines::Lines;
 use rustix::event::PollFlags;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
     pidfd_send_signal, waitid,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -62,6 +64,8 @@ pub(super) struct Child {
     pub(super) stopped: bool,
     /// The call that has taken longest, as told at that time.
     busy: Option<(CallPlace, Duration, Instant)>,
+    /// Where it is in its start.
+    pub(super) starting_in: Option<CallPlace>,
     /// How long that call, or the wait for this module, had taken when it was told of.
     pub(super) told_after: Duration,
     body: Body,
@@ -71,6 +75,8 @@ pub(super) struct Child {
     out_lines: Lines,
     err_lines: Lines,
     records: LineReader,
+    /// A descriptor that the process has sent: its heartbeats.
+    pub(super) sent: Option<OwnedFd>,
 }
 
 /// The process itself.
@@ -182,6 +188,7 @@ impl Child {
             words: LastWords::default(),
             stopped: false,
             busy: None,
+            starting_in: None,
             told_after: Duration::ZERO,
             body,
             socket: None,
@@ -190,6 +197,7 @@ impl Child {
             out_lines: Lines::default(),
             err_lines: Lines::default(),
             records: LineReader::default(),
+            sent: None,
         }
     }
 
@@ -301,7 +309,7 @@ impl Child {
     ) -> More {
         let result = match source {
             Source::Death | Source::Remote => return More::Later,
-            Source::Account => self.socket.as_mut().map(|s| s.read(buffer)),
+            Source::Account => self.socket.as_ref().map(|s| receive(s, buffer, &mut self.sent)),
             Source::Out => self.out.as_mut().map(|s| s.read(buffer)),
             Source::Err => self.err.as_mut().map(|s| s.read(buffer)),
         };
@@ -379,9 +387,14 @@ impl Child {
         due
     }
 
-    /// The call that takes longest, if one does.
+    /// The call that takes longest, if one does. Before the process is ready, the call that it has reached.
     pub(super) fn busy_call(&self) -> Option<&CallPlace> {
-        self.busy.as_ref().filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS).map(|(call, _, _)| call)
+        let long = self
+            .busy
+            .as_ref()
+            .filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS)
+            .map(|(call, ..)| call);
+        long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
     /// Whether it was stopped or goes on since the last look.
@@ -457,6 +470,26 @@ impl Drop for Child {
             Body::Remote(remote) => remote.signal(Signal::KILL, &mut self.socket),
         }
     }
+}
+
+/// Reads from the account's socket. The first descriptor that comes is kept, others are closed.
+fn receive(
+    socket: &UnixStream,
+    buffer: &mut [u8],
+    sent: &mut Option<OwnedFd>,
+) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(buffer)];
+    let got = recvmsg(socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            for fd in descriptors {
+                sent.get_or_insert(fd);
+            }
+        }
+    }
+    Ok(got.bytes)
 }
 
 enum More {

@@ -20,12 +20,15 @@ mod death;
 mod describe;
 mod gateway;
 mod interrupt;
+mod judge;
 mod matching;
+mod modes;
 mod options;
 mod remote;
 mod run;
 mod service_manager;
 mod supervisor;
+mod usage;
 
 pub use build::Build;
 pub use death::{Death, When};
@@ -39,6 +42,9 @@ pub use matching::Unconnected;
 pub use options::LaunchOptions;
 pub use remote::{Placement, Started, StartedEnd, Starter};
 pub use run::{LaunchError, run};
+
+#[cfg(test)]
+pub(crate) use judge::tests::module as judge_module;
 
 use crate::account::{Call, CallPlace, Record, Usage};
 use gateway::{Called, is_gateway};
@@ -182,6 +188,8 @@ pub enum Event {
         module: String,
         /// The time that it had, in milliseconds.
         within_ms: u64,
+        /// The call that it was in, if it said so.
+        call: Option<CallPlace>,
     },
     /// A module has ended and is not started again; the others go on.
     Down {
@@ -189,6 +197,16 @@ pub enum Event {
         module: String,
         /// Why, for people.
         why: String,
+    },
+    /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a rate is out of range, a
+    /// deadline is missed, or its process uses too much.
+    Fault {
+        /// Module.
+        module: String,
+        /// What, with the figure and the key, for people.
+        text: String,
+        /// What happens now: `event`, `restart`, `stop`, or a mode.
+        reaction: String,
     },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
@@ -243,8 +261,18 @@ impl fmt::Display for Event {
             Self::Recovered { module, pid, after_ms } => {
                 write!(f, "{} works again as process {pid}, {after_ms} ms after its end", Called(module))
             }
-            Self::NotReady { module, within_ms } => {
-                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)
+            Self::NotReady { module, within_ms, call } => {
+                write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)?;
+                call.as_ref().map_or(Ok(()), |call| write!(f, ": it was in {call}"))
+            }
+            Self::Fault { module, text, reaction } => {
+                write!(f, "{}: {text}", Called(module))?;
+                match reaction.as_str() {
+                    "event" => Ok(()),
+                    "restart" => f.write_str("; it is started again"),
+                    "stop" => f.write_str("; the run ends"),
+                    other => write!(f, "; {other} is entered"),
+                }
             }
             Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
             Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),

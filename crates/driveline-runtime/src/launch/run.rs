@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod reactions;
 mod state;
 
 use super::child::{Child, Source, Start};
@@ -20,6 +21,7 @@ use crate::graph::{
 };
 use crate::host;
 use driveline_types::TopicId;
+use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 use state::Past;
@@ -77,6 +79,7 @@ pub fn run<'a>(
         late: None,
         ended_at: None,
         past: Past::new(began),
+        watching: Watching::default(),
     };
     let processes = programs.iter().map(process).collect();
     let launcher = Launcher {
@@ -241,6 +244,7 @@ struct Process<'a> {
     /// When the last one ended, until the next is ready.
     ended_at: Option<Instant>,
     past: Past,
+    watching: Watching<'a>,
 }
 
 impl Process<'_> {
@@ -403,6 +407,7 @@ impl Launcher<'_> {
             Some(place) => Event::Placed { module: child.module.clone(), place },
             None => Event::Spawned { module: child.module.clone(), pid: child.pid() },
         });
+        self.processes[process].watching = Watching::default();
         let old = self.processes[process].child.replace(child);
         self.unreadable += old.map_or(0, |old| old.unreadable());
         Ok(())
@@ -447,10 +452,10 @@ impl Launcher<'_> {
         let within_ms = u64::try_from(within.unwrap_or(self.options.ready_within).as_millis())
             .unwrap_or(u64::MAX);
         let module = self.name(process);
-        self.sink.event(&Event::NotReady { module: module.clone(), within_ms });
         let p = &mut self.processes[process];
-        let doing =
-            p.child.as_ref().and_then(Child::busy_call).map(|call| format!("it was in {call}"));
+        let call = p.child.as_ref().and_then(Child::busy_call).cloned();
+        let doing = call.as_ref().map(|call| format!("it was in {call}"));
+        self.sink.event(&Event::NotReady { module: module.clone(), within_ms, call });
         p.late = Some(Death {
             module,
             pid: p.child.as_ref().map_or(0, Child::pid),
@@ -586,6 +591,7 @@ impl Launcher<'_> {
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
+            Record::Held { .. } => self.holds_too_much(process, &record),
             Record::Ready => {
                 child.ready = true;
                 self.ready(process);
@@ -595,6 +601,7 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
                 self.sink.event(&Event::Busy {
@@ -734,12 +741,17 @@ impl Launcher<'_> {
             help: help(status, c.pid(), &gdb),
         };
         let p = &mut self.processes[process];
+        let faulty = p.watching.faulty && !stopping;
+        let shown = match p.late.as_ref().filter(|_| faulty) {
+            Some(late) => Death { how: late.how.clone(), ..death.clone() },
+            None => death.clone(),
+        };
         p.ended_at = Some(Instant::now());
         p.death = p.late.take().or_else(|| (!expected).then(|| death.clone()));
         if let Some(death) = &p.death {
             p.past.failed(death.to_string());
         }
-        self.sink.event(&Event::Ended { death: death.clone(), expected });
+        self.sink.event(&Event::Ended { death: shown, expected: expected && !faulty });
         // The first cause counts, but a crash at the end matters more than that the end was asked for.
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
@@ -860,6 +872,7 @@ impl Launcher<'_> {
         self.service_manager.alive(now);
         if now >= self.tick_at {
             self.look_at_children();
+            self.look_at_modules(now);
             if now >= self.match_at {
                 self.look_for_late_matches(now);
             }

@@ -36,6 +36,9 @@ pub(super) enum Input {
     Ready(usize),
     /// The process has ended, or could not be started (`ok: false`).
     Ended { process: usize, ok: bool },
+    /// The process does not keep to what the graph declares, and is to be started again whatever its policy. `killed`: it
+    /// was killed already, because it hangs.
+    Faulty { process: usize, killed: bool },
     /// Every process is ready or down; the callbacks start.
     GraphRuns,
     /// The run ends: nothing is started from here on.
@@ -88,7 +91,7 @@ pub(super) enum State {
     /// Was told to end and is restarted (`failed`: after the pause of a failure). Killed at `until`.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
-    Paused { until: Duration },
+    Restarting { until: Duration },
     /// Stays down.
     Down,
 }
@@ -101,6 +104,8 @@ struct Process {
     row: u32,
     /// Times of the restarts within the window.
     restarts: VecDeque<Duration>,
+    /// It is ended because of a fault, and started again whatever its policy.
+    faulty: bool,
     /// A restart was reported and has ended neither in `Ready` nor in `Down`.
     announced: bool,
 }
@@ -120,6 +125,7 @@ impl Supervisor {
             state: State::Waiting,
             row: 0,
             restarts: VecDeque::new(),
+            faulty: false,
             announced: false,
         };
         Self {
@@ -139,6 +145,7 @@ impl Supervisor {
                     self.processes[i].announced = false;
                 }
             }
+            Input::Faulty { process, killed } => self.faulty(process, killed, now, &mut actions),
             Input::Ended { process, ok } => self.ended(process, ok, now, &mut actions),
             Input::GraphRuns => self.running = true,
             Input::Stop => self.stop(&mut actions),
@@ -153,7 +160,7 @@ impl Supervisor {
     pub(super) fn next(&self) -> Option<Duration> {
         let due = |p: &Process| match p.state {
             State::Starting { until } if !self.stopping => Some(until),
-            State::Paused { until } => Some(until),
+            State::Restarting { until } => Some(until),
             State::Ending { until, .. } if !self.stopping => until,
             _ => None,
         };
@@ -175,19 +182,35 @@ impl Supervisor {
             && self
                 .processes
                 .iter()
-                .any(|p| matches!(p.state, State::Waiting | State::Paused { .. }))
+                .any(|p| matches!(p.state, State::Waiting | State::Restarting { .. }))
     }
 
     fn stop(&mut self, actions: &mut Vec<Action>) {
         self.stopping = true;
         for (i, p) in self.processes.iter_mut().enumerate() {
-            let away = matches!(p.state, State::Waiting | State::Paused { .. });
+            let away = matches!(p.state, State::Waiting | State::Restarting { .. });
             if away {
                 p.state = State::Down;
             }
             if away && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
             }
+        }
+    }
+
+    fn faulty(&mut self, i: usize, killed: bool, now: Duration, actions: &mut Vec<Action>) {
+        let p = &mut self.processes[i];
+        if self.stopping || !matches!(p.state, State::Starting { .. } | State::Ready { .. }) {
+            return;
+        }
+        // A fault of a process that was ready for a while is the first in its row.
+        if matches!(p.state, State::Ready { since } if now.saturating_sub(since) >= STEADY) {
+            p.row = 0;
+        }
+        p.faulty = true;
+        p.state = State::Ending { until: Some(now + p.rules.grace), failed: true };
+        if !killed {
+            actions.push(Action::Terminate(i));
         }
     }
 
@@ -202,7 +225,7 @@ impl Supervisor {
             }
             State::Ending { failed: true, .. } => true,
             State::Starting { .. } | State::Ready { .. } => !ok,
-            State::Waiting | State::Paused { .. } | State::Down => return,
+            State::Waiting | State::Restarting { .. } | State::Down => return,
         };
         if self.stopping {
             self.processes[i].state = State::Down;
@@ -211,7 +234,8 @@ impl Supervisor {
             }
             return;
         }
-        if !self.restarts(i, failed) {
+        let faulty = std::mem::take(&mut self.processes[i].faulty);
+        if !faulty && !self.restarts(i, failed) {
             return self.down(i, DownReason::Policy, actions);
         }
         if !self.count_restart(i, now) {
@@ -223,7 +247,7 @@ impl Supervisor {
         p.row = if steady { 0 } else { p.row };
         let after = p.rules.restart.backoff.saturating_mul(1 << p.row.min(16)).min(MAX_PAUSE);
         p.row = p.row.saturating_add(1);
-        p.state = State::Paused { until: now + after };
+        p.state = State::Restarting { until: now + after };
         p.announced = true;
         actions.push(Action::Restart { process: i, after });
         self.end_companions(i, now, actions);
@@ -312,7 +336,7 @@ impl Supervisor {
             }
             let p = &mut self.processes[i];
             match p.state {
-                State::Paused { until } if now >= until => p.state = State::Waiting,
+                State::Restarting { until } if now >= until => p.state = State::Waiting,
                 State::Ending { until: Some(until), failed } if now >= until => {
                     p.state = State::Ending { until: None, failed };
                     actions.push(Action::Kill(i));
@@ -348,7 +372,7 @@ impl Supervisor {
             }
             let ready = |d: &usize| matches!(self.processes[*d].state, State::Ready { .. });
             let away = |d: &usize| {
-                matches!(self.processes[*d].state, State::Paused { .. } | State::Ending { .. })
+                matches!(self.processes[*d].state, State::Restarting { .. } | State::Ending { .. })
             };
             if rules.depends_on.iter().all(ready) && !rules.restart_with.iter().any(away) {
                 let until = now + rules.ready_within;

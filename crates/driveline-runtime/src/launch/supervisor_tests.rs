@@ -51,6 +51,31 @@ fn died(process: usize) -> Input {
 }
 
 #[test]
+fn a_faulty_module_is_started_again_whatever_its_policy_within_its_limit() {
+    let mut s = running(vec![Rules {
+        restart: ResolvedRestart { max: Some(2), ..with(RestartPolicy::Never).restart },
+        ..rules()
+    }]);
+    let restart = |after| Action::Restart { process: 0, after };
+    // It ends in order, with success, as it was asked to.
+    assert_eq!(s.step(MS, Input::Faulty { process: 0, killed: false }), [Action::Terminate(0)]);
+    assert_eq!(s.step(2 * MS, Input::Faulty { process: 0, killed: true }), [], "it ends already");
+    assert_eq!(s.step(3 * MS, Input::Ended { process: 0, ok: true }), [restart(100 * MS)]);
+    assert_eq!(s.step(103 * MS, Input::Time), [Action::Start(0)]);
+    s.step(104 * MS, Input::Ready(0));
+    // Killed by the launcher, because it hangs.
+    assert_eq!(s.step(105 * MS, Input::Faulty { process: 0, killed: true }), []);
+    assert_eq!(s.step(106 * MS, died(0)), [restart(200 * MS)]);
+    assert_eq!(s.step(306 * MS, Input::Time), [Action::Start(0)]);
+    s.step(307 * MS, Input::Ready(0));
+    s.step(308 * MS, Input::Faulty { process: 0, killed: true });
+    assert!(
+        s.step(309 * MS, died(0))
+            .contains(&Action::Down { process: 0, why: DownReason::Exhausted })
+    );
+}
+
+#[test]
 fn a_module_without_a_policy_stays_down_and_the_others_go_on() {
     let mut s = running(vec![with(RestartPolicy::Never), with(RestartPolicy::Never)]);
     assert_eq!(s.step(MS, died(0)), [Action::Down { process: 0, why: DownReason::Policy }]);
@@ -209,6 +234,7 @@ fn gateways_are_restarted_while_the_graph_runs_and_do_not_keep_it_running() {
 enum Event {
     Ready(usize),
     Ends { process: usize, ok: bool },
+    Faulty { process: usize, killed: bool },
     Time,
     Stop,
 }
@@ -217,6 +243,7 @@ fn events(n: usize) -> impl Strategy<Value = Vec<(u64, bool, Event)>> {
     let event = prop_oneof![
         6 => (0..n).prop_map(Event::Ready),
         4 => (0..n, any::<bool>()).prop_map(|(process, ok)| Event::Ends { process, ok }),
+        2 => (0..n, any::<bool>()).prop_map(|(process, killed)| Event::Faulty { process, killed }),
         4 => Just(Event::Time),
         1 => Just(Event::Stop),
     ];
@@ -306,6 +333,9 @@ impl World {
                     self.announced[i] = false
                 }
                 Input::Stop => self.stopped = true,
+                Input::Faulty { process, killed: true } => {
+                    self.terminated[process] = Some(self.now);
+                }
                 _ => {}
             }
             for action in self.supervisor.step(self.now, input) {
@@ -383,6 +413,9 @@ proptest! {
             match event {
                 Event::Ready(i) if world.alive[i] => world.step(Input::Ready(i), spawn_fails),
                 Event::Ends { process, ok } if world.alive[process] => world.step(Input::Ended { process, ok }, spawn_fails),
+                Event::Faulty { process, killed } if world.alive[process] && !world.stopped && world.terminated[process].is_none() => {
+                    world.step(Input::Faulty { process, killed }, spawn_fails);
+                }
                 Event::Stop if !world.stopped => world.step(Input::Stop, spawn_fails),
                 _ => world.step(Input::Time, spawn_fails),
             }

@@ -10,6 +10,7 @@ use rustix::fs::{
 };
 use rustix::process::{Resource, getrlimit};
 use std::io;
+use std::os::fd::AsFd;
 
 /// Nobody can shrink it (SIGBUS), grow it, punch holes, write to it by descriptor, map it writable anew, or unseal it.
 const SEALS: SealFlags =
@@ -33,14 +34,34 @@ pub(crate) fn create(name: &str, len: usize) -> io::Result<(GuardedFd, Mapping)>
 
 /// Maps a peer's memfd for reading, if it is sealed, exactly `len` bytes long, and has no holes.
 pub(crate) fn open(fd: &mut Foreign, len: usize) -> io::Result<Mapping> {
-    let bad = |text: String| Err(io::Error::new(io::ErrorKind::InvalidData, text));
-    // Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that could block a fault.
-    let seals = fcntl_get_seals(&*fd)?;
-    if !seals.contains(SEALS) {
-        return bad(format!("the memory is not sealed (seals {:#x})", seals.bits()));
-    }
+    check_seals(&*fd)?;
     fd.is_no_threat();
-    let stat = fstat(&*fd)?;
+    check_size(&*fd, len)?;
+    Mapping::new(&*fd, len, Mode::ReadOnly)
+}
+
+/// Refuses what is not sealed, has another length, or has holes.
+pub(crate) fn check(fd: impl AsFd, len: usize) -> io::Result<()> {
+    check_seals(&fd)?;
+    check_size(&fd, len)
+}
+
+fn bad(text: String) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::InvalidData, text))
+}
+
+/// Sealed objects are memfds (or tmpfs files, which come sealed against sealing): nothing that could block a fault.
+fn check_seals(fd: impl AsFd) -> io::Result<()> {
+    let seals = fcntl_get_seals(fd)?;
+    if seals.contains(SEALS) {
+        Ok(())
+    } else {
+        bad(format!("the memory is not sealed (seals {:#x})", seals.bits()))
+    }
+}
+
+fn check_size(fd: impl AsFd, len: usize) -> io::Result<()> {
+    let stat = fstat(fd)?;
     let size = stat.st_size;
     if u64::try_from(size).ok() != Some(len as u64) {
         return bad(format!("the memory has {size} bytes instead of {len}"));
@@ -50,7 +71,7 @@ pub(crate) fn open(fd: &mut Foreign, len: usize) -> io::Result<Mapping> {
     if reserved < len as u64 {
         return bad(format!("only {reserved} of the memory's {len} bytes are reserved"));
     }
-    Mapping::new(&*fd, len, Mode::ReadOnly)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -82,6 +82,7 @@ impl Plan {
             domain: None,
             network: None,
             ros2: None,
+            on_launcher_lost: None,
             include: Vec::new(),
             params_files: Vec::new(),
             topics: Default::default(),
@@ -161,6 +162,8 @@ impl Node {
                 .into_iter()
                 .collect(),
             trigger,
+            budget_ms: None,
+            on_overrun: None,
         }
     }
 }

@@ -4,8 +4,9 @@
 use super::attention::Attention;
 use super::events::{EventSender, Inbox};
 use super::gate::Gate;
+use super::lifecycle::Lifecycle;
 use super::record::{CallbackRecord, InputRecord, Observer};
-use crate::event::{DeadlineLines, EndpointEvent, Severity};
+use crate::event::{EndpointEvent, EventLines, Severity};
 use crate::raw::{RawSample, SubscriptionStats};
 use crate::scope;
 use crate::trigger::{
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+/// Time between two looks at inputs of an inactive component that do not wake the executor.
+const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
@@ -226,6 +229,10 @@ pub(super) struct Entry {
     attention: Option<Arc<dyn Attention>>,
     /// Of a callback that is called with events.
     inbox: Option<Arc<Inbox>>,
+    /// Of a callback that makes the transitions of a component.
+    transitions: Option<Lifecycle>,
+    /// Whether the callback may run, where a component can be inactive.
+    lifecycle: OnceLock<Lifecycle>,
     /// Where events of its inputs go.
     events: OnceLock<EventSender>,
     state: Mutex<State>,
@@ -234,8 +241,10 @@ pub(super) struct Entry {
     input_names: Vec<String>,
     /// An input has a deadline or a lease.
     watches_silence: bool,
+    /// An input does not wake the executor, and its publishers wait until its samples are taken.
+    drains_by_time: bool,
     /// By input.
-    deadline_lines: Mutex<Vec<DeadlineLines>>,
+    event_lines: Mutex<Vec<EventLines>>,
     /// When it has to be looked at even if no sample comes; nanoseconds.
     deadline: AtomicU64,
     /// An input has to wait until one of its samples is given back, which kicks.
@@ -290,19 +299,23 @@ impl Entry {
                 port.subscription.read_newest_only();
             }
         }
+        let drains_by_time = ports.iter().any(|p| !p.triggers && p.subscription.is_reliable());
         Ok(Self {
             name: name.into(),
             group,
             callback,
             attention,
             inbox: None,
+            transitions: None,
+            lifecycle: OnceLock::new(),
             events: OnceLock::new(),
             state: Mutex::new(State { ports, trigger, timer }),
             topics,
             max_age,
-            deadline_lines: Mutex::new(vec![DeadlineLines::default(); input_names.len()]),
+            event_lines: Mutex::new(vec![EventLines::default(); input_names.len()]),
             input_names,
             watches_silence,
+            drains_by_time,
             deadline: AtomicU64::new(NEVER),
             starved: AtomicBool::new(false),
             stall_at: AtomicU64::new(NEVER),
@@ -319,6 +332,71 @@ impl Entry {
         Self { inbox: Some(inbox), ..self }
     }
 
+    pub(super) fn with_transitions(self, of: Lifecycle) -> Self {
+        Self { transitions: Some(of), ..self }
+    }
+
+    /// Runs only while the component is active. Only before the start.
+    pub(super) fn follow(self: &Arc<Self>, lifecycle: &Lifecycle) {
+        if self.lifecycle.set(lifecycle.clone()).is_ok() {
+            lifecycle.add_follower(self);
+            self.state().ports.iter_mut().for_each(|p| p.subscription.set_inactive());
+        }
+    }
+
+    fn is_inactive(&self) -> bool {
+        self.lifecycle.get().is_some_and(|l| !l.runs())
+    }
+
+    /// Takes what comes while the component is inactive, and stops its timer.
+    fn discard(&self) {
+        if let Some(inbox) = &self.inbox {
+            return inbox.clear();
+        }
+        let mut state = self.state();
+        // A transition may have ended since: then the samples are the callback's.
+        if !self.is_inactive() {
+            return;
+        }
+        self.discard_locked(&mut state);
+        if let Some(clock) = &mut state.timer {
+            clock.next = MonotonicNs(NEVER);
+        }
+        self.deadline.store(NEVER, Ordering::Release);
+        if self.drains_by_time {
+            let at = MonotonicNs::now() + DRAIN_AGAIN;
+            self.deadline.store(at.0, Ordering::Release);
+        }
+    }
+
+    fn discard_locked(&self, state: &mut State) {
+        let State { ports, trigger, .. } = state;
+        trigger.clear();
+        let mut starved = false;
+        for port in ports.iter_mut() {
+            port.subscription.set_inactive();
+            starved |= !port.discard();
+        }
+        self.starved.store(starved, Ordering::Release);
+        self.note_stalls(ports);
+    }
+
+    /// The component becomes active: what has come so far is not for it.
+    pub(super) fn resume(&self, now: MonotonicNs) {
+        if let Some(inbox) = &self.inbox {
+            return inbox.clear();
+        }
+        let mut state = self.state();
+        self.discard_locked(&mut state);
+        state.ports.iter_mut().for_each(InputPort::resume);
+        self.starved.store(false, Ordering::Release);
+        self.deadline.store(NEVER, Ordering::Release);
+        if let Some(clock) = state.timer.as_mut().filter(|c| !c.ended) {
+            clock.next = now + clock.period;
+            self.deadline.store(clock.next.0, Ordering::Release);
+        }
+    }
+
     pub(super) fn send_events_to(&self, sender: EventSender) {
         let _ = self.events.set(sender);
     }
@@ -331,7 +409,7 @@ impl Entry {
     pub(super) fn silence_deadline(&self) -> Option<MonotonicNs> {
         let stall =
             Some(MonotonicNs(self.stall_at.load(Ordering::Acquire))).filter(|at| at.0 != NEVER);
-        if !self.watches_silence {
+        if !self.watches_silence || self.is_inactive() {
             return stall;
         }
         self.state()
@@ -385,7 +463,7 @@ impl Entry {
             if let Some(sender) = self.events.get() {
                 sender.send(input, false, &event);
             }
-            let mut lines = self.deadline_lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = self.event_lines.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(event) =
                 lines.get_mut(i).and_then(|lines| lines.admit(event, MonotonicNs::now()))
             else {
@@ -422,6 +500,9 @@ impl Entry {
     }
 
     pub(super) fn start_timer(&self, now: MonotonicNs) {
+        if self.is_inactive() {
+            return;
+        }
         if let Some(clock) = self.state().timer.as_mut().filter(|c| !c.ended) {
             clock.next = now + clock.first;
             self.deadline.store(clock.next.0, Ordering::Release);
@@ -494,6 +575,24 @@ impl Entry {
 
     /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
+        if let Some(transitions) = &self.transitions {
+            let job =
+                Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
+            return transitions.is_due().then_some(job);
+        }
+        let Some(lifecycle) = self.lifecycle.get() else { return self.claim_active(now) };
+        if !lifecycle.enter() {
+            self.discard();
+            return None;
+        }
+        let job = self.claim_active(now);
+        if job.is_none() {
+            lifecycle.leave();
+        }
+        job
+    }
+
+    fn claim_active(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         if let Some(inbox) = &self.inbox {
             let job =
                 Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
@@ -622,11 +721,15 @@ impl Job<'_> {
         let failed = panicked || invocation.failed.get();
         entry.invocations.fetch_add(1, Ordering::Relaxed);
         entry.failed.fetch_add(u64::from(failed), Ordering::Relaxed);
-        if let Some(observer) = observer.filter(|_| entry.inbox.is_none()) {
+        let is_call = entry.inbox.is_none() && entry.transitions.is_none();
+        if let Some(observer) = observer.filter(|_| is_call) {
             invocation.observe(observer, conversions, failed);
         }
         drop(invocation);
         drop(self.samples);
+        if let Some(lifecycle) = entry.lifecycle.get() {
+            lifecycle.leave();
+        }
         entry.group.leave()
     }
 }

@@ -55,6 +55,13 @@ impl Inbox {
         self.any.store(true, Ordering::Release);
     }
 
+    pub(super) fn clear(&self) {
+        if self.is_due() {
+            *self.waiting() = Waiting::default();
+            self.any.store(false, Ordering::Release);
+        }
+    }
+
     pub(super) fn pop(&self) -> Option<PortEvent> {
         let mut waiting = self.waiting();
         let next = match std::mem::take(&mut waiting.lost) {

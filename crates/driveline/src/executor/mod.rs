@@ -13,6 +13,7 @@ mod entry;
 mod events;
 mod fairness;
 mod gate;
+mod lifecycle;
 mod record;
 mod schedule;
 mod worker;
@@ -21,6 +22,7 @@ pub(crate) use attention::Attention;
 pub(crate) use current::{ExecutorId, current};
 pub use entry::{CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, TimerTick};
 pub use events::{EventSender, PortEvent};
+pub use lifecycle::{Lifecycle, StateChange, StateOutcome, StateRequest};
 pub use record::{CallbackRecord, InputRecord, Observer};
 pub use schedule::{Schedule, ScheduleReport, SchedulingClass};
 
@@ -28,6 +30,7 @@ use crate::error::ExecutorError;
 use crate::raw::RawSubscription;
 use crate::trigger::{InputPort, InputStall, Trigger};
 use driveline_shm::Kicker;
+use driveline_types::MonotonicNs;
 use entry::Entry;
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
@@ -113,6 +116,12 @@ impl CallbackHandle {
     #[must_use]
     pub fn unreported_stalls(&self) -> Vec<(String, InputStall)> {
         self.entry.stalls(true)
+    }
+
+    /// Has the callback, or timer, run only while a component is active. What comes meanwhile is taken and counted as inactive. Only
+    /// before the executor runs; only the first call counts.
+    pub fn follow(&self, lifecycle: &Lifecycle) {
+        self.entry.follow(lifecycle);
     }
 
     /// The callback's name.
@@ -252,6 +261,30 @@ impl Executor {
         Ok((CallbackHandle { entry }, sender))
     }
 
+    /// Adds the call that makes the transitions of a component. Callbacks that [follow](CallbackHandle::follow) the lifecycle run while
+    /// the component is active. Its calls are not given to the observer.
+    ///
+    /// # Errors
+    /// As [`Self::add_callback`].
+    pub fn add_lifecycle(
+        &self,
+        name: &str,
+        group: CallbackGroup,
+        lifecycle: &Lifecycle,
+        change: impl StateChange + 'static,
+    ) -> Result<CallbackHandle, ExecutorError> {
+        lifecycle.set_kicker(self.kicker());
+        let own = lifecycle.clone();
+        let call = move |invocation: &Invocation<'_>| own.carry_out(invocation, &change);
+        let made = Entry::new(name, group, Trigger::any(), Vec::new(), Box::new(call), None)
+            .map(|e| e.with_transitions(lifecycle.clone()));
+        let entry = Arc::new(
+            made.map_err(|reason| ExecutorError::Trigger { callback: name.to_owned(), reason })?,
+        );
+        self.shared.add(entry.clone(), &self.options.name)?;
+        Ok(CallbackHandle { entry })
+    }
+
     /// Adds a timer.
     ///
     /// # Errors
@@ -325,6 +358,29 @@ impl Executor {
             tracing::warn!("{report}");
         }
         Ok(reports)
+    }
+
+    /// Closes the list of callbacks and starts the timers, as [`Self::start`] and the first [`Self::run_ready`] do. For programs that
+    /// make the calls themselves.
+    pub fn begin(&self) {
+        self.shared.begin();
+    }
+
+    /// Makes one call that is due, on the calling thread; `false` if none is. Does not wait.
+    pub fn run_next(&self) -> bool {
+        self.shared.begin();
+        !self.shared.is_stopping() && self.shared.run_one(|| {})
+    }
+
+    /// When time alone makes a call or an event due: the next tick of a timer, the next deadline of an input. `None`: never.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<MonotonicNs> {
+        self.shared.next_deadline()
+    }
+
+    /// Polls the events of inputs that are due, as threads of the executor do after each wait.
+    pub fn poll_events(&self) {
+        self.shared.look_at_events();
     }
 
     /// Runs every callback and timer that is due, on the calling thread, and returns how many. Does not wait.

@@ -152,7 +152,7 @@ impl Shared {
     }
 
     /// Makes the first due call found; whose turn it is says [`Rotation`].
-    fn run_one(&self, before_call: impl FnOnce()) -> bool {
+    pub(super) fn run_one(&self, before_call: impl FnOnce()) -> bool {
         let Some(entries) = self.entries.get() else { return false };
         let now = MonotonicNs::now();
         // Here too: an executor that always has work never waits.
@@ -197,6 +197,12 @@ impl Shared {
                 self.lead();
             }
         }
+    }
+
+    /// When time alone makes something due.
+    pub(super) fn next_deadline(&self) -> Option<MonotonicNs> {
+        let due = |e: &Arc<Entry>| e.deadline().into_iter().chain(e.silence_deadline()).min();
+        self.entries().iter().filter_map(due).min()
     }
 
     /// Wakes an idle thread to lead while this one runs a callback.
@@ -259,7 +265,7 @@ impl Shared {
     }
 
     /// Polls events after a wait: of all entries when the interval is over, else of silent inputs.
-    fn look_at_events(&self) {
+    pub(super) fn look_at_events(&self) {
         let now = MonotonicNs::now();
         if self.claim_event_poll(now) {
             self.poll_all_events();

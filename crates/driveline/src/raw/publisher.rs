@@ -6,17 +6,20 @@ use crate::context::Context;
 use crate::conversion;
 use crate::error::{EndpointError, LoanError, PublishError};
 use crate::event::EndpointEvent;
+use crate::executor::Lifecycle;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
-use driveline_shm::{DeadlineMeter, Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig};
+use driveline_shm::{
+    Blocked, BlockingMeter, DeadlineMeter, Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig,
+};
 use driveline_types::service::ShortId;
 use driveline_types::{
     Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName,
     wall_offset_ns,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How long one reading of the wall clock's offset is good for: it costs two clock readings.
 const WALL_OFFSET_VALID_NS: u64 = 100_000_000;
@@ -43,6 +46,8 @@ pub struct RawPublisher {
     wall_read: MonotonicNs,
     stats: PublisherStats,
     published: PublishedCounter,
+    /// Whether the component is active, where it can be inactive.
+    active: Option<Arc<AtomicBool>>,
     _deadline_end: DeadlineEnd,
     events: Arc<EventSources>,
     max_payload: usize,
@@ -99,12 +104,14 @@ pub struct PublisherStats {
     pub deadlines_missed: u64,
 }
 
-/// How many samples one publisher has published, and how many deadlines it has missed. Outlives it; clones are the same;
+/// How many samples one publisher has published, how many deadlines it has missed, and its waits. Outlives it; clones are the same;
 /// any thread may look.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
+    /// Of readers inside the process, and of those outside.
+    blocking: [Option<Arc<BlockingMeter>>; 2],
 }
 
 impl PublishedCounter {
@@ -120,6 +127,14 @@ impl PublishedCounter {
     #[must_use]
     pub fn deadlines_missed(&self) -> u64 {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
+    }
+
+    /// How often and how long the publisher has waited for reliable readers. Neither locks nor allocates.
+    #[must_use]
+    pub fn blocked(&self) -> Blocked {
+        let now = MonotonicNs::real_now();
+        let meters = self.blocking.iter().flatten();
+        meters.fold(Blocked::default(), |sum, meter| sum.and(meter.blocked(now)))
     }
 
     fn count(&self) {
@@ -214,7 +229,7 @@ impl RawPublisher {
         let kind = schema.kind;
         let max_payload = o.max_payload;
         let keeps_history = o.qos.durability == Durability::TransientLocal;
-        let deadline_ms = o.qos.deadline_ms;
+        let (deadline_ms, max_blocking_ms) = (o.qos.deadline_ms, o.qos.max_blocking_ms);
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
@@ -259,7 +274,11 @@ impl RawPublisher {
         );
         let ends = local.as_ref().map(|l| l.end.clone());
         let sources = host.as_ref().map(driveline_shm::Publisher::event_source);
-        let promise = super::watch::Promise { topic: topic.clone(), deadline_ms };
+        let promise = super::watch::Promise { topic: topic.clone(), deadline_ms, max_blocking_ms };
+        let blocking = [
+            local.as_ref().map(|l| l.end.blocking_meter()),
+            host.as_ref().map(driveline_shm::Publisher::blocking_meter),
+        ];
         let sources = sources.map(|s| {
             Box::new(move || s().map(|e| super::watch::publisher_event(e, &promise))) as Box<_>
         });
@@ -274,7 +293,12 @@ impl RawPublisher {
             wall_read: header.publish_time,
             header,
             stats: PublisherStats::default(),
-            published: PublishedCounter { samples: Arc::default(), deadline: deadline.clone() },
+            published: PublishedCounter {
+                samples: Arc::default(),
+                deadline: deadline.clone(),
+                blocking,
+            },
+            active: None,
             _deadline_end: DeadlineEnd(deadline),
             events: EventSources::new(ends, sources),
             max_payload,
@@ -317,11 +341,26 @@ impl RawPublisher {
         Ok(RawLoan { place, source_time: None })
     }
 
+    /// Publishes only while a component is active.
+    pub fn follow(&mut self, lifecycle: &Lifecycle) {
+        self.active = Some(lifecycle.add_publisher(self.published.deadline.clone()));
+    }
+
+    fn admit(&self) -> Result<(), PublishError> {
+        match &self.active {
+            Some(active) if !active.load(Ordering::Acquire) => {
+                Err(PublishError::Inactive { topic: self.topic.to_string() })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Publishes a loan and returns its sequence number. Blocks only if the topic is reliable, at most `max_blocking_ms`.
     ///
     /// # Errors
     /// [`PublishError`]; the loan is given back.
     pub fn publish(&mut self, loan: RawLoan) -> Result<u64, PublishError> {
+        self.admit()?;
         self.stamp_times();
         let Self { header, topic, topic_id, id, .. } = self;
         match (loan.place, &mut self.host, &mut self.local) {
@@ -368,6 +407,7 @@ impl RawPublisher {
         if !matches!(self.kind, PayloadKind::Protobuf | PayloadKind::Object) {
             return Err(PublishError::NotObject { topic: self.topic.to_string(), kind: self.kind });
         }
+        self.admit()?;
         self.stamp_times();
         let header = &mut self.header;
         let Some(local) = &mut self.local else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A received sample.
 
-use crate::local::{HeldToken, LocalObject, LocalSample};
+use crate::local::{AlignedBytes, Body, HeldToken, LocalObject, LocalSample};
 use driveline_types::SampleHeader;
 use driveline_types::service::ShortId;
 use std::fmt;
@@ -19,7 +19,7 @@ pub struct RawSample {
 #[derive(Clone)]
 enum Source {
     Host(driveline_shm::Sample),
-    Local { sample: Arc<LocalSample>, _held: HeldToken },
+    Local { sample: Arc<LocalSample>, _held: Option<HeldToken> },
 }
 
 impl RawSample {
@@ -30,7 +30,7 @@ impl RawSample {
     }
 
     pub(crate) fn local(sample: Arc<LocalSample>, missed: u64, held: HeldToken) -> Self {
-        Self { source: Source::Local { sample, _held: held }, missed }
+        Self { source: Source::Local { sample, _held: Some(held) }, missed }
     }
 
     /// The header as the publisher wrote it.
@@ -53,6 +53,24 @@ impl RawSample {
     /// Whether it came without leaving the process.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.source, Source::Local { .. })
+    }
+
+    /// A sample of the same content that holds nothing of its subscription's: bytes are copied, of a value that moved as a pointer it is
+    /// a further handle. Allocates.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        let body = match (self.object(), self.payload()) {
+            (Some(object), _) => Body::Object(object.clone()),
+            (None, bytes) => {
+                let bytes = bytes.unwrap_or_default();
+                let mut buffer = AlignedBytes::zeroed(bytes.len());
+                buffer.as_bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+                Body::Bytes { buffer, len: bytes.len() }
+            }
+        };
+        let publisher = self.publisher().0;
+        let sample = Arc::new(LocalSample { header: *self.header(), publisher, body });
+        Self { source: Source::Local { sample, _held: None }, missed: self.missed }
     }
 
     /// How many samples of this publisher were missed since the one before this.

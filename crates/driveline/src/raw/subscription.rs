@@ -5,7 +5,7 @@ use super::publisher::admit_memory;
 use super::watch::{Notifier, Promise, subscription_event};
 use super::{Matches, RawSample, Waker};
 use crate::context::Context;
-use crate::error::{EndpointError, TakeError, WaitError};
+use crate::error::{EndpointError, ReceiveError, TakeError, WaitError};
 use crate::event::EndpointEvent;
 use crate::local::{LocalEnd, LocalReader};
 use crate::options::{Reach, SubscriptionOptions, WaitMode};
@@ -14,7 +14,9 @@ use driveline_shm::{
     DeadlineReports, DeadlinesMissed, OwnProcess, SubscriptionConfig, WaitBackend, WaitSet, Wake,
 };
 use driveline_types::service::ShortId;
-use driveline_types::{MonotonicNs, NodeName, PayloadKind, Schema, TopicName, Uncounted};
+use driveline_types::{
+    Durability, MonotonicNs, NodeName, PayloadKind, Reliability, Schema, TopicName, Uncounted,
+};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,13 +44,16 @@ pub struct RawSubscription {
     lease: Option<Duration>,
     /// Publishers inside the process whose lease has run out.
     silent_writers: Vec<u64>,
+    reliable: bool,
+    transient_local: bool,
+    inactive: Inactive,
     context: Context,
 }
 
 /// Counters of a subscription since its creation, at every reach.
 ///
-/// Published after the match = received + missed + superseded + expired + corrupt + refused + lost on the way + not read,
-/// whenever it is asked for; no sample is in two of them.
+/// Published after the match = received + missed + superseded + expired + corrupt + refused + lost on the way + not read +
+/// inactive, whenever it is asked for; no sample is in two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
     /// Samples read.
@@ -69,6 +74,8 @@ pub struct SubscriptionStats {
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
+    /// Samples that came, or were unread, while the component was inactive ([`Lifecycle`](crate::Lifecycle)).
+    pub inactive: u64,
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
     pub overwritten: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came: the sum
@@ -102,7 +109,9 @@ impl RawSubscription {
         o: SubscriptionOptions,
         depth: u32,
     ) -> Result<Self, EndpointError> {
-        let deadline_ms = o.qos.deadline_ms;
+        let (deadline_ms, reliable) =
+            (o.qos.deadline_ms, o.qos.reliability == Reliability::Reliable);
+        let transient_local = o.qos.durability == Durability::TransientLocal;
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let (qos, of_one) = (o.qos.clone(), o.qos.depth);
         let host = match o.reach {
@@ -151,6 +160,9 @@ impl RawSubscription {
             deadline_reports: DeadlineReports::default(),
             lease,
             silent_writers: Vec::new(),
+            reliable,
+            transient_local,
+            inactive: Inactive::default(),
             context: context.clone(),
         })
     }
@@ -306,12 +318,49 @@ impl RawSubscription {
         Ok(local.take().map(|(sample, missed)| RawSample::local(sample, missed, token)))
     }
 
+    pub(crate) fn is_reliable(&self) -> bool {
+        self.reliable
+    }
+
+    pub(crate) fn is_transient_local(&self) -> bool {
+        self.transient_local
+    }
+
+    /// Samples that are taken or replaced from here on count as inactive.
+    pub(crate) fn set_inactive(&mut self) {
+        if self.inactive.since.is_none() {
+            self.inactive.since = Some(self.taken());
+        }
+    }
+
+    /// They count as before. `kept`: the last one taken meanwhile is delivered after all.
+    pub(crate) fn set_active(&mut self, kept: bool) {
+        let taken = self.taken();
+        self.inactive.end(taken);
+        if kept {
+            self.inactive.received = self.inactive.received.saturating_sub(1);
+        }
+    }
+
+    /// Samples received and replaced so far.
+    fn taken(&self) -> Taken {
+        let local = self.local.as_ref().map(LocalReader::ledger).unwrap_or_default();
+        let missed = self.host.as_ref().map_or(0, |h| h.stats().missed);
+        let replaced = local
+            .overwritten
+            .saturating_add(local.passed_over)
+            .saturating_add(self.heads_passed_over)
+            .saturating_add(missed);
+        let deadlines = self.all_deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed);
+        Taken { received: self.received, replaced, deadlines }
+    }
+
     /// Says that only the newest sample is ever read: what it replaces counts as superseded, not as missed.
     pub(crate) fn read_newest_only(&mut self) {
         self.newest_only = true;
     }
 
-    /// Whether a sample can be taken.
+    /// Whether a sample is unread. Only a read notices that it has expired.
     #[must_use]
     pub fn has_unread(&self) -> bool {
         self.host_head.is_some()
@@ -319,7 +368,34 @@ impl RawSubscription {
             || self.host.as_ref().is_some_and(driveline_shm::Subscription::has_unread)
     }
 
-    /// Waits until a sample can be taken (`true`) or the time is over (`false`). No time-out waits for ever.
+    /// Waits until a sample is readable and takes the newest; `None` once the time is over. A sample that expired, or cannot be
+    /// taken for another reason that is counted, does not end the wait. No time-out waits for ever. In a callback the sample counts
+    /// as read.
+    ///
+    /// # Errors
+    /// [`ReceiveError`] as [`Self::wait`] and [`Self::latest`].
+    pub fn receive(
+        &mut self,
+        timeout: Option<Duration>,
+        mode: WaitMode,
+    ) -> Result<Option<RawSample>, ReceiveError> {
+        let deadline = timeout.map(|t| MonotonicNs::real_now() + t);
+        loop {
+            let left = deadline.map(|d| d.since(MonotonicNs::real_now()));
+            if !self.wait(left, mode)? {
+                return Ok(None);
+            }
+            if let Some(sample) = self.latest()? {
+                return Ok(Some(sample));
+            }
+            if left == Some(Duration::ZERO) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Waits until a sample is unread (`true`) or the time is over (`false`). No time-out waits for ever. A sample that has expired
+    /// meanwhile ends the wait as well, and the next read returns `None`: [`Self::receive`] waits on.
     ///
     /// # Errors
     /// [`WaitError`] if the kernel refuses what waiting needs.
@@ -454,6 +530,13 @@ impl RawSubscription {
 
     /// Deadlines missed until now at every reach, and when the next one may be; `None` without a deadline.
     fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        let (deadlines, next) = self.all_deadlines(now)?;
+        let inactive = self.inactive.until(Taken { deadlines, ..Taken::default() }).deadlines;
+        Some((deadlines.saturating_sub(inactive), next))
+    }
+
+    /// As [`Self::deadlines`], with those of times in which the component was inactive.
+    fn all_deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
         self.deadline_ms?;
         let (inside, next) = self.local.as_ref().map_or((0, None), |l| l.deadlines(now));
         let (outside, at) =
@@ -469,7 +552,7 @@ impl RawSubscription {
     }
 
     fn promise(&self) -> Promise {
-        Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms }
+        Promise { topic: self.topic.clone(), deadline_ms: self.deadline_ms, max_blocking_ms: 0 }
     }
 
     /// When the leases of publishers inside the process have to be looked at next. The return of a lost one is noticed
@@ -531,9 +614,12 @@ impl RawSubscription {
             local.overwritten.saturating_add(host.missed.saturating_sub(host.passed_over));
         let passed_over = local.passed_over.saturating_add(self.heads_passed_over);
         let replaced = local.overwritten.saturating_add(passed_over).saturating_add(host.missed);
+        let inactive =
+            self.inactive.until(Taken { received: self.received, replaced, deadlines: 0 });
+        let replaced = replaced.saturating_sub(inactive.replaced);
         let (missed, superseded) = if self.newest_only { (0, replaced) } else { (replaced, 0) };
         SubscriptionStats {
-            received: self.received,
+            received: self.received.saturating_sub(inactive.received),
             missed,
             superseded,
             expired: local.expired.saturating_add(host.expired),
@@ -547,7 +633,8 @@ impl RawSubscription {
                 .not_read
                 .saturating_add(host.not_read)
                 .saturating_add(u64::from(self.host_head.is_some())),
-            overwritten,
+            inactive: inactive.received.saturating_add(inactive.replaced),
+            overwritten: overwritten.min(replaced),
             uncounted: host.uncounted,
             uncounted_reason: host.uncounted_reason,
             deadlines_missed: self.deadlines(MonotonicNs::now()).map_or(0, |(missed, _)| missed),
@@ -564,6 +651,40 @@ impl RawSubscription {
     #[must_use]
     pub fn context(&self) -> &Context {
         &self.context
+    }
+}
+
+/// Samples received, and replaced by newer ones, and deadlines missed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    received: u64,
+    replaced: u64,
+    deadlines: u64,
+}
+
+/// What was taken while the component was inactive.
+#[derive(Debug, Default)]
+struct Inactive {
+    received: u64,
+    replaced: u64,
+    deadlines: u64,
+    /// The counts at the beginning, while it is inactive.
+    since: Option<Taken>,
+}
+
+impl Inactive {
+    fn until(&self, now: Taken) -> Taken {
+        let since = self.since.unwrap_or(now);
+        Taken {
+            received: self.received + now.received.saturating_sub(since.received),
+            replaced: self.replaced + now.replaced.saturating_sub(since.replaced),
+            deadlines: self.deadlines + now.deadlines.saturating_sub(since.deadlines),
+        }
+    }
+
+    fn end(&mut self, now: Taken) {
+        let Taken { received, replaced, deadlines } = self.until(now);
+        *self = Self { received, replaced, deadlines, since: None };
     }
 }
 

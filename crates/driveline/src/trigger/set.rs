@@ -25,6 +25,8 @@ pub(crate) struct InputPort {
     /// Whether its samples may start a call.
     pub(crate) triggers: bool,
     pub(crate) stall: StallWatch,
+    /// Newest sample of a transient-local topic that came while the component was inactive.
+    kept: Option<RawSample>,
 }
 
 impl InputPort {
@@ -36,6 +38,7 @@ impl InputPort {
             unseen: false,
             triggers: false,
             stall: StallWatch::default(),
+            kept: None,
         }
     }
 
@@ -57,8 +60,12 @@ impl InputPort {
     /// Replaces the newest sample by a newer one if there is any; says whether it did.
     pub(crate) fn refresh(&mut self, skips: &Skips) -> bool {
         if !self.subscription.has_unread() {
-            return false;
+            return self.kept.take().is_some_and(|kept| {
+                self.newest = Some(kept);
+                true
+            });
         }
+        self.kept = None;
         let mut taken = self.subscription.next_sample(Order::Newest);
         if taken.as_ref().is_err_and(|e| held_limit(e).is_some()) && self.newest.take().is_some() {
             // The old one may have been the one too many.
@@ -75,6 +82,39 @@ impl InputPort {
                 false
             }
         }
+    }
+
+    /// Takes all unread samples of an inactive component; the newest stays if the topic is transient-local. Returns `false` if
+    /// samples stay unread because the component holds as many as it may.
+    pub(crate) fn discard(&mut self) -> bool {
+        self.stall.nothing_unread();
+        if self.subscription.is_transient_local() {
+            self.kept = self.newest.take().or(self.kept.take());
+        }
+        (self.newest, self.unseen) = (None, false);
+        let room = loop {
+            if !self.subscription.has_unread() {
+                break true;
+            }
+            match self.subscription.next_sample(Order::Newest) {
+                Ok(Some(sample)) if self.subscription.is_transient_local() => {
+                    self.kept = Some(sample);
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break true,
+                Err(e) if held_limit(&e).is_some() && self.kept.take().is_some() => {}
+                Err(e) => break held_limit(&e).is_none(),
+            }
+        };
+        if room {
+            self.stall.nothing_unread();
+        }
+        room
+    }
+
+    /// The component is active from here on.
+    pub(crate) fn resume(&mut self) {
+        self.subscription.set_active(self.kept.is_some());
     }
 
     fn keep(&mut self, sample: RawSample) {
@@ -335,6 +375,14 @@ impl TriggerState {
         skips.unsynchronised.store(dropped, Ordering::Relaxed);
     }
 
+    /// Forgets what waits for its partners.
+    pub(crate) fn clear(&mut self) {
+        self.ready.clear();
+        if let Some(sync) = &mut self.sync {
+            sync.clear();
+        }
+    }
+
     fn blank(&self) -> Samples {
         (0..self.inputs).map(|_| None).collect()
     }
@@ -347,6 +395,9 @@ enum Taken {
 }
 
 fn take(port: &mut InputPort, order: Order, skips: &Skips) -> Taken {
+    if let Some(sample) = port.kept.take() {
+        return Taken::Sample(sample);
+    }
     let taken = port.subscription.next_sample(order);
     counted(taken, port, skips)
 }

@@ -87,6 +87,8 @@ typedef enum {
   DL_EVENT_DOWNGRADED = 7,
   // Events were lost because nobody asked for them in time; the text says how many.
   DL_EVENT_EVENTS_LOST = 8,
+  // A publish has waited `max_blocking_ms` for a reliable subscription without success; the text names it and the remedy.
+  DL_EVENT_RELIABLE_TIMEOUT = 9,
 } dl_event_kind;
 
 // How far a topic reaches.
@@ -218,6 +220,9 @@ typedef struct dl_service dl_service;
 // The receiving end of a topic. One thread at a time; a second one gets `DL_ERROR_BUSY`. Samples outlive it.
 typedef struct dl_subscription dl_subscription;
 
+// A component under test. One thread at a time; a second one gets `DL_ERROR_BUSY`.
+typedef struct dl_test dl_test;
+
 // Value of a parameter.
 typedef struct {
   // `sizeof(dl_parameter_value)`, set by the caller.
@@ -347,9 +352,9 @@ typedef struct {
   size_t text_capacity;
   // Length of the whole text without the NUL, in bytes, also if it was cut.
   size_t text_len;
-  // Of a missed deadline: periods without a sample since the event before this one. Else 0.
+  // Of a missed deadline: periods without a sample since the event before this one. Of a reliable time-out: such publishes since then. Else 0.
   uint64_t missed;
-  // Of a missed deadline: periods without a sample in all. Else 0.
+  // The same in all. Else 0.
   uint64_t total;
 } dl_event;
 
@@ -1191,8 +1196,20 @@ dl_status dl_subscription_latest(const dl_subscription *subscription,
 dl_status dl_subscription_take(const dl_subscription *subscription,
                                dl_sample **sample);
 
-// Waits until a sample can be taken (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
-// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. Blocks.
+// Waits until a sample is readable and takes the newest, as `dl_subscription_latest`; NULL once the time is over. A sample that has
+// expired does not end the wait. `timeout_ns`, `mode` and `spin_ns` as for `dl_subscription_wait`. Blocks.
+//
+// What the caller promises:
+// As `dl_subscription_latest`.
+dl_status dl_subscription_receive(const dl_subscription *subscription,
+                                  int64_t timeout_ns,
+                                  uint32_t mode,
+                                  uint64_t spin_ns,
+                                  dl_sample **sample);
+
+// Waits until a sample is unread (`*ready` = 1) or the time is over (0). `timeout_ns`: negative waits for ever.
+// `mode`: a `dl_wait_mode`. `spin_ns`: for `DL_WAIT_SPIN_THEN_BLOCK`. A sample that has expired ends the wait as well, and the next
+// read returns none: `dl_subscription_receive` waits on. Blocks.
 //
 // What the caller promises:
 // `subscription` is NULL or a live handle; `ready` is NULL or valid for writing.
@@ -1236,6 +1253,94 @@ dl_status dl_subscription_poll_event(const dl_subscription *subscription, dl_eve
 // What the caller promises:
 // `topic` is NULL or NUL-terminated; `id` is NULL or valid for writing.
 dl_status dl_topic_id(const char *topic, uint64_t *id);
+
+// The present, in nanoseconds: that of the test whose component calls or that the thread has entered, else of `CLOCK_MONOTONIC`.
+// Does not block or allocate; any thread.
+uint64_t dl_now_ns(void);
+
+// Brings a component up for a test: it is constructed, and its `init` has returned. `library`: the classes of this program, as
+// `driveline_component_entry` returns them; or NULL, and `path` is that of a component library. `class_name`: NULL if there is one
+// class only. `settings`: what a graph would say about the component, in YAML, such as
+// `{parameters: {low: 40}, trigger: {kind: timer, period_ms: 100}, inputs: {image: {qos: {depth: 4}}}, max_payload: 8 MiB}`; NULL for
+// nothing. `*test`: owned by the caller, to be given to `dl_test_drop`.
+//
+// What the caller promises:
+// `library` is NULL or static and valid; strings are NULL or NUL-terminated; `test` is NULL or valid for writing.
+dl_status dl_test_new(const dl_component_library *library,
+                      const char *path,
+                      const char *class_name,
+                      const char *settings,
+                      dl_test **test);
+
+// Ends a test: the component is shut down and destroyed. Samples that were taken stay; publishers of its inputs end.
+// `*test` (moved) becomes NULL; NULL is permitted.
+//
+// What the caller promises:
+// `test` is NULL or points to NULL or to an owned handle that no other thread uses.
+void dl_test_drop(dl_test **test);
+
+// What the test's clock shows, in nanoseconds; 0 for NULL.
+//
+// What the caller promises:
+// `test` is NULL or a live handle.
+uint64_t dl_test_now_ns(const dl_test *test);
+
+// Makes the test's clock that of the calling thread, for publishing to inputs, until `dl_test_leave`. Calls nest.
+//
+// What the caller promises:
+// `test` is NULL or a live handle.
+dl_status dl_test_enter(const dl_test *test);
+
+// Ends the effect of the thread's last `dl_test_enter`; nothing without one.
+void dl_test_leave(void);
+
+// A publisher to an input of the component, for values of the type `schema`. `*publisher`: borrowed, valid until `dl_test_drop`.
+//
+// What the caller promises:
+// Handles are NULL or live; `port` is NULL or NUL-terminated; `publisher` is NULL or valid for writing.
+dl_status dl_test_input(const dl_test *test,
+                        const char *port,
+                        const dl_schema *schema,
+                        const dl_publisher **publisher);
+
+// Moves the time forward by `by_ns`, and makes each call of the component when it falls due. `*calls`: calls of the callback and of
+// timers; may be NULL. `DL_ERROR_COMPONENT` if calls failed: each is a line of the text. Does not wait for anything but the component.
+//
+// What the caller promises:
+// `test` is NULL or a live handle; `calls` is NULL or valid for writing.
+dl_status dl_test_advance(const dl_test *test,
+                          uint64_t by_ns,
+                          uint64_t *calls);
+
+// The oldest sample of an output, of values of the type `schema`, that was not taken yet. `*sample`: NULL if there is none, else owned
+// by the caller, to be given to `dl_sample_drop`; a copy, which may outlive the test.
+//
+// What the caller promises:
+// Handles are NULL or live; `port` is NULL or NUL-terminated; `sample` is NULL or valid for writing.
+dl_status dl_test_take(const dl_test *test,
+                       const char *port,
+                       const dl_schema *schema,
+                       dl_sample **sample);
+
+// Samples of an input that newer ones replaced before the component read them.
+//
+// What the caller promises:
+// `test` is NULL or a live handle; `port` is NULL or NUL-terminated; `missed` is NULL or valid for writing.
+dl_status dl_test_missed(const dl_test *test,
+                         const char *port,
+                         uint64_t *missed);
+
+// 1 if the component has said that its work is done, else 0.
+//
+// What the caller promises:
+// `test` is NULL or a live handle.
+int dl_test_is_finished(const dl_test *test);
+
+// Shuts the component down, as at the end of a run. A second call does nothing.
+//
+// What the caller promises:
+// `test` is NULL or a live handle.
+dl_status dl_test_shut_down(const dl_test *test);
 
 // Version of the library, such as "0.1.0". Static.
 const char *dl_version(void);

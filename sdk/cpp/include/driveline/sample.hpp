@@ -30,6 +30,9 @@ template <class Request, class Response>
 class Client;
 template <class Request, class Response>
 class Service;
+namespace testing {
+class ComponentTest;
+}
 
 /// A source that a sample descends from, and where its age went:
 /// `publish_time - source_oldest = communication + computation + idle`. Each may be negative where data came from another host whose clock is known no
@@ -299,6 +302,7 @@ public:
 private:
     friend class Input<T>;
     friend class Subscription<T>;
+    friend class testing::ComponentTest;
     template <class, class>
     friend class Client;
     template <class, class>

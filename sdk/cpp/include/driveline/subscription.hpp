@@ -27,18 +27,21 @@ public:
     /// The oldest unread sample, if there is any. Does not block.
     [[nodiscard]] Result<std::optional<Sample<T>>> take() { return read(&dl_subscription_take); }
 
-    /// Blocks until a sample can be taken (true) or the time is over (false).
+    /// Blocks until a sample is unread (true) or the time is over (false). A sample that has expired ends the wait as well, and the next
+    /// read returns nothing: `receive` waits on.
     [[nodiscard]] Result<bool> wait(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
         return wait_ns(timeout.count() < 0 ? 0 : timeout.count(), mode);
     }
-    /// Blocks until a sample can be taken.
+    /// Blocks until a sample is unread.
     [[nodiscard]] Result<bool> wait(WaitMode mode = {}) { return wait_ns(-1, mode); }
 
-    /// Blocks until there is a sample, and takes the newest; nothing if the time is over.
+    /// Blocks until a sample is readable, and takes the newest; nothing if the time is over. Samples that have expired are passed over and
+    /// counted.
     [[nodiscard]] Result<std::optional<Sample<T>>> receive(std::chrono::nanoseconds timeout, WaitMode mode = {}) {
-        auto ready = wait(timeout, mode);
-        if (!ready) return std::move(ready).error();
-        return latest();
+        return read([&](const dl_subscription* subscription, dl_sample** sample) {
+            return dl_subscription_receive(subscription, timeout.count() < 0 ? 0 : timeout.count(), mode.kind_,
+                                           static_cast<std::uint64_t>(mode.spin_.count()), sample);
+        });
     }
 
     /// A descriptor for `poll`, `epoll` and the like, readable while samples may be unread: read samples until there is
@@ -127,7 +130,8 @@ private:
 
     explicit Subscription(detail::Handle<dl_subscription, dl_subscription_drop> handle) noexcept : handle_(std::move(handle)) {}
 
-    [[nodiscard]] Result<std::optional<Sample<T>>> read(dl_status (*reading)(const dl_subscription*, dl_sample**)) {
+    template <class Reading>
+    [[nodiscard]] Result<std::optional<Sample<T>>> read(Reading reading) {
         detail::SampleHandle handle;
         if (auto done = detail::checked(reading(handle_.get(), handle.place())); !done) return std::move(done).error();
         if (handle.get() == nullptr) return std::optional<Sample<T>>();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order, loss, waiting, holding, and what a sample says about itself.
+#include <atomic>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -96,6 +97,32 @@ TEST_P(Reading, WaitWakesWhenSomethingIsPublishedAndGivesUpWhenNothingIs) {
         sender.join();
         EXPECT_TRUE(link.subscription.latest().value());
     }
+}
+
+TEST_P(Reading, ReceivingGoesOnWhenOnlyAnExpiredSampleWaits) {
+    const driveline::Qos qos{.depth = 1, .lifespan_ms = 1};
+    auto link = test::Link<Imu>::make(domain_, {.reach = GetParam(), .qos = qos}, {.qos = qos});
+    link.publisher.publish(imu(1)).value();
+    const auto expired = driveline::now() + std::chrono::milliseconds(2);
+    ASSERT_TRUE(test::eventually([&] { return driveline::now() > expired; }));
+    std::atomic<bool> begun = false;
+    std::atomic<bool> received = false;
+    std::thread sender([&] {
+        // Again and again: on a busy machine a sample may expire before the receiver runs.
+        while (!begun) std::this_thread::yield();
+        while (!received) {
+            link.publisher.publish(imu(2)).value();
+            std::this_thread::yield();
+        }
+    });
+    begun = true;
+    const auto sample = link.subscription.receive(test::patience);
+    received = true;
+    sender.join();
+    ASSERT_TRUE(sample) << sample.error().message;
+    ASSERT_TRUE(*sample) << "returned before its time was over, because of a sample that nobody can read";
+    EXPECT_EQ((**sample)->header.frame_index, 2u);
+    EXPECT_GE(link.subscription.stats().expired, 1u);
 }
 
 TEST_P(Reading, TheDescriptorIsReadableWhileSamplesAreUnread) {

@@ -3,9 +3,9 @@
 
 use super::Taken;
 use crate::decoder::head;
-use crate::screen::Screen;
 use crate::text::cut;
-use driveline_analyze::text::duration_us;
+use driveline_terminal::figures::duration_us;
+use driveline_terminal::screen::Screen;
 use driveline_types::print::{Limits, Printer, Style};
 use driveline_types::{MonotonicNs, SampleHeader, TopicName};
 use std::fmt;

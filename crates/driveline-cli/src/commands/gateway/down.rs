@@ -4,9 +4,9 @@
 use super::{NAME, REASON};
 use crate::commands::domains::DomainPlace;
 use crate::process;
-use crate::screen::Screen;
 use crate::text::cut;
 use driveline_gateway::Answer;
+use driveline_terminal::screen::Screen;
 
 /// Tells of them on standard error. Whether there are none.
 pub(super) fn tell(answers: &[Answer], place: &DomainPlace, screen: &Screen) -> bool {

@@ -4,8 +4,8 @@
 use super::{NAME, Presence, REASON, Rate, clock, dropped, inlet_state, ms, seconds, short};
 use crate::commands::list::qos;
 use crate::text::{count, cut};
-use driveline_analyze::text::bytes;
 use driveline_gateway::{EdgeReport, HostReport, InletReport, InletState, Report, TopicReport};
+use driveline_terminal::figures::bytes;
 
 /// A paragraph for each topic.
 pub(super) fn topics(report: &Report, before: &Report) -> String {

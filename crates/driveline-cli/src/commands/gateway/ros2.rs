@@ -3,10 +3,10 @@
 
 use super::{NAME, REASON, dropped, hint, node, ros2_services as services, seconds};
 use crate::commands::list::print_table;
-use crate::screen::Screen;
 use crate::text::{count, cut};
-use driveline_analyze::text::Align;
 use driveline_gateway::{Refusal, Report, Ros2Publisher, Ros2Report, Ros2TopicReport};
+use driveline_terminal::screen::Screen;
+use driveline_terminal::table::Align;
 use std::collections::BTreeSet;
 
 /// A topic with its direction: `true` is towards ROS 2.

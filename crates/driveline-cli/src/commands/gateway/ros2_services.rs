@@ -3,10 +3,10 @@
 
 use super::{NAME, REASON, dropped, hint, node};
 use crate::commands::list::print_table;
-use crate::screen::Screen;
 use crate::text::{count, cut};
-use driveline_analyze::text::Align;
 use driveline_gateway::{Ros2Server, Ros2ServiceReport};
+use driveline_terminal::screen::Screen;
+use driveline_terminal::table::Align;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn state(service: &Ros2ServiceReport) -> &'static str {

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::engine::rig::eventually;
     use crate::engine::waiting::Signal;
-    use driveline_bench::hosts::Port;
+    use driveline_namespaces::Port;
     use zenoh::Config;
 
     /// A session that listens there and connects to nobody.

@@ -11,7 +11,9 @@ mod status;
 
 pub use client::{AskError, RunSocket, find};
 pub use request::{ErrorCode, Verb};
-pub use status::{Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus};
+pub use status::{
+    Fault, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus,
+};
 
 use crate::socket_clients::{
     ACCEPT_AGAIN, Clients, Received, accept_waiting, address, open_directory,

@@ -85,12 +85,31 @@ pub struct ProcessStatus {
     /// Names of its components.
     #[serde(default)]
     pub components: Vec<String>,
+    /// Topics of its components.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub topics: Vec<ModuleTopic>,
     /// Verdict; only in a response to `health`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// Why it is not ready, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A topic of a module's components, as the graph has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleTopic {
+    /// Its name.
+    pub name: String,
+    /// A component publishes it.
+    #[serde(default)]
+    pub publishes: bool,
+    /// A component subscribes to it.
+    #[serde(default)]
+    pub subscribes: bool,
+    /// It stays in the process (`reach: process`), so that tools do not see it.
+    #[serde(default)]
+    pub inside: bool,
 }
 
 /// Kind of a process.
@@ -118,8 +137,9 @@ pub enum ProcessState {
     Ready,
     /// It was told to end.
     Ending,
-    /// No process; it starts again after a pause.
-    Paused,
+    /// No process; it starts again after a pause. Releases before this said `paused`.
+    #[serde(alias = "paused")]
+    Restarting,
     /// No process, and none any more in this run.
     Down,
     /// A state of a later version.
@@ -134,7 +154,7 @@ impl fmt::Display for ProcessState {
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Ending => "ending",
-            Self::Paused => "paused",
+            Self::Restarting => "restarting",
             Self::Down => "down",
             Self::Other(text) => text,
         })

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where output goes, and whether it may have colours.
 
-use driveline_bench::child::plain;
-use driveline_runtime::graph::Colour;
-use driveline_types::text::seen;
+use driveline_graph::Colour;
+use driveline_types::text::{plain, seen};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use serde::Serialize;
@@ -18,18 +17,22 @@ const PIECE: usize = 4096;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Output of the command.
-pub(crate) struct Screen {
-    pub(crate) json: bool,
+pub struct Screen {
+    /// Results are JSON.
+    pub json: bool,
     /// Standard output is a terminal that people look at.
-    pub(crate) interactive: bool,
-    pub(crate) colour: Colour,
+    pub interactive: bool,
+    /// Whether standard output has colours: a terminal, unless `NO_COLOR` or `TERM=dumb`.
+    pub colour: Colour,
     errors: Colour,
     /// Why standard output takes nothing any more. What is under way goes on, in order: a run still writes its report.
     lost: RefCell<Option<io::Error>>,
 }
 
 impl Screen {
-    pub(crate) fn new(json: bool) -> Self {
+    /// Standard output and standard error as they are now. `json`: results are JSON.
+    #[must_use]
+    pub fn new(json: bool) -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
             && std::env::var_os("TERM").is_none_or(|t| t != "dumb");
         let colour = |terminal: bool| if terminal && wanted { Colour::Yes } else { Colour::No };
@@ -45,7 +48,7 @@ impl Screen {
 
     /// Text on standard output, until that takes nothing any more. What it quotes of others cannot turn the direction of writing:
     /// such characters are replaced.
-    pub(crate) fn print(&self, text: &str) {
+    pub fn print(&self, text: &str) {
         if self.lost.borrow().is_some() {
             return;
         }
@@ -56,7 +59,7 @@ impl Screen {
     }
 
     /// Text on standard output, unless `over` while nobody takes it: a pipe that is full, or a terminal that stands still.
-    pub(crate) fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
+    pub fn print_unless(&self, text: &str, over: &dyn Fn() -> bool) {
         let mut rest = text;
         while !rest.is_empty() && self.lost.borrow().is_none() {
             if !polled(PollFlags::OUT, LOOK)
@@ -78,19 +81,19 @@ impl Screen {
     }
 
     /// Whether nobody can read standard output any more. A pipe tells so before anything is written.
-    pub(crate) fn nobody_reads(&self) -> bool {
+    pub fn nobody_reads(&self) -> bool {
         self.lost.borrow().is_some()
             || polled(PollFlags::empty(), Duration::ZERO)
                 .intersects(PollFlags::ERR | PollFlags::HUP)
     }
 
     /// Whether whoever read standard output has gone away (`| head`).
-    pub(crate) fn reader_is_gone(&self) -> bool {
+    pub fn reader_is_gone(&self) -> bool {
         self.lost.borrow().as_ref().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe)
     }
 
     /// What kept text from standard output, other than a reader who had enough.
-    pub(crate) fn loss(&self) -> Option<String> {
+    pub fn loss(&self) -> Option<String> {
         self.lost
             .borrow()
             .as_ref()
@@ -99,12 +102,12 @@ impl Screen {
     }
 
     /// Text on standard error. There is nobody to tell if that does not work.
-    pub(crate) fn print_error(&self, text: &str) {
+    pub fn print_error(&self, text: &str) {
         let _ = io::stderr().lock().write_all(seen(text).as_bytes());
     }
 
     /// A value on standard output, indented.
-    pub(crate) fn print_json(&self, value: &impl Serialize) {
+    pub fn print_json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.print(&(text + "\n")),
             Err(e) => self.error(format!("the result cannot be expressed in JSON: {e}")),
@@ -112,7 +115,7 @@ impl Screen {
     }
 
     /// A value on a line of its own.
-    pub(crate) fn print_json_line(&self, value: &impl Serialize) {
+    pub fn print_json_line(&self, value: &impl Serialize) {
         match serde_json::to_string(value) {
             Ok(text) => self.print(&(text + "\n")),
             Err(e) => self.error(format!("a record cannot be expressed in JSON: {e}")),
@@ -120,7 +123,7 @@ impl Screen {
     }
 
     /// A message on standard error. What it quotes of files and names cannot move the cursor.
-    pub(crate) fn error(&self, message: impl Display) {
+    pub fn error(&self, message: impl Display) {
         self.print_error(&format!(
             "{} {}\n",
             paint(self.errors, "1;31", "error:"),
@@ -128,22 +131,26 @@ impl Screen {
         ));
     }
 
-    pub(crate) fn errors(&self) -> Colour {
+    /// Whether standard error has colours.
+    #[must_use]
+    pub fn errors(&self) -> Colour {
         self.errors
     }
 
-    pub(crate) fn paint(&self, code: &str, text: &str) -> String {
+    /// Text in the colour of an escape code, such as `1;31`, where standard output has colours.
+    #[must_use]
+    pub fn paint(&self, code: &str, text: &str) -> String {
         paint(self.colour, code, text)
     }
 
     /// Columns of the terminal.
-    pub(crate) fn columns(&self) -> usize {
+    pub fn columns(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         size.map(|s| usize::from(s.ws_col)).filter(|c| *c > 0).unwrap_or(100)
     }
 
     /// Rows of the terminal.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
         size.map(|s| usize::from(s.ws_row)).filter(|c| *c > 0).unwrap_or(24)
     }

@@ -21,7 +21,7 @@ const RUN: Duration = Duration::from_secs(10);
 const TIMED_OUT: Option<i32> = Some(124);
 const KILLED: Option<i32> = Some(137);
 /// What an ordinary switch keeps, by the time in which it is carried.
-pub(super) const SWITCH: Duration = Duration::from_millis(20);
+pub const SWITCH: Duration = Duration::from_millis(20);
 
 /// A network namespace, held by a process in it that ends when this does, or when the process that made it dies. Nothing of it is left behind.
 ///
@@ -65,7 +65,8 @@ impl Namespace {
     }
 
     /// The file that stands for it, as long as this is there.
-    pub(super) fn path(&self) -> PathBuf {
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
         format!("/proc/{}/ns/net", self.holder.id()).into()
     }
 

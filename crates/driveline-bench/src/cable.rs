@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Two hosts on one machine: two network namespaces and the cable between them, made for one run and gone with it.
 
-use super::namespace::{Namespace, SWITCH};
-use super::relay::{Direction, TapRelay};
 use crate::harness::HOSTS;
 use crate::observations::Observations;
 use anyhow::{Context, Result};
+use driveline_namespaces::{Direction, Namespace, SWITCH, TapRelay};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Words in lines, as wide as whoever reads them has room. Tables are no words: [`Columns`](crate::text::Columns) keeps those.
+//! Words in lines, as wide as whoever reads them has room. Tables are no words: [`Columns`](crate::table::Columns) keeps those.
 
 use std::io::IsTerminal as _;
 

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Keys that say what a module may use, how long its calls may take, how often it must publish, and what happens if it does not keep
+//! to that.
+
+use super::diagnostic::{Diagnostic, suggest};
+use super::files::{Files, Part};
+use super::model::{ComponentSpec, InputSpec, ModuleSpec, OutputSpec};
+use super::supervision::OnLauncherLost;
+use super::units::{ByteSize, Milliseconds};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// A call that has run for longer hangs, unless the graph says otherwise: it is reported.
+pub const HANG: Duration = Duration::from_secs(3);
+
+/// What happens when a module does not keep to something that the graph declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reaction {
+    /// It is reported: a line, the last fault of the module, a note in the report.
+    #[default]
+    Event,
+    /// The module is started again, whatever its `restart: policy`, within `max` and `window_s`.
+    Restart,
+    /// The run ends in order.
+    Stop,
+    /// The graph enters this mode.
+    Mode(String),
+}
+
+impl fmt::Display for Reaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Event => f.write_str("event"),
+            Self::Restart => f.write_str("restart"),
+            Self::Stop => f.write_str("stop"),
+            Self::Mode(name) => write!(f, "mode '{name}'"),
+        }
+    }
+}
+
+/// How often an output publishes, in Hz.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RateSpec {
+    /// Least number of samples each second.
+    #[serde(default)]
+    #[schemars(range(min = 0.01, max = 100_000.0))]
+    pub min: Option<f64>,
+    /// Greatest number of samples each second.
+    #[serde(default)]
+    #[schemars(range(min = 0.01, max = 100_000.0))]
+    pub max: Option<f64>,
+}
+
+/// What the process of a module may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsSpec {
+    /// Own memory: anonymous pages, resident and swapped out. Not memory of topics, code and files.
+    pub memory: Option<ByteSize>,
+    /// Most samples that one input of the module may hold. `validate` refuses an input with a greater `max_held`; an input that
+    /// gets no samples because its component keeps as many as it may is reported as exceeding.
+    #[schemars(range(min = 1, max = 4096))]
+    pub max_held: Option<u32>,
+    /// Threads, those of the runtime included.
+    #[schemars(range(min = 1, max = 4_000_000))]
+    pub threads: Option<u32>,
+    /// Open descriptors, those of the runtime included.
+    #[schemars(range(min = 1, max = 4_000_000))]
+    pub descriptors: Option<u32>,
+}
+
+/// What a module keeps to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ResolvedWatch {
+    /// Time from which on a call hangs, and the reaction, where the graph declares either.
+    pub hang: Option<(Duration, Reaction)>,
+    /// What the process may use.
+    pub limits: LimitsSpec,
+    /// What happens when it uses more.
+    pub on_limit: Reaction,
+}
+
+/// Longest time of a call, and what happens beyond.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedBudget {
+    /// Longest time.
+    pub time: Duration,
+    /// What happens beyond.
+    pub reaction: Reaction,
+}
+
+/// How often an output publishes, and what happens otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedRate {
+    /// Least number of samples each second.
+    pub min: Option<f64>,
+    /// Greatest number of samples each second.
+    pub max: Option<f64>,
+    /// What happens otherwise.
+    pub reaction: Reaction,
+}
+
+pub(super) fn watch(spec: &ModuleSpec) -> ResolvedWatch {
+    let declared = spec.hang_ms.is_some() || spec.on_hang.is_some();
+    let time = spec.hang_ms.and_then(Milliseconds::duration).unwrap_or(HANG);
+    ResolvedWatch {
+        hang: declared.then(|| (time, spec.on_hang.clone().unwrap_or_default())),
+        limits: spec.limits,
+        on_limit: spec.on_limit.clone().unwrap_or_default(),
+    }
+}
+
+pub(super) fn budget(module: &ModuleSpec, spec: &ComponentSpec) -> Option<ResolvedBudget> {
+    let time = spec.budget_ms.and_then(Milliseconds::duration)?;
+    let reaction = spec.on_overrun.as_ref().or(module.on_overrun.as_ref());
+    Some(ResolvedBudget { time, reaction: reaction.cloned().unwrap_or_default() })
+}
+
+pub(super) fn on_deadline(module: &ModuleSpec, input: &InputSpec) -> Option<Reaction> {
+    let own = if let InputSpec::Detailed(d) = input { d.on_deadline.as_ref() } else { None };
+    own.or(module.on_deadline.as_ref()).cloned()
+}
+
+pub(super) fn rate(module: &ModuleSpec, output: &OutputSpec) -> Option<ResolvedRate> {
+    let OutputSpec::Detailed(d) = output else { return None };
+    let RateSpec { min, max } = d.rate_hz?;
+    let reaction = d.on_rate.as_ref().or(module.on_rate.as_ref());
+    Some(ResolvedRate { min, max, reaction: reaction.cloned().unwrap_or_default() })
+}
+
+/// A reaction and the path of its key.
+fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
+    let w = module;
+    let of_module = [
+        ("on_hang", &w.on_hang),
+        ("on_overrun", &w.on_overrun),
+        ("on_deadline", &w.on_deadline),
+        ("on_rate", &w.on_rate),
+        ("on_limit", &w.on_limit),
+    ];
+    let mut all: Vec<_> =
+        of_module.into_iter().filter_map(|(key, r)| Some((vec![key], r.as_ref()?))).collect();
+    for (name, c) in &module.components {
+        let path = |rest: &[&'static str]| [&["components", name.as_str()][..], rest].concat();
+        all.extend(c.on_overrun.as_ref().map(|r| (path(&["on_overrun"]), r)));
+        for (port, input) in &c.inputs {
+            if let InputSpec::Detailed(d) = input {
+                let at = || vec!["components", name, "inputs", port, "on_deadline"];
+                all.extend(d.on_deadline.as_ref().map(|r| (at(), r)));
+            }
+        }
+        for (port, output) in &c.outputs {
+            if let OutputSpec::Detailed(d) = output {
+                let at = || vec!["components", name, "outputs", port, "on_rate"];
+                all.extend(d.on_rate.as_ref().map(|r| (at(), r)));
+            }
+        }
+    }
+    all
+}
+
+/// Reports modes that the graph does not have, rates without a range, and inputs that hold more than their module may.
+pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
+    for (module, document, spec) in specs {
+        let mut tell = |path: &[&str], message: String, help: String| {
+            let path: Vec<_> =
+                ["modules", module].into_iter().chain(path.iter().copied()).collect();
+            let place = files.place(*document, &path, Part::Value);
+            files.error(Diagnostic::error(message).at(place).help(help));
+        };
+        for (path, reaction) in reactions(spec) {
+            if let Some((message, help)) = unknown_mode(reaction, modes) {
+                tell(&path, message, help);
+            }
+        }
+        for (name, c) in &spec.components {
+            if c.on_overrun.is_some() && c.budget_ms.is_none() {
+                tell(
+                    &["components", name, "on_overrun"],
+                    format!("`{name}` has a reaction and no `budget_ms` that could be overrun"),
+                    "add `budget_ms`, or remove `on_overrun`".into(),
+                );
+            }
+            for (port, output) in &c.outputs {
+                let OutputSpec::Detailed(d) = output else { continue };
+                let path = ["components", name, "outputs", port, "rate_hz"];
+                match d.rate_hz {
+                    Some(RateSpec { min: None, max: None }) => tell(
+                        &path,
+                        "`rate_hz` has neither `min` nor `max`".into(),
+                        "write `rate_hz: {min: 9, max: 11}`, or one of them".into(),
+                    ),
+                    Some(RateSpec { min: Some(min), max: Some(max) }) if min > max => tell(
+                        &path,
+                        format!("`min: {min}` is more than `max: {max}`"),
+                        "exchange them".into(),
+                    ),
+                    None if d.on_rate.is_some() => tell(
+                        &["components", name, "outputs", port, "on_rate"],
+                        format!("the output `{port}` has a reaction and no `rate_hz`"),
+                        "add `rate_hz: {min: …}`, or remove `on_rate`".into(),
+                    ),
+                    _ => {}
+                }
+            }
+            let Some(limit) = spec.limits.max_held else { continue };
+            for (port, input) in &c.inputs {
+                let InputSpec::Detailed(d) = input else { continue };
+                if let Some(held) = d.max_held.filter(|held| *held > limit) {
+                    tell(
+                        &["components", name, "inputs", port, "max_held"],
+                        format!("the input `{port}` may hold {held} samples, its module {limit}"),
+                        "lower it, or raise `max_held` under `limits:` of the module".into(),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What the modules do when the launcher is gone; reports a mode that the graph does not have.
+pub(super) fn on_launcher_lost(files: &mut Files, modes: &[String]) -> OnLauncherLost {
+    let Some((document, lost)) =
+        files.on_launcher_lost.as_ref().map(|l| (l.document, l.spec.clone()))
+    else {
+        return OnLauncherLost::default();
+    };
+    if let OnLauncherLost::Mode(name) = &lost
+        && let Some((message, help)) = unknown_mode(&Reaction::Mode(name.clone()), modes)
+    {
+        let place = files.place(document, &["on_launcher_lost"], Part::Value);
+        files.error(
+            Diagnostic::error(message).at(place).help(help.replace("event`, `restart` or `", "")),
+        );
+    }
+    lost
+}
+
+/// What is wrong with a mode that a reaction names, and what to do.
+pub(super) fn unknown_mode(reaction: &Reaction, modes: &[String]) -> Option<(String, String)> {
+    let Reaction::Mode(name) = reaction else { return None };
+    if modes.contains(name) {
+        return None;
+    }
+    let help = match modes {
+        [] => "the graph has no modes; write `event`, `restart` or `stop`".to_owned(),
+        modes => suggest(name, "modes", modes.iter().map(String::as_str)),
+    };
+    Some((format!("there is no mode `{name}`"), help))
+}

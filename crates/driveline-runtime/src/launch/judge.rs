@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. A pure function of time and words.
+//!
+//! Only time in which the process worked counts. A process that is stopped (SIGSTOP, a debugger), a machine that is suspended or too
+//! busy to run it, and a launcher that is stopped itself make no finding. `docs/protocols/heartbeats.md` has the rules.
+
+use crate::graph::{Reaction, ResolvedModule, ResolvedRate};
+use crate::heartbeats::{STALL, Snapshot};
+use std::fmt;
+use std::time::Duration;
+
+/// A finding of the same kind is reported again after this, with what came meanwhile.
+pub(super) const AGAIN: Duration = Duration::from_secs(10);
+/// Shortest time over which a rate is taken …
+const WINDOW: Duration = Duration::from_secs(1);
+/// … and number of samples that it holds at the rate that is asked for, so that one more or less is 5 %.
+const WINDOW_SAMPLES: f64 = 20.0;
+
+/// What a module did not keep to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    Hang {
+        component: String,
+        lasts: Duration,
+        limit: Duration,
+    },
+    Overrun {
+        component: String,
+        count: u64,
+        worst: Duration,
+        budget: Duration,
+    },
+    Deadline {
+        component: String,
+        input: String,
+        topic: String,
+        missed: u64,
+    },
+    Rate {
+        component: String,
+        output: String,
+        topic: String,
+        hz: f64,
+        min: Option<f64>,
+        max: Option<f64>,
+    },
+}
+
+impl What {
+    /// Whether a call does not come back.
+    pub(super) fn hangs(&self) -> bool {
+        matches!(self, Self::Hang { .. })
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |d: &Duration| d.as_secs_f64() * 1e3;
+        match self {
+            Self::Hang { component, lasts, limit } => write!(
+                f,
+                "component '{component}' hangs: a call has not ended for {:.1} s (`hang_ms: {}`)",
+                lasts.as_secs_f64(),
+                ms(limit)
+            ),
+            Self::Overrun { component, count, worst, budget } => {
+                let calls = if *count == 1 { "a call".into() } else { format!("{count} calls") };
+                write!(
+                    f,
+                    "component '{component}': {calls} took too long, up to {:.1} ms (`budget_ms: {}`)",
+                    ms(worst),
+                    ms(budget)
+                )
+            }
+            Self::Deadline { component, input, topic, missed } => {
+                let times = if *missed == 1 { "once".into() } else { format!("{missed} times") };
+                write!(
+                    f,
+                    "input '{input}' of component '{component}' missed its deadline {times} (topic '{topic}', `deadline_ms`)"
+                )
+            }
+            Self::Rate { component, output, topic, hz, min, max } => {
+                write!(
+                    f,
+                    "output '{output}' of component '{component}' publishes at {hz:.1} Hz (topic '{topic}', `rate_hz: {{"
+                )?;
+                let bounds = [("min", min), ("max", max)];
+                let bounds: Vec<_> = bounds
+                    .into_iter()
+                    .filter_map(|(name, bound)| bound.map(|hz| format!("{name}: {hz}")))
+                    .collect();
+                write!(f, "{}}}`)", bounds.join(", "))
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Finding {
+    pub(super) what: What,
+    pub(super) reaction: Reaction,
+}
+
+/// What keeps a process from being judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Conditions {
+    /// It is stopped by SIGSTOP or a debugger.
+    pub(super) suspended: bool,
+    /// Sources may have finished: rates are not judged.
+    pub(super) ending: bool,
+}
+
+/// When something was reported last, and how much of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    at: Option<Duration>,
+    count: u64,
+}
+
+impl Told {
+    /// What is new of a counter, if it is to be reported now.
+    fn due(&mut self, now: Duration, count: u64) -> Option<u64> {
+        // A call that ran for too long may turn out to have had no time of its own.
+        self.count = self.count.min(count);
+        let new = count.checked_sub(self.count).filter(|new| *new > 0)?;
+        if self.at.is_some_and(|at| now.saturating_sub(at) < AGAIN) {
+            return None;
+        }
+        (self.at, self.count) = (Some(now), count);
+        Some(new)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct CallState {
+    since: u64,
+    /// For how long the process has worked since the call was seen first.
+    lasts: Duration,
+    /// The hang of this call was reported.
+    told: bool,
+    /// This call was reported as an overrun before it ended.
+    early: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct RateState {
+    /// Beat and counter at the beginning of this window.
+    window: Option<(u64, u64)>,
+    /// Windows out of range.
+    bad: u64,
+    told: Told,
+}
+
+#[derive(Clone, Debug, Default)]
+struct ComponentState {
+    call: CallState,
+    overruns: Told,
+    deadlines: Vec<Told>,
+    rates: Vec<RateState>,
+}
+
+/// Judges one process from its start to its end.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    module: &'a ResolvedModule,
+    components: Vec<ComponentState>,
+    /// Last look, last beat, and when that beat was seen first.
+    last: Option<(Duration, u64, Duration)>,
+}
+
+impl<'a> Judge<'a> {
+    pub(super) fn new(module: &'a ResolvedModule) -> Self {
+        let component = |c: &crate::graph::ResolvedComponent| ComponentState {
+            deadlines: vec![Told::default(); c.inputs.len()],
+            rates: vec![RateState::default(); c.outputs.len()],
+            ..ComponentState::default()
+        };
+        Self { module, components: module.components.iter().map(component).collect(), last: None }
+    }
+
+    /// Judges the words that were read at `now`.
+    pub(super) fn look(&mut self, now: Duration, seen: &Snapshot, on: Conditions) -> Vec<Finding> {
+        let worked = self.worked(now, seen.beat, on.suspended);
+        let mut found = Vec::new();
+        for ((spec, words), state) in
+            self.module.components.iter().zip(&seen.components).zip(&mut self.components)
+        {
+            let component = spec.name.to_string();
+            state.call.advance(words.since, worked.unwrap_or_default());
+            let call = &mut state.call;
+            if let Some((limit, reaction)) = &self.module.watch.hang
+                && call.lasts > *limit
+                && !std::mem::replace(&mut call.told, true)
+            {
+                let (lasts, limit) = (call.lasts, *limit);
+                let what = What::Hang { component: component.clone(), lasts, limit };
+                found.push(Finding { what, reaction: reaction.clone() });
+            }
+            if let Some(budget) = &spec.budget {
+                if call.since != 0 && call.lasts > budget.time && !call.early {
+                    call.early = true;
+                }
+                let running = u64::from(call.since != 0 && call.early);
+                let count = words.overruns + running;
+                let worst = Duration::from_nanos(words.worst_ns);
+                let worst = if running == 1 { worst.max(call.lasts) } else { worst };
+                if let Some(count) = state.overruns.due(now, count) {
+                    let (component, budget_time) = (component.clone(), budget.time);
+                    let what = What::Overrun { component, count, worst, budget: budget_time };
+                    found.push(Finding { what, reaction: budget.reaction.clone() });
+                }
+            }
+            for ((input, total), told) in
+                spec.inputs.iter().zip(&words.inputs).zip(&mut state.deadlines)
+            {
+                let Some(reaction) = &input.on_deadline else { continue };
+                if let Some(missed) = told.due(now, *total) {
+                    let (input, topic) = (input.port.clone(), input.topic.to_string());
+                    let what =
+                        What::Deadline { component: component.clone(), input, topic, missed };
+                    found.push(Finding { what, reaction: reaction.clone() });
+                }
+            }
+            for ((output, total), state) in
+                spec.outputs.iter().zip(&words.outputs).zip(&mut state.rates)
+            {
+                let Some(rate) = &output.rate else { continue };
+                let beat = worked.filter(|_| !on.ending).map(|_| seen.beat);
+                if let Some(hz) = state.look(now, beat, *total, rate) {
+                    let (output, topic) = (output.port.clone(), output.topic.to_string());
+                    let component = component.clone();
+                    let (min, max) = (rate.min, rate.max);
+                    let what = What::Rate { component, output, topic, hz, min, max };
+                    found.push(Finding { what, reaction: rate.reaction.clone() });
+                }
+            }
+        }
+        found
+    }
+
+    /// For how long the process has worked since the last look that saw a beat. `None`: it did not, or for an unknown time.
+    fn worked(&mut self, now: Duration, beat: u64, suspended: bool) -> Option<Duration> {
+        let Some((looked, known, since)) = self.last else {
+            self.last = Some((now, beat, now));
+            return None;
+        };
+        if suspended {
+            self.last = Some((now, beat, now));
+            return None;
+        }
+        let stood_still = now.saturating_sub(looked) > STALL;
+        if beat == known {
+            // Whether it works is known with the next beat.
+            let since = if stood_still { now } else { since };
+            self.last = Some((now, known, since));
+            return if now.saturating_sub(since) > STALL || stood_still {
+                None
+            } else {
+                Some(Duration::ZERO)
+            };
+        }
+        self.last = Some((now, beat, now));
+        let gap = now.saturating_sub(since);
+        (!stood_still && gap <= STALL).then_some(gap)
+    }
+}
+
+impl CallState {
+    fn advance(&mut self, since: u64, worked: Duration) {
+        if since == 0 || since != self.since {
+            *self = Self { since, ..Self::default() };
+        } else {
+            self.lasts += worked;
+        }
+    }
+}
+
+impl RateState {
+    /// The rate, if it is out of range and to be reported. `total` was counted at `beat`, of the module's clock; without a beat, a
+    /// new window begins.
+    fn look(
+        &mut self,
+        now: Duration,
+        beat: Option<u64>,
+        total: u64,
+        rate: &ResolvedRate,
+    ) -> Option<f64> {
+        let Some(beat) = beat else {
+            self.window = None;
+            return None;
+        };
+        let (began, first) = *self.window.get_or_insert((beat, total));
+        let (Some(time), Some(samples)) = (beat.checked_sub(began), total.checked_sub(first))
+        else {
+            self.window = None;
+            return None;
+        };
+        let slowest = rate.min.or(rate.max).unwrap_or(1.0).max(1e-3);
+        let length = WINDOW.max(Duration::from_secs_f64(WINDOW_SAMPLES / slowest));
+        if u128::from(time) < length.as_nanos() {
+            return None;
+        }
+        self.window = Some((beat, total));
+        let (samples, seconds) = (samples as f64, time as f64 / 1e9);
+        // One sample more or less depends on when the window begins.
+        let low = rate.min.is_some_and(|min| samples + 1.0 < min * seconds);
+        let high = rate.max.is_some_and(|max| samples - 1.0 > max * seconds);
+        self.bad += u64::from(low || high);
+        self.told.due(now, self.bad).map(|_| samples / seconds)
+    }
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Findings and false alarms, on a clock that the test sets.
+
+use super::*;
+use crate::graph::model::GroupSpec;
+use crate::graph::{
+    ResolvedBudget, ResolvedComponent, ResolvedInput, ResolvedOutput, ResolvedRestart,
+    ResolvedTrigger, ResolvedWatch, RestartPolicy,
+};
+use crate::heartbeats::{ComponentSnapshot, PERIOD};
+use driveline_types::Qos;
+
+/// A module with one component, one input and one output.
+pub(crate) fn module() -> ResolvedModule {
+    let component = ResolvedComponent {
+        name: "lane".parse().unwrap(),
+        library: "lib".into(),
+        class: "Lane".into(),
+        executor: "main".into(),
+        callback_group: GroupSpec::MutuallyExclusive,
+        parameters: Default::default(),
+        inputs: vec![ResolvedInput {
+            port: "image".into(),
+            topic: "camera/image".parse().unwrap(),
+            schema: None,
+            qos: Qos::default(),
+            max_held: 2,
+            on_deadline: Some(Reaction::Event),
+        }],
+        outputs: vec![ResolvedOutput {
+            port: "lanes".into(),
+            topic: "lanes".parse().unwrap(),
+            schema: None,
+            qos: Qos::default(),
+            rate: Some(ResolvedRate { min: Some(9.0), max: Some(12.0), reaction: Reaction::Stop }),
+        }],
+        trigger: ResolvedTrigger::Own,
+        budget: Some(ResolvedBudget {
+            time: Duration::from_millis(500),
+            reaction: Reaction::Event,
+        }),
+    };
+    ResolvedModule {
+        name: "perception".parse().unwrap(),
+        environment: Default::default(),
+        executors: Vec::new(),
+        components: vec![component],
+        restart: ResolvedRestart {
+            policy: RestartPolicy::Never,
+            backoff: Duration::ZERO,
+            max: None,
+            window: Duration::ZERO,
+            on_exhausted: None,
+        },
+        ready_within: None,
+        depends_on: Vec::new(),
+        restart_with: Vec::new(),
+        watch: ResolvedWatch {
+            hang: Some((Duration::from_secs(2), Reaction::Restart)),
+            ..ResolvedWatch::default()
+        },
+    }
+}
+
+/// A module that beats and publishes, and a launcher that looks, each in its own time.
+struct World<'a> {
+    judge: Judge<'a>,
+    now: Duration,
+    words: Snapshot,
+    hz: f64,
+    published: f64,
+    found: Vec<Finding>,
+}
+
+impl<'a> World<'a> {
+    fn new(module: &'a ResolvedModule) -> Self {
+        let words = ComponentSnapshot { inputs: vec![0], outputs: vec![0], ..Default::default() };
+        let words = Snapshot { beat: 0, components: vec![words] };
+        let now = Duration::from_secs(1000);
+        Self { judge: Judge::new(module), now, words, hz: 10.0, published: 0.0, found: Vec::new() }
+    }
+
+    fn component(&mut self) -> &mut ComponentSnapshot {
+        &mut self.words.components[0]
+    }
+
+    fn beat(&mut self) {
+        let beat = u64::try_from(self.now.as_nanos()).unwrap();
+        let since = beat.saturating_sub(self.words.beat);
+        if self.words.beat > 0 {
+            self.published += self.hz * since as f64 / 1e9;
+        }
+        self.words.beat = beat;
+        self.words.components[0].outputs[0] = self.published as u64;
+    }
+
+    fn look(&mut self, on: Conditions) {
+        let found = self.judge.look(self.now, &self.words, on);
+        self.found.extend(found);
+    }
+
+    /// Beats and looks for some time.
+    fn runs(&mut self, time: Duration) -> Vec<Finding> {
+        let end = self.now + time;
+        while self.now < end {
+            self.now += PERIOD;
+            self.beat();
+            self.look(Conditions::default());
+        }
+        std::mem::take(&mut self.found)
+    }
+}
+
+const S: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_module_that_works_makes_no_finding() {
+    let module = module();
+    let mut world = World::new(&module);
+    for call in 0..600 {
+        world.component().since = if call % 2 == 0 { 1_000 + call } else { 0 };
+        assert_eq!(world.runs(Duration::from_millis(400)), [], "call {call}");
+    }
+}
+
+#[test]
+fn a_call_that_does_not_end_is_an_overrun_and_then_hangs_once() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.runs(S);
+    world.component().since = 77;
+    let found = world.runs(60 * S);
+    let kinds: Vec<_> = found.iter().map(|f| (f.reaction.clone(), f.what.to_string())).collect();
+    assert_eq!(kinds.len(), 2, "{kinds:?}");
+    assert_eq!(kinds[0].0, Reaction::Event);
+    assert_eq!(
+        kinds[0].1,
+        "component 'lane': a call took too long, up to 600.0 ms (`budget_ms: 500`)"
+    );
+    assert_eq!(kinds[1].0, Reaction::Restart);
+    assert_eq!(
+        kinds[1].1,
+        "component 'lane' hangs: a call has not ended for 2.1 s (`hang_ms: 2000`)"
+    );
+    // It ends after all, and is the overrun that was reported already; the next one is another.
+    (world.component().since, world.component().overruns) = (0, 1);
+    assert_eq!(world.runs(20 * S), []);
+    (world.component().overruns, world.component().worst_ns) = (3, 900_000_000);
+    let found = world.runs(S);
+    assert!(
+        found[0].what.to_string().contains("2 calls took too long, up to 900.0 ms"),
+        "{found:?}"
+    );
+}
+
+/// SIGSTOP, a debugger: no beats, a call that seems to take a minute, and no samples.
+#[test]
+fn a_process_that_is_stopped_for_a_minute_does_not_hang() {
+    for known in [true, false] {
+        let module = module();
+        let mut world = World::new(&module);
+        world.runs(3 * S);
+        world.component().since = 77;
+        world.runs(Duration::from_millis(300));
+        for _ in 0..600 {
+            world.now += PERIOD;
+            world.look(Conditions { suspended: known, ..Conditions::default() });
+        }
+        assert_eq!(world.found, [], "the launcher knows of it: {known}");
+        // Its first beats after that, before the call ends and the samples flow.
+        world.published -= world.hz * 60.0;
+        assert_eq!(world.runs(Duration::from_millis(100)), []);
+        world.component().since = 0;
+        assert_eq!(world.runs(10 * S), [], "the launcher knows of it: {known}");
+    }
+}
+
+/// `CLOCK_MONOTONIC` stands still while the machine does, so that only looks are further apart on the clock of the wall.
+#[test]
+fn a_machine_that_is_suspended_makes_no_finding() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.runs(3 * S);
+    world.component().since = 77;
+    for _ in 0..60 {
+        // Of a minute of CLOCK_BOOTTIME, a millisecond of CLOCK_MONOTONIC.
+        world.now += Duration::from_millis(1);
+        world.look(Conditions::default());
+    }
+    assert_eq!(world.runs(Duration::from_millis(300)), []);
+}
+
+#[test]
+fn a_launcher_that_is_stopped_for_a_minute_makes_no_finding() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.runs(3 * S);
+    world.component().since = 77;
+    // The module goes on: its call ended and another one began, or did not.
+    world.now += 60 * S;
+    world.beat();
+    world.look(Conditions::default());
+    assert_eq!(world.found, []);
+    assert_eq!(world.runs(Duration::from_millis(400)), []);
+}
+
+/// A machine that is so busy that a process gets one slice each second: none of its calls can be judged.
+#[test]
+fn a_busy_machine_makes_no_finding() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.component().since = 77;
+    for look in 1..3600 {
+        world.now += PERIOD;
+        if look % 10 == 0 {
+            world.beat();
+        }
+        world.look(Conditions::default());
+    }
+    assert_eq!(world.found, []);
+}
+
+#[test]
+fn rates_are_judged_over_windows_and_reported_at_most_every_ten_seconds() {
+    let module = module();
+    for (hz, finds) in [(8.0, 6), (9.2, 0), (12.0, 0), (14.0, 6), (0.0, 6)] {
+        let mut world = World::new(&module);
+        world.hz = hz;
+        let found = world.runs(60 * S);
+        assert_eq!(found.len(), finds, "{hz} Hz: {found:?}");
+        assert!(found.iter().all(|f| f.reaction == Reaction::Stop));
+    }
+    let mut world = World::new(&module);
+    world.hz = 0.0;
+    let found = world.runs(3 * S);
+    assert_eq!(
+        found[0].what.to_string(),
+        "output 'lanes' of component 'lane' publishes at 0.0 Hz (topic 'lanes', `rate_hz: {min: 9, max: 12}`)"
+    );
+    let mut world = World::new(&module);
+    world.hz = 0.0;
+    for _ in 0..600 {
+        world.now += PERIOD;
+        world.beat();
+        world.look(Conditions { ending: true, ..Conditions::default() });
+    }
+    assert_eq!(world.found, [], "sources have finished");
+}
+
+#[test]
+fn missed_deadlines_are_counted() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.runs(S);
+    world.component().inputs[0] = 2;
+    world.runs(S);
+    world.component().inputs[0] = 5;
+    assert_eq!(world.runs(S), [], "told of a second ago");
+    let found = world.runs(10 * S);
+    let text = found[0].what.to_string();
+    assert!(text.contains("missed its deadline 3 times (topic 'camera/image'"), "{text}");
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a run does when a module does not keep to what the graph declares.
+
+use super::super::child::Child;
+use super::super::death::Death;
+use super::super::judge::{Conditions, Judge};
+use super::super::supervisor::{Input, State};
+use super::super::usage::{self, Reported, Usage};
+use super::super::{End, Event};
+use super::{Launcher, Phase, Program};
+use crate::account::Record;
+use crate::graph::{Reaction, ResolvedModule};
+use crate::heartbeats::{Layout, PeerHeartbeats};
+use std::time::Instant;
+
+/// How the launcher watches one process, from its start to its end.
+#[derive(Default)]
+pub(super) struct Watching<'a> {
+    /// The heartbeats, once they have come.
+    beats: Option<(PeerHeartbeats, Judge<'a>)>,
+    reported: Reported,
+    next_usage: Option<Instant>,
+    /// The launcher ends it because of a fault.
+    pub(super) faulty: bool,
+}
+
+impl<'a> Watching<'a> {
+    /// Takes the words that the process has sent, if they have come. The error is for people.
+    fn take(&mut self, module: &'a ResolvedModule, child: &mut Child) -> Result<(), String> {
+        let Some((fd, layout)) = child.sent.take().zip(Layout::of(module)) else { return Ok(()) };
+        let beats = PeerHeartbeats::open(&fd, layout).map_err(|e| {
+            format!("its heartbeats cannot be used: {e}; its calls and rates are not watched")
+        })?;
+        self.beats = Some((beats, Judge::new(module)));
+        Ok(())
+    }
+}
+
+/// What to do, and why.
+struct Fault {
+    text: String,
+    reaction: Reaction,
+    /// A call hangs: there is nothing that a request to end could reach.
+    hangs: bool,
+}
+
+impl<'a> Launcher<'a> {
+    /// Looks at the heartbeats and the usage of all modules.
+    pub(super) fn look_at_modules(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Stopping { .. }) {
+            return;
+        }
+        for process in 0..self.processes.len() {
+            for fault in self.faults_of(process, now) {
+                self.react(process, fault);
+            }
+        }
+    }
+
+    fn faults_of(&mut self, process: usize, now: Instant) -> Vec<Fault> {
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        let time = now.saturating_duration_since(self.began);
+        let ready = matches!(self.supervisor.state(process), State::Ready { .. });
+        let p = &mut self.processes[process];
+        let (Program::Module(module), Some(child)) =
+            (p.program, p.child.as_mut().filter(|c| c.ended.is_none() && !c.told))
+        else {
+            return Vec::new();
+        };
+        let event = |text| Fault { text, reaction: Reaction::Event, hangs: false };
+        let mut faults: Vec<Fault> =
+            p.watching.take(module, child).err().map(event).into_iter().collect();
+        let on =
+            Conditions { suspended: child.stopped, ending: !matches!(self.phase, Phase::Running) };
+        if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
+            && let Some(seen) = beats.read()
+        {
+            faults.extend(judge.look(time, &seen, on).into_iter().map(|found| Fault {
+                text: found.what.to_string(),
+                hangs: found.what.hangs(),
+                reaction: found.reaction,
+            }));
+        }
+        let limits = &module.watch.limits;
+        let limited =
+            limits.memory.is_some() || limits.threads.is_some() || limits.descriptors.is_some();
+        if limited && p.watching.next_usage.is_none_or(|at| now >= at) {
+            p.watching.next_usage = Some(now + usage::EVERY);
+            let used = Usage::of(child.pid(), limits);
+            let exceeding = p.watching.reported.due(time, &used, limits);
+            let reaction = &module.watch.on_limit;
+            faults.extend(exceeding.into_iter().map(|text| Fault {
+                text,
+                reaction: reaction.clone(),
+                hangs: false,
+            }));
+        }
+        faults
+    }
+
+    /// A record that shows that a module exceeds its limit on samples that it holds.
+    pub(super) fn holds_too_much(&mut self, process: usize, record: &Record) {
+        let Record::Held { component, input, topic, held, end: None, .. } = record else { return };
+        let Program::Module(module) = self.processes[process].program else { return };
+        if module.watch.limits.max_held.is_none() || matches!(self.phase, Phase::Stopping { .. }) {
+            return;
+        }
+        let text = format!(
+            "component '{component}' keeps {held} samples of topic '{topic}', as many as its input '{input}' may hold, and gets no more (`limits: max_held`)"
+        );
+        let reaction = module.watch.on_limit.clone();
+        self.react(process, Fault { text, reaction, hangs: false });
+    }
+
+    fn react(&mut self, process: usize, fault: Fault) {
+        let Fault { text, reaction, hangs } = fault;
+        let state = self.supervisor.state(process);
+        if !matches!(state, State::Starting { .. } | State::Ready { .. }) {
+            // Another fault has ended it already.
+            return;
+        }
+        let module = self.name(process);
+        self.sink.event(&Event::Fault {
+            module: module.clone(),
+            text: text.clone(),
+            reaction: reaction.to_string(),
+        });
+        let (when, p) = (self.when(), &mut self.processes[process]);
+        p.past.failed(text.clone());
+        let death = Death {
+            module,
+            pid: p.child.as_ref().map_or(0, Child::pid),
+            how: format!("was ended because of a fault: {text}"),
+            exit_code: None,
+            signal: None,
+            when,
+            cause: None,
+            help: None,
+        };
+        match reaction {
+            // Modes are entered by the run's modes.
+            Reaction::Event | Reaction::Mode(_) => {}
+            Reaction::Restart => {
+                p.late = Some(death);
+                p.watching.faulty = true;
+                if hangs {
+                    self.kill(process, "hangs");
+                }
+                self.step(Input::Faulty { process, killed: hangs });
+            }
+            Reaction::Stop => {
+                if !matches!(self.end, Some(End::Died(_))) {
+                    self.end = Some(End::Died(death));
+                }
+                self.stop();
+            }
+        }
+    }
+}

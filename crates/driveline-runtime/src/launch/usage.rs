@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the process of a module uses, against the limits of the graph: read from `/proc`, a few times a minute.
+
+use super::judge::AGAIN;
+use crate::graph::LimitsSpec;
+use std::time::Duration;
+
+/// Time between two readings.
+pub(super) const EVERY: Duration = Duration::from_secs(1);
+
+/// What a process uses now; `None` where the system does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    /// Anonymous memory in bytes, resident and swapped out.
+    pub(super) memory: Option<u64>,
+    pub(super) threads: Option<u64>,
+    pub(super) descriptors: Option<u64>,
+}
+
+impl Usage {
+    /// Of a process. Reads files; nothing is known of one that is gone.
+    pub(super) fn of(pid: u32, limits: &LimitsSpec) -> Self {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let counted = limits.descriptors.is_some();
+        let directory = std::fs::read_dir(format!("/proc/{pid}/fd")).ok().filter(|_| counted);
+        Self { descriptors: directory.map(|d| d.count() as u64), ..Self::parse(&status) }
+    }
+
+    fn parse(status: &str) -> Self {
+        let field = |name: &str| -> Option<u64> {
+            let rest =
+                status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            rest.split_whitespace().next()?.parse().ok()
+        };
+        let kib = field("RssAnon").map(|anon| anon.saturating_add(field("VmSwap").unwrap_or(0)));
+        Self {
+            memory: kib.map(|kib| kib.saturating_mul(1024)),
+            threads: field("Threads"),
+            descriptors: None,
+        }
+    }
+
+    /// What exceeds the limits, each with its figure and the key.
+    fn exceeding(&self, limits: &LimitsSpec) -> [Option<String>; 3] {
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let memory = self.memory.zip(limits.memory).filter(|(used, limit)| *used > limit.0);
+        let over = |used: Option<u64>, limit: Option<u32>| {
+            used.zip(limit).filter(|(used, limit)| *used > u64::from(*limit))
+        };
+        [
+            memory.map(|(used, limit)| {
+                format!("uses {:.1} MiB of memory (`limits: memory: {limit}`)", mib(used))
+            }),
+            over(self.threads, limits.threads)
+                .map(|(used, limit)| format!("has {used} threads (`limits: threads: {limit}`)")),
+            over(self.descriptors, limits.descriptors).map(|(used, limit)| {
+                format!("has {used} open descriptors (`limits: descriptors: {limit}`)")
+            }),
+        ]
+    }
+}
+
+/// When each limit of a process was reported last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reported([Option<Duration>; 3]);
+
+impl Reported {
+    /// What exceeds the limits and is to be reported at `now`: at first, and again every 10 s while it lasts.
+    pub(super) fn due(&mut self, now: Duration, used: &Usage, limits: &LimitsSpec) -> Vec<String> {
+        let mut found = Vec::new();
+        for (text, at) in used.exceeding(limits).into_iter().zip(&mut self.0) {
+            let quiet = at.is_some_and(|at| now.saturating_sub(at) < AGAIN);
+            if let Some(text) = text.filter(|_| !quiet) {
+                *at = Some(now);
+                found.push(text);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::ByteSize;
+
+    const LIMITS: LimitsSpec = LimitsSpec {
+        memory: Some(ByteSize(8 << 20)),
+        max_held: None,
+        threads: Some(4),
+        descriptors: Some(100),
+    };
+
+    #[test]
+    fn memory_is_what_a_process_has_of_its_own() {
+        let status = "Name:\tdriveline\nVmRSS:\t99999 kB\nRssAnon:\t    6144 kB\nRssFile:\t 2000 kB\nRssShmem:\t 90000 kB\nVmSwap:\t  2049 kB\nThreads:\t5\n";
+        let used = Usage { descriptors: Some(100), ..Usage::parse(status) };
+        assert_eq!((used.memory, used.threads), (Some(8193 << 10), Some(5)));
+        let mut reported = Reported::default();
+        let at = Duration::from_secs;
+        assert_eq!(
+            reported.due(at(1), &used, &LIMITS),
+            [
+                "uses 8.0 MiB of memory (`limits: memory: 8 MiB`)",
+                "has 5 threads (`limits: threads: 4`)"
+            ]
+        );
+        assert_eq!(reported.due(at(10), &used, &LIMITS), [] as [&str; 0], "reported just now");
+        assert_eq!(reported.due(at(11), &used, &LIMITS).len(), 2);
+        let below = Usage { memory: Some(8 << 20), threads: Some(4), descriptors: Some(101) };
+        assert_eq!(
+            reported.due(at(30), &below, &LIMITS),
+            ["has 101 open descriptors (`limits: descriptors: 100`)"]
+        );
+        assert_eq!(Usage::parse(""), Usage::default(), "a process that is gone");
+        assert_eq!(reported.due(at(60), &Usage::default(), &LIMITS), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn this_process_uses_something() {
+        let used = Usage::of(std::process::id(), &LIMITS);
+        assert!(used.memory > Some(0) && used.threads > Some(0) && used.descriptors > Some(2));
+        assert_eq!(Usage::of(u32::MAX, &LIMITS), Usage::default());
+    }
+}

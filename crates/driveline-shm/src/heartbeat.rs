@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Words in shared memory that one process writes and another one reads: how a launcher sees that a module works.
+//!
+//! The writer makes them and hands the descriptor over; the memory is sealed, so that nobody else can write it or take it
+//! away. What the words mean is up to the two processes (`driveline-runtime`, `heartbeats`).
+
+use crate::sys::fork::GuardedFd;
+use crate::sys::mapping::{Mapping, Mode};
+use crate::sys::memfd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most words of one writer: a megabyte.
+pub const MAX_WORDS: usize = 1 << 17;
+const PAGE: usize = 4096;
+
+fn bytes(words: usize) -> io::Result<usize> {
+    if words == 0 || words > MAX_WORDS {
+        let text = format!("{words} words; from 1 to {MAX_WORDS} are possible");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok((words * 8).next_multiple_of(PAGE))
+}
+
+/// Words of this process, all zero at first. Any thread stores and loads without waiting.
+#[derive(Debug)]
+pub struct HeartbeatWords {
+    fd: GuardedFd,
+    map: Mapping,
+    count: usize,
+}
+
+impl HeartbeatWords {
+    /// Reserves `count` words. Makes system calls; using the words makes none.
+    ///
+    /// # Errors
+    /// `InvalidInput` beyond [`MAX_WORDS`]; the kernel's, if it refuses memory or a descriptor.
+    pub fn new(count: usize) -> io::Result<Self> {
+        let (fd, map) = memfd::create("driveline-heartbeat", bytes(count)?)?;
+        Ok(Self { fd, map, count })
+    }
+
+    /// The descriptor, to be handed to the reader.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The words. Nobody but this process writes them. A child of `fork` sees zeros of its own.
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
+        self.map.words(0, self.count)
+    }
+}
+
+/// Words of another process. Whatever it does, they can be read and never end this process.
+#[derive(Debug)]
+pub struct PeerHeartbeatWords {
+    map: Mapping,
+    count: usize,
+}
+
+impl PeerHeartbeatWords {
+    /// Maps the words behind a descriptor that their writer has handed over.
+    ///
+    /// # Errors
+    /// `InvalidData` if it is not sealed memory of `count` words; the kernel's, if it refuses the mapping.
+    pub fn open(fd: &OwnedFd, count: usize) -> io::Result<Self> {
+        let len = bytes(count)?;
+        memfd::check(fd, len)?;
+        Ok(Self { map: Mapping::new(fd, len, Mode::ReadOnly)?, count })
+    }
+
+    /// One word as it is now; 0 beyond the last one.
+    #[must_use]
+    pub fn load(&self, index: usize) -> u64 {
+        // A read-only mapping takes relaxed loads alone, and each word stands for itself.
+        self.map.words(0, self.count).get(index).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    #[test]
+    fn the_reader_sees_what_the_writer_stores_and_nothing_that_is_not_sealed() {
+        let own = HeartbeatWords::new(700).unwrap();
+        let peer = PeerHeartbeatWords::open(&own.fd().try_clone_to_owned().unwrap(), 700).unwrap();
+        own.words()[699].store(7, Ordering::Relaxed);
+        assert_eq!(
+            (peer.load(699), peer.load(0), peer.load(700), peer.load(usize::MAX)),
+            (7, 0, 0, 0)
+        );
+        let open = |fd: &OwnedFd, count| PeerHeartbeatWords::open(fd, count).unwrap_err().kind();
+        assert_eq!(open(&own.fd().try_clone_to_owned().unwrap(), 7000), io::ErrorKind::InvalidData);
+        let unsealed = memfd_create("driveline-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&unsealed, 8192).unwrap();
+        assert_eq!(open(&unsealed, 700), io::ErrorKind::InvalidData);
+        let socket = std::os::unix::net::UnixStream::pair().unwrap().0;
+        assert!(PeerHeartbeatWords::open(&socket.into(), 700).is_err());
+        assert_eq!(HeartbeatWords::new(0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert!(HeartbeatWords::new(MAX_WORDS + 1).is_err());
+    }
+}

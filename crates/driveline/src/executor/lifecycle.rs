@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a component is active: its callbacks, timers and publishers together (`docs/protocols/modes.md`).
+//!
+//! Three words: `runs` is what callbacks look at before each call, `publishes` what publishers look at, `active` what the last
+//! transition came to. All are written by the transition's call, which runs on the executor under the group's rule; only a
+//! request to deactivate clears `runs` at once, so that no further call begins before `on_deactivate`.
+
+use super::entry::Entry;
+use crate::executor::Invocation;
+use driveline_shm::{DeadlineMeter, Kicker};
+use driveline_types::MonotonicNs;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// Most requests that wait; of more the oldest is dropped, since a later one stands.
+const MAX_WAITING: usize = 64;
+
+/// A request that a component changes its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateRequest {
+    /// Whether it is to be active.
+    pub active: bool,
+    /// Given back with the outcome.
+    pub number: u64,
+}
+
+/// Outcome of a [`StateRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StateOutcome {
+    /// The request.
+    pub request: StateRequest,
+    /// Duration of the transition's call; zero if the component was in the state already.
+    pub took: Duration,
+    /// Why it failed. A component that failed to become active is inactive; one that failed to become inactive is, too.
+    pub error: Option<String>,
+}
+
+/// Makes the transitions of a component. Both functions are called on a thread of the executor, never at the same time as a
+/// callback of the component.
+pub trait StateChange: Send + Sync {
+    /// The component becomes active (`true`) or inactive. It may publish. Not called if it is in the state already.
+    ///
+    /// # Errors
+    /// A text for people.
+    fn change(&self, invocation: &Invocation<'_>, active: bool) -> Result<(), String>;
+
+    /// The request was carried out. Must not block.
+    fn done(&self, outcome: StateOutcome);
+}
+
+/// Whether a component is active. Clones are the same; any thread.
+#[derive(Clone)]
+pub struct Lifecycle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    runs: AtomicBool,
+    publishes: Arc<AtomicBool>,
+    active: AtomicBool,
+    /// Calls of followers that are being made or chosen.
+    running: AtomicUsize,
+    /// A request waits.
+    due: AtomicBool,
+    waiting: Mutex<VecDeque<StateRequest>>,
+    followers: Mutex<Followers>,
+    kicker: OnceLock<Kicker>,
+}
+
+#[derive(Default)]
+struct Followers {
+    entries: Vec<Weak<Entry>>,
+    deadlines: Vec<Arc<DeadlineMeter>>,
+}
+
+impl fmt::Debug for Lifecycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lifecycle").field("active", &self.is_active()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lifecycle {
+    /// Of a component that is inactive.
+    #[must_use]
+    pub fn inactive() -> Self {
+        let shared = Shared {
+            runs: AtomicBool::new(false),
+            publishes: Arc::new(AtomicBool::new(false)),
+            active: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
+            due: AtomicBool::new(false),
+            waiting: Mutex::default(),
+            followers: Mutex::default(),
+            kicker: OnceLock::new(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether the component is active. One atomic load.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.shared.active.load(Ordering::Acquire)
+    }
+
+    /// Has the component change its state, after the call that runs and the requests that wait. The outcome goes to
+    /// [`StateChange::done`]. Locks shortly, does not wait for the change. 64 requests can wait; of more the oldest is dropped.
+    pub fn request(&self, request: StateRequest) {
+        let mut waiting = lock(&self.shared.waiting);
+        if waiting.len() == MAX_WAITING {
+            waiting.pop_front();
+        }
+        waiting.push_back(request);
+        if !request.active {
+            // SeqCst: see `enter`.
+            self.shared.runs.store(false, Ordering::SeqCst);
+        }
+        self.shared.due.store(true, Ordering::SeqCst);
+        drop(waiting);
+        self.kick();
+    }
+
+    pub(super) fn kick(&self) {
+        if let Some(kicker) = self.shared.kicker.get() {
+            kicker.kick();
+        }
+    }
+
+    pub(super) fn set_kicker(&self, kicker: Kicker) {
+        let _ = self.shared.kicker.set(kicker);
+    }
+
+    pub(super) fn add_follower(&self, entry: &Arc<Entry>) {
+        lock(&self.shared.followers).entries.push(Arc::downgrade(entry));
+    }
+
+    /// What a publisher of the component looks at. Its deadline is not counted while the component is inactive.
+    pub(crate) fn add_publisher(&self, deadline: Option<Arc<DeadlineMeter>>) -> Arc<AtomicBool> {
+        lock(&self.shared.followers).deadlines.extend(deadline);
+        self.shared.publishes.clone()
+    }
+
+    /// Whether a call may begin; if so, [`Self::leave`] must follow.
+    pub(super) fn enter(&self) -> bool {
+        // Each side writes its word and then reads the other's, in one order for all: either the transition sees this call in
+        // `running`, or this call sees that `runs` is cleared.
+        self.shared.running.fetch_add(1, Ordering::SeqCst);
+        let runs = self.shared.runs.load(Ordering::SeqCst);
+        if !runs {
+            self.leave();
+        }
+        runs
+    }
+
+    /// The call has ended, or none was due.
+    pub(super) fn leave(&self) {
+        let last = self.shared.running.fetch_sub(1, Ordering::SeqCst) == 1;
+        if last && self.shared.due.load(Ordering::SeqCst) {
+            self.kick();
+        }
+    }
+
+    pub(super) fn runs(&self) -> bool {
+        self.shared.runs.load(Ordering::Acquire)
+    }
+
+    /// Whether a transition can be made now.
+    pub(super) fn is_due(&self) -> bool {
+        self.shared.due.load(Ordering::SeqCst) && self.shared.running.load(Ordering::SeqCst) == 0
+    }
+
+    /// Makes the transition that waits longest.
+    pub(super) fn carry_out(&self, invocation: &Invocation<'_>, change: &dyn StateChange) {
+        let shared = &*self.shared;
+        let request = {
+            let mut waiting = lock(&shared.waiting);
+            let request = waiting.pop_front();
+            shared.due.store(!waiting.is_empty(), Ordering::SeqCst);
+            request
+        };
+        let Some(request) = request else { return };
+        let before = self.is_active();
+        let began = MonotonicNs::now();
+        let mut error = None;
+        if request.active && !before {
+            shared.publishes.store(true, Ordering::Release);
+            error = change.change(invocation, true).err();
+            if error.is_none() {
+                shared.active.store(true, Ordering::Release);
+            } else {
+                self.silence();
+            }
+        } else if !request.active && before {
+            error = change.change(invocation, false).err();
+            shared.active.store(false, Ordering::Release);
+            self.silence();
+        }
+        if error.is_some() {
+            invocation.fail();
+        }
+        self.resume();
+        let took =
+            if before == request.active { Duration::ZERO } else { MonotonicNs::now().since(began) };
+        change.done(StateOutcome { request, took, error });
+    }
+
+    /// The publishers of the component publish nothing from here on.
+    fn silence(&self) {
+        self.shared.publishes.store(false, Ordering::Release);
+        let now = MonotonicNs::now();
+        lock(&self.shared.followers).deadlines.iter().for_each(|d| d.end(now));
+    }
+
+    /// Has callbacks run again, if the component is active and no request to deactivate waits.
+    fn resume(&self) {
+        let waiting = lock(&self.shared.waiting);
+        let stops = waiting.iter().any(|r| !r.active);
+        if !self.is_active() || stops || self.runs() {
+            return;
+        }
+        let now = MonotonicNs::now();
+        let followers = lock(&self.shared.followers).entries.clone();
+        followers.iter().filter_map(Weak::upgrade).for_each(|entry| entry.resume(now));
+        self.shared.runs.store(true, Ordering::SeqCst);
+        drop(waiting);
+        self.kick();
+    }
+}
+
+#[cfg(test)]
+mod tests;

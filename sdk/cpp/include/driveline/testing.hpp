@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Unit tests of a component: no processes, no threads, no waiting, on a clock that the test moves. For any test framework, or none.
+///
+/// ```cpp
+/// auto test = driveline::testing::ComponentTest::of<Lane>({.parameters = {{"canny_low", 40}}}).value();
+/// auto loan = test.loan<driveline::Image>("image", 64, 48, driveline::Encoding::mono8).value();
+/// draw(loan.mat());
+/// test.feed("image", std::move(loan)).value();
+/// test.run().value();                                             // an error if on_trigger failed
+/// const auto lanes = test.take<LaneMarkings>("lanes").value();    // std::optional<Sample<LaneMarkings>>
+/// ```
+///
+/// The class must be compiled into the test program, or be in a component library (`load`).
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <locale>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "driveline/component.hpp"
+
+namespace driveline::testing {
+
+/// The value of a parameter.
+class Value {
+public:
+    template <class T>
+        requires(ParameterType<T> || std::convertible_to<T, std::string>)
+    Value(const T& value) : yaml_(text(value)) {}
+
+    /// As it stands in a graph file.
+    [[nodiscard]] const std::string& yaml() const noexcept { return yaml_; }
+
+    /// Text in quotes, with everything escaped that would end it.
+    [[nodiscard]] static std::string quoted(std::string_view text) {
+        static constexpr char hex[] = "0123456789abcdef";
+        std::string out = "\"";
+        for (const char c : text) {
+            const auto byte = static_cast<unsigned char>(c);
+            if (c == '"' || c == '\\') {
+                out.append(1, '\\').append(1, c);
+            } else if (byte < 0x20 || byte == 0x7f) {
+                out.append("\\x").append(1, hex[byte >> 4]).append(1, hex[byte & 15]);
+            } else {
+                out.append(1, c);
+            }
+        }
+        return out.append(1, '"');
+    }
+
+private:
+    template <class T>
+    [[nodiscard]] static std::string text(const T& value) {
+        if constexpr (std::is_same_v<T, bool>) {
+            return value ? "true" : "false";
+        } else if constexpr (std::integral<T>) {
+            return std::to_string(value);
+        } else if constexpr (std::floating_point<T>) {
+            std::ostringstream out;
+            out.imbue(std::locale::classic());
+            out.precision(17);
+            out << std::showpoint << value;
+            return out.str();
+        } else {
+            return quoted(std::string(value));
+        }
+    }
+
+    std::string yaml_;
+};
+
+/// What a graph would say about the component.
+struct Settings {
+    /// Parameters that differ from the class's defaults.
+    std::vector<std::pair<std::string, Value>> parameters = {};
+    /// What starts the callback, as in a graph file: `{kind: timer, period_ms: 100}`. Default: a sample on any input.
+    std::string trigger = {};
+    /// Details of inputs, as in a graph file: `{{"image", "{qos: {depth: 4}}"}}`.
+    std::vector<std::pair<std::string, std::string>> inputs = {};
+    /// Details of outputs, likewise.
+    std::vector<std::pair<std::string, std::string>> outputs = {};
+    /// Largest payload of inputs and outputs without a fixed size, in bytes. Each such port takes about 15 times this memory.
+    std::uint64_t max_payload = 2 << 20;
+};
+
+/// While it lives, `driveline::now()` on its thread shows the time of the test, and what the thread publishes has that time. End it on
+/// the thread that made it.
+class [[nodiscard]] TestTime {
+public:
+    explicit TestTime(const dl_test* test) noexcept : entered_(dl_test_enter(test) == DL_OK) {}
+    TestTime(const TestTime&) = delete;
+    TestTime& operator=(const TestTime&) = delete;
+    ~TestTime() {
+        if (entered_) dl_test_leave();
+    }
+
+private:
+    bool entered_;
+};
+
+/// One component under test. Move-only; one thread at a time. Its end shuts the component down.
+///
+/// What a component does on threads of its own has the clock of the system, and is not waited for.
+class [[nodiscard]] ComponentTest {
+public:
+    /// Brings a component of the class `C` up: it is constructed, and its `init` has returned. Otherwise an error.
+    template <std::derived_from<Component> C>
+    [[nodiscard]] static Result<ComponentTest> of(const Settings& settings = {}) {
+        static const dl_component_vtable vtable = detail::ComponentType<C>::vtable("component", nullptr);
+        static const dl_component_vtable* const classes[] = {&vtable};
+        static const dl_component_library table{DL_COMPONENT_ABI, sizeof(dl_component_library), classes, 1, dl_version()};
+        return make(&table, nullptr, nullptr, settings);
+    }
+
+    /// Likewise a class that `DRIVELINE_COMPONENT` has registered in this program, by its name in graphs. Compile the sources of the
+    /// component into the test program.
+    [[nodiscard]] static Result<ComponentTest> create(const std::string& class_name, const Settings& settings = {}) {
+        if (detail::registered_classes().empty()) {
+            return Error{"this program has no component classes: compile the source with DRIVELINE_COMPONENT(" + class_name + ") into it"};
+        }
+        return make(detail::library_table(), nullptr, &class_name, settings);
+    }
+
+    /// Likewise a class of a component library, which stays loaded.
+    [[nodiscard]] static Result<ComponentTest> load(const std::string& library, const std::string& class_name, const Settings& settings = {}) {
+        return make(nullptr, &library, &class_name, settings);
+    }
+
+    /// Memory for a sample of an input, with the arguments of `Output<T>::loan`.
+    template <plain::Type T, class... Arguments>
+    [[nodiscard]] auto loan(const std::string& port, Arguments&&... arguments)
+        -> decltype(std::declval<const PublisherBase<T>&>().loan(std::forward<Arguments>(arguments)...)) {
+        auto input = publisher<T>(port);
+        if (!input) return std::move(input).error();
+        return input->loan(std::forward<Arguments>(arguments)...);
+    }
+
+    /// Memory for a sample of an input of bytes.
+    [[nodiscard]] Result<Loan<Bytes>> loan(const std::string& port, const Bytes& bytes, std::size_t size) {
+        auto input = publisher<Bytes>(port, bytes);
+        if (!input) return std::move(input).error();
+        return input->loan(size);
+    }
+
+    /// Publishes a loan to an input at the present of the test. Nothing runs until `run` or `advance`.
+    template <payload::Loanable T>
+    Status feed(const std::string& port, Loan<T>&& loan) {
+        return feed<T>(port, [&](const auto& input) { return input.publish(std::move(loan)); });
+    }
+    /// Likewise with data that was measured `age` ago.
+    template <payload::Loanable T>
+    Status feed(const std::string& port, Loan<T>&& loan, std::chrono::nanoseconds age) {
+        loan.set_source_time(now() - age);
+        return feed(port, std::move(loan));
+    }
+    Status feed(const std::string& port, ImageLoan&& loan) { return feed<Image>(port, static_cast<Loan<Image>&&>(loan)); }
+    Status feed(const std::string& port, ImageLoan&& loan, std::chrono::nanoseconds age) {
+        return feed<Image>(port, static_cast<Loan<Image>&&>(loan), age);
+    }
+
+    /// Publishes a value to an input: a plain type without a trailing array.
+    template <plain::Tailless T>
+    Status feed(const std::string& port, const T& value, std::chrono::nanoseconds age = {}) {
+        auto made = loan<T>(port);
+        if (!made) return std::move(made).error();
+        **made = value;
+        return feed<T>(port, std::move(*made), age);
+    }
+    /// Likewise a protobuf message or an object.
+    template <payload::Value T>
+        requires(!std::is_pointer_v<T> && !std::is_same_v<T, ImageLoan>)
+    Status feed(const std::string& port, T value, std::chrono::nanoseconds age = {}) {
+        return feed<T>(port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
+    }
+
+    /// Publishes to an input with a function, such as
+    /// `test.feed<Image>("image", [&](auto& input) { return driveline::publish(input, mat); })`.
+    template <class T, class F>
+        requires std::invocable<F&, const PublisherBase<T>&>
+    Status feed(const std::string& port, F function) {
+        auto input = publisher<T>(port);
+        if (!input) return std::move(input).error();
+        const auto scope = time();
+        return Status(function(std::as_const(*input)));
+    }
+
+    /// Makes all calls that are due, and returns the number of those of `on_trigger` and of timers. If calls fail, the error has a line
+    /// for each; the component stays in service.
+    Result<std::uint64_t> run() { return advance(std::chrono::nanoseconds(0)); }
+
+    /// Moves the time forward, and makes each call when it falls due: timers, triggers, missed deadlines. Otherwise as `run`.
+    Result<std::uint64_t> advance(std::chrono::nanoseconds by) {
+        std::uint64_t calls = 0;
+        const auto ns = static_cast<std::uint64_t>(by.count() < 0 ? 0 : by.count());
+        if (auto done = detail::checked(dl_test_advance(handle_.get(), ns, &calls)); !done) return std::move(done).error();
+        return calls;
+    }
+
+    /// The oldest sample of an output that was not taken yet; nothing if there is none. A copy: it may be kept.
+    template <class T>
+    [[nodiscard]] Result<std::optional<Sample<T>>> take(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
+        if (auto done = detail::whole("output", port); !done) return std::move(done).error();
+        auto schema = detail::schema_of(bytes, std::type_identity<T>());
+        if (!schema) return std::move(schema).error();
+        detail::SampleHandle handle;
+        auto done = detail::checked(dl_test_take(handle_.get(), port.c_str(), schema->get(), handle.place()));
+        if (!done) return std::move(done).error();
+        if (handle.get() == nullptr) return std::optional<Sample<T>>();
+        auto sample = Sample<T>::adopt(std::move(handle));
+        if (!sample) return std::move(sample).error();
+        return std::optional<Sample<T>>(std::move(*sample));
+    }
+
+    /// All samples of an output that were not taken yet, the oldest first.
+    template <class T>
+    [[nodiscard]] Result<std::vector<Sample<T>>> outputs(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
+        std::vector<Sample<T>> all;
+        for (;;) {
+            auto next = take<T>(port, bytes);
+            if (!next) return std::move(next).error();
+            if (!*next) return all;
+            all.push_back(std::move(**next));
+        }
+    }
+
+    /// Samples of an input that newer ones replaced before the component read them.
+    [[nodiscard]] Result<std::uint64_t> missed(const std::string& port) const {
+        if (auto done = detail::whole("input", port); !done) return std::move(done).error();
+        std::uint64_t missed = 0;
+        if (auto done = detail::checked(dl_test_missed(handle_.get(), port.c_str(), &missed)); !done) return std::move(done).error();
+        return missed;
+    }
+
+    /// Whether the component has called `finish()`.
+    [[nodiscard]] bool finished() const noexcept { return dl_test_is_finished(handle_.get()) != 0; }
+
+    /// The present of the test.
+    [[nodiscard]] MonotonicTime now() const noexcept { return from_ns(dl_test_now_ns(handle_.get())); }
+
+    /// Makes `driveline::now()` on this thread show the time of the test for as long as the result lives.
+    TestTime time() const noexcept { return TestTime(handle_.get()); }
+
+    /// Calls the component's `shutdown`, after which nothing is called. Samples can still be taken.
+    Status shutdown() { return detail::checked(dl_test_shut_down(handle_.get())); }
+
+private:
+    /// An input as something that is published to.
+    template <class T>
+    class Feed final : public PublisherBase<T> {
+    public:
+        explicit Feed(const dl_publisher* publisher) noexcept : PublisherBase<T>(publisher) {}
+    };
+
+    explicit ComponentTest(detail::Handle<dl_test, dl_test_drop> handle) noexcept : handle_(std::move(handle)) {}
+
+    [[nodiscard]] static Result<ComponentTest> make(const dl_component_library* table, const std::string* path, const std::string* class_name,
+                                                    const Settings& settings) {
+        const std::string text = yaml(settings);
+        for (const auto& [what, checked] : {std::pair{"library", path}, std::pair{"class", class_name}, std::pair{"settings", &text}}) {
+            if (checked == nullptr) continue;
+            if (auto done = detail::whole(what, *checked, DL_ERROR_ARGUMENT); !done) return std::move(done).error();
+        }
+        const auto c = [](const std::string* s) { return s != nullptr ? s->c_str() : nullptr; };
+        detail::Handle<dl_test, dl_test_drop> handle;
+        auto done = detail::checked(dl_test_new(table, c(path), c(class_name), text.c_str(), handle.place()));
+        if (!done) return std::move(done).error();
+        return ComponentTest(std::move(handle));
+    }
+
+    [[nodiscard]] static std::string yaml(const Settings& settings) {
+        std::string out = "{max_payload: " + std::to_string(settings.max_payload) + ", parameters: {";
+        for (const auto& [name, value] : settings.parameters) out += Value::quoted(name) + ": " + value.yaml() + ", ";
+        out += "}";
+        if (!settings.trigger.empty()) out += ", trigger: " + settings.trigger;
+        for (const auto& [kind, ports] : {std::pair{"inputs", &settings.inputs}, std::pair{"outputs", &settings.outputs}}) {
+            out += std::string(", ") + kind + ": {";
+            for (const auto& [port, detail] : *ports) out += Value::quoted(port) + ": " + detail + ", ";
+            out += "}";
+        }
+        return out + "}";
+    }
+
+    /// The publisher to an input; the first call for a port and type makes it.
+    template <class T>
+    [[nodiscard]] Result<Feed<T>> publisher(const std::string& port, const std::optional<Bytes>& bytes = std::nullopt) {
+        const std::string key = port + ' ' + typeid(T).name();
+        for (const auto& [known, publisher] : publishers_) {
+            if (known == key) return Feed<T>(publisher);
+        }
+        if constexpr (payload::Opaque<T>) {
+            if (!bytes) return Error{"input '" + port + "': take a loan with its Bytes{\"encoding\"} first"};
+        }
+        if (auto done = detail::whole("input", port); !done) return std::move(done).error();
+        auto schema = detail::schema_of(bytes, std::type_identity<T>());
+        if (!schema) return std::move(schema).error();
+        const dl_publisher* publisher = nullptr;
+        auto done = detail::checked(dl_test_input(handle_.get(), port.c_str(), schema->get(), &publisher));
+        if (!done) return std::move(done).error();
+        publishers_.emplace_back(key, publisher);
+        return Feed<T>(publisher);
+    }
+
+    // Borrowed from the handle.
+    std::vector<std::pair<std::string, const dl_publisher*>> publishers_;
+    detail::Handle<dl_test, dl_test_drop> handle_;
+};
+
+}  // namespace driveline::testing
