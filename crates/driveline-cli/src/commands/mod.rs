@@ -4,6 +4,8 @@
 mod absent;
 pub(crate) mod bench;
 pub(crate) mod control;
+pub(crate) mod deploy;
+mod deployed;
 mod domains;
 mod echo;
 mod figures;
