@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A stretch of one line. Lines and columns count from 1, columns in characters; line 0 means the file as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,6 +64,16 @@ impl Sources {
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         self.files.push(Source { path, text, lines });
         self.files.len() - 1
+    }
+
+    /// The paths of all files.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|f| f.path.clone()).collect()
+    }
+
+    /// The path of a file.
+    pub(super) fn path(&self, file: usize) -> Option<&Path> {
+        self.files.get(file).map(|f| f.path.as_path())
     }
 
     /// Bytes of all texts.
@@ -146,7 +156,8 @@ impl Diagnostics {
     /// Most findings that are kept; a file with more is broken as a whole.
     pub const MOST: usize = 200;
 
-    pub(super) fn push(&mut self, d: Diagnostic) {
+    /// Adds one; beyond a bound, only the first ones are kept.
+    pub fn push(&mut self, d: Diagnostic) {
         if self.list.len() < Self::MOST && !self.list.contains(&d) {
             self.list.push(d);
         }
@@ -202,7 +213,7 @@ impl Diagnostics {
 }
 
 impl Diagnostic {
-    /// An error without a place.
+    /// An error without place and help.
     #[must_use]
     pub fn error(message: impl Into<String>) -> Self {
         Self {
@@ -220,14 +231,14 @@ impl Diagnostic {
         Self { severity: Severity::Warning, ..Self::error(message) }
     }
 
-    /// The same at a place.
+    /// With the place where it stands.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// The same with what to do.
+    /// With what to do about it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

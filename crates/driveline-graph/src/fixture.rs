@@ -44,6 +44,8 @@ fn classes() -> Vec<ComponentClass> {
         parameter("gain", ParameterValue::Float(1.5)),
         parameter("model", ParameterValue::Text(String::new())),
         parameter("draw", ParameterValue::Bool(false)),
+        parameter("weights", serde_json::from_str("[0.5]").unwrap()),
+        parameter("pid", serde_json::from_str(r#"{"gains": [1.5], "on": true}"#).unwrap()),
     ];
     vec![
         class(

@@ -20,12 +20,14 @@
 //! ```
 
 mod de;
+mod deployment;
 pub mod descriptor;
 mod diagnostic;
 mod document;
 mod files;
 mod library;
 pub mod model;
+mod modes;
 mod parameters;
 mod reaction;
 mod resolve;
@@ -37,15 +39,18 @@ mod supervision;
 mod together;
 mod topology;
 mod units;
+mod variables;
 mod yaml;
 
+pub use deployment::{Cpus, Mount, ResolvedDeployment};
 pub use diagnostic::{
     Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };
 pub use document::{Document, parse_document, read_document};
-pub use files::{MAX_BYTES, bounded_text};
+pub use files::{MAX_BYTES, Unreadable, bounded_text};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use model::json_schema;
+pub use modes::{MAX_MODES, ModeOrder, ModeSource, ResolvedMode, ResolvedModes};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };
