@@ -8,7 +8,7 @@ use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
-use driveline_runtime::launch::Unconnected;
+use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::header::Arrival;
 use driveline_types::{
     Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
@@ -55,6 +55,8 @@ pub struct RunFacts {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP) when the run ended.
     pub stopped: Vec<String>,
+    /// Work that was cut off although its source had finished.
+    pub cut_off: Vec<CutOff>,
 }
 
 impl RunFacts {

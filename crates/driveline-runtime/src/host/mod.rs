@@ -31,6 +31,7 @@ mod pulse;
 mod run;
 mod usage;
 mod watch;
+pub(crate) mod words;
 
 pub use arguments::USAGE;
 pub use run::{HostError, HostOptions, process_name, run};

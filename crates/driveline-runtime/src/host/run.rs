@@ -7,7 +7,8 @@ use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
-use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
+use super::words::{Word, Words};
+use crate::account::{Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -33,10 +34,10 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// First letter of the launcher's line `drain`, which its other line does not have.
-const DRAIN: u8 = b'd';
-/// Without a launcher: how long after a component has finished the others may still work on what it left.
+/// Without a launcher: the module ends when this long after a component has finished the others have no work left …
 const SETTLE: Duration = Duration::from_millis(500);
+/// … and when no call of it has ended for this long.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// What a host process runs.
 #[derive(Clone, Debug)]
@@ -271,6 +272,7 @@ impl Module<'_> {
                 account: self.account.as_deref(),
                 instances: &mut instances,
                 draining: false,
+                words: Words::default(),
             };
             let ran = host.run(&executors);
             drained = host.draining;
@@ -377,6 +379,29 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(owned))
 }
 
+/// Time between two looks at the work that is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Work that is left after a component has finished, in a module without a launcher.
+#[derive(Default)]
+struct WorkLeft {
+    /// Calls that had ended at the last look, and when that changed.
+    calls: Option<(u64, Instant)>,
+}
+
+impl WorkLeft {
+    fn is_over(&mut self, now: Instant, instances: &[Instance]) -> bool {
+        let work: Vec<_> = instances.iter().map(Instance::work).collect();
+        let calls = work.iter().fold(0u64, |sum, w| sum.wrapping_add(w.calls));
+        let before = self.calls.filter(|(before, _)| *before == calls);
+        let (_, since) = *self.calls.insert(before.unwrap_or((calls, now)));
+        let soon = |ms: u64| Duration::from_millis(ms) <= SETTLE;
+        let busy =
+            |w: &ComponentWork| w.running > 0 || w.tick_ms.map_or(!w.unread.is_empty(), soon);
+        before.is_some() && !work.iter().any(busy) || now >= since + STUCK
+    }
+}
+
 struct Running<'a> {
     stop: &'a StopControl,
     word: &'a UnixStream,
@@ -385,15 +410,14 @@ struct Running<'a> {
     instances: &'a mut [Instance],
     /// A component of the run has finished.
     draining: bool,
+    words: Words,
 }
 
 /// What the process woke up for.
 enum Woken {
     Stop,
-    /// The launcher's word: to start, or that a component of the run has finished.
-    Word {
-        drain: bool,
-    },
+    /// Lines of the launcher.
+    Words(Vec<Word>),
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -415,13 +439,19 @@ impl Running<'_> {
         let mut drain_at_once = false;
         if self.socket.is_some() {
             self.send_vital(Record::Ready);
-            loop {
+            let mut go = false;
+            while !go {
                 match self.wait(None)? {
                     Woken::Stop => return Ok(()),
-                    Woken::Word { drain } => {
-                        // Both may have come at once.
-                        drain_at_once = drain;
-                        break;
+                    Woken::Words(words) => {
+                        for word in words {
+                            match word {
+                                Word::Go => go = true,
+                                // Both may have come at once.
+                                Word::Drain => drain_at_once = true,
+                                Word::Work(round) => self.report_work(round),
+                            }
+                        }
                     }
                     Woken::Finished(components) => self.finished(components),
                     Woken::Time => {}
@@ -444,10 +474,14 @@ impl Running<'_> {
         }
         let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
+        let mut left = WorkLeft::default();
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
-                return Ok(());
+                if left.is_over(now, self.instances) {
+                    return Ok(());
+                }
+                end = Some(now + LOOK_AGAIN);
             }
             let next = [end, watched.then_some(events_at)]
                 .into_iter()
@@ -468,8 +502,7 @@ impl Running<'_> {
                         end.get_or_insert(Instant::now() + SETTLE);
                     }
                 }
-                Woken::Word { drain } if drain => self.drain(),
-                Woken::Word { .. } => {}
+                Woken::Words(words) => words.iter().for_each(|word| self.obey(word)),
                 Woken::Time
                     if watched && Instant::now() >= events_at && Instant::now() < counters_at =>
                 {
@@ -490,6 +523,19 @@ impl Running<'_> {
         }
     }
 
+    fn obey(&mut self, word: &Word) {
+        match word {
+            Word::Go => {}
+            Word::Drain => self.drain(),
+            Word::Work(round) => self.report_work(*round),
+        }
+    }
+
+    fn report_work(&self, round: u64) {
+        let components = self.instances.iter().map(Instance::work).collect();
+        self.send_vital(Record::Work { round, components });
+    }
+
     /// Nothing new comes from what has finished: timers are not to repeat the last of it.
     fn drain(&mut self) {
         if !std::mem::replace(&mut self.draining, true) {
@@ -504,15 +550,16 @@ impl Running<'_> {
         }
     }
 
-    fn has_word_to_drain(&self) -> bool {
+    fn has_word_to_drain(&mut self) -> bool {
         let Some(mut socket) = self.socket else { return false };
         let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
         let waits = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
-        let mut bytes = [0u8; 64];
-        waits && socket.read(&mut bytes).is_ok_and(|n| bytes[..n].contains(&DRAIN))
+        let mut bytes = [0u8; 4096];
+        let read = if waits { socket.read(&mut bytes).unwrap_or(0) } else { 0 };
+        self.words.feed(&bytes[..read]).contains(&Word::Drain)
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Woken, HostError> {
         let mut fds = vec![
             PollFd::new(self.word, PollFlags::IN),
             PollFd::new(&self.stop.finished, PollFlags::IN),
@@ -527,7 +574,7 @@ impl Running<'_> {
             Err(e) => return Err(os("cannot wait")(e)),
         }
         let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
-        let mut bytes = [0u8; 64];
+        let mut bytes = [0u8; 4096];
         let mut word = self.word;
         if ready[0] && word.read(&mut bytes).is_ok_and(|n| n > 0) {
             return Ok(Woken::Stop);
@@ -537,7 +584,7 @@ impl Running<'_> {
         }
         if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
             return match socket.read(&mut bytes) {
-                Ok(n) if n > 0 => Ok(Woken::Word { drain: bytes[..n].contains(&DRAIN) }),
+                Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
                 _ => Ok(Woken::Stop),
