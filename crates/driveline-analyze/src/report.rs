@@ -171,7 +171,7 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
 }
 
 const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, and conversions between \
-     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
+     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank) unless a note says that they are from histograms. The ratio compares the medians: \
      below 1 the component spends more time working than waiting for its data to be handed over.";
 
 const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \

@@ -92,6 +92,9 @@ Examples:
   driveline gateway list --explain
       the same of those that pass to and from ROS 2";
 
+const BENCH: &str = "\
+A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+
 const STATUS: &str = "\
 Examples:
   driveline status
@@ -222,16 +225,10 @@ Examples:
         domain: Domain,
     },
     /// Measure what this machine gives
+    #[command(disable_help_flag = true, after_help = BENCH)]
     Bench {
-        #[command(subcommand)]
-        command: Bench,
-    },
-    #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
-    BenchPeer,
-    #[command(hide = true, name = driveline_workloads::WORKLOAD_COMMAND)]
-    BenchWorkload {
-        /// Of processes that a workload starts, which look for them on their own
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        /// Command of `driveline-bench`, and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
     /// Print a completion script for a shell
@@ -287,35 +284,6 @@ pub(crate) struct Health {
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
     Ready,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Experiments that come with the program
-    #[command(
-        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
-    )]
-    List {
-        /// Print the scenario file of one, to be copied and edited
-        #[arg(long, value_name = "ID", conflicts_with = "schema")]
-        show: Option<String>,
-        /// Print the JSON Schema of scenario files, for editors
-        #[arg(long)]
-        schema: bool,
-    },
-    /// Measure experiments over Driveline and other middleware, interleaved
-    Run(Box<driveline_lab::RunArgs>),
-    /// Tell what a measurement says, anew: report.html, results.csv, summary.json, and a summary
-    Report(driveline_lab::ReportArgs),
-    /// Which differences between two measurements are real
-    Compare(driveline_lab::CompareArgs),
-    /// Latency of a link between two ends, against the machine's own floor
-    Link(Box<driveline_bench::LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not there
-    #[command(
-        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
-    )]
-    Peers(driveline_bench::PeersArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -515,21 +483,6 @@ mod tests {
         let mut wide = Vec::new();
         look(&Arguments::command(), &mut wide);
         assert_eq!(wide, Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_a_measurement_can_end_with_is_in_its_help() {
-        let mut command = Arguments::command();
-        let run = command
-            .find_subcommand_mut("bench")
-            .and_then(|bench| bench.find_subcommand_mut("run"))
-            .expect("bench run");
-        let help = run.render_help().to_string();
-        for code in
-            ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"]
-        {
-            assert!(help.contains(code), "{help}");
-        }
     }
 
     #[test]

@@ -421,8 +421,8 @@ impl Files {
                 .help("write `--set component.parameter=value`");
             return self.error(d);
         };
-        // Read as a value in a file would be, so that `--set` and files mean the same by `50` and `true`; but text with a
-        // meaning in YAML (`a: b`, `[x`) is only text here.
+        // Read as a value in a file would be, so that `--set` and files mean the same by `50`, `true` and
+        // `[1, 2]`. What cannot be read is text, and so is all that a parameter of type text gets.
         let value = match yaml::parse(&format!("- {text}")) {
             (Some(Node { value: Value::List(mut items), .. }), faults)
                 if faults.is_empty() && items.len() == 1 =>
@@ -432,8 +432,8 @@ impl Files {
             _ => None,
         };
         let value = match value {
-            Some(v @ (Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_))) => v,
-            _ => Value::Text(text.to_owned()),
+            Some(Value::Null) | None => Value::Text(text.to_owned()),
+            Some(value) => value,
         };
         self.assignments.push(Assignment {
             component: component.to_owned(),

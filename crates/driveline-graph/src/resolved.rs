@@ -47,7 +47,8 @@ pub struct ResolvedTopic {
     pub qos: Qos,
     /// Samples of one publisher that all subscriptions together may hold.
     pub pins: u32,
-    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to none.
+    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to
+    /// none.
     pub hosts: u32,
     /// Samples that a publisher may have on loan at once.
     pub loans: u32,
@@ -123,7 +124,8 @@ pub struct ResolvedComponent {
     pub executor: String,
     /// Whether callbacks may overlap.
     pub callback_group: GroupSpec,
-    /// Every parameter of the class with its value. Of a library that was not looked at: those that are set.
+    /// Every parameter of the class with its value. Of a library that was not looked at: those that
+    /// are set.
     pub parameters: BTreeMap<String, ParameterValue>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,

@@ -204,7 +204,8 @@ fn a_launcher_that_is_stopped_for_a_minute_makes_no_finding() {
     assert_eq!(world.runs(Duration::from_millis(400)), []);
 }
 
-/// A machine that is so busy that a process gets one slice each second: none of its calls can be judged.
+/// A machine that is so busy that a process gets one slice each second: none of its calls can be
+/// judged.
 #[test]
 fn a_busy_machine_makes_no_finding() {
     let module = module();

@@ -350,7 +350,9 @@ impl Launcher<'_> {
     fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for action in self.supervisor.step(self.began.elapsed(), input) {
+            let actions = self.supervisor.step(self.began.elapsed(), input);
+            let stops = actions.iter().any(|action| matches!(action, Action::StopRun(_)));
+            for action in actions {
                 match action {
                     Action::Start(i) => {
                         if let Err(source) = self.start(i) {
@@ -368,7 +370,7 @@ impl Launcher<'_> {
                         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                         self.sink.event(&Event::Restarts { module, after_ms });
                     }
-                    Action::Down { process, why } => self.stays_down(process, why),
+                    Action::Down { process, why } => self.stays_down(process, why, !stops),
                     Action::StopRun(i) => {
                         self.end_because_of(i);
                         self.stop();
@@ -468,7 +470,7 @@ impl Launcher<'_> {
         });
     }
 
-    fn stays_down(&mut self, process: usize, why: DownReason) {
+    fn stays_down(&mut self, process: usize, why: DownReason, others_go_on: bool) {
         let module = self.name(process);
         let p = &self.processes[process];
         // Ended together with another one, in order, and the run ended before its new start.
@@ -486,16 +488,15 @@ impl Launcher<'_> {
             (DownReason::Dependency(other), _) => {
                 format!("it depends on '{}', which is down", self.processes[other].program.name())
             }
-            (DownReason::RunStops, _) => "the run ended before its restart".to_owned(),
+            (DownReason::RunStops, _) => "the run ended before it was ready again".to_owned(),
             (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => {
                 "it ended by itself (`restart: policy`)".to_owned()
             }
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling)
-            || self.continues_without(process);
-        if goes_on {
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling);
+        if others_go_on && (runs || self.continues_without(process)) {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
             self.service_manager.status(&format!("running without module '{module}': {why}"));
         }
@@ -641,7 +642,8 @@ impl Launcher<'_> {
         if settling {
             child.drain();
         }
-        let after = p.ended_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        // One that has never run before has nothing to recover from.
+        let Some(after) = p.ended_at.take().map(|at| at.elapsed()) else { return };
         let event = Event::Recovered {
             module: child.module.clone(),
             pid: child.pid(),

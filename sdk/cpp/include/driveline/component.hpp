@@ -375,8 +375,8 @@ public:
 private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
-        const dl_parameter_value c = detail::to_c(default_);
-        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), &c, detail::shown(doc_).c_str()));
+        auto c = detail::given(default_);
+        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
