@@ -2,6 +2,7 @@
 //! What each command does.
 
 pub(crate) mod control;
+pub(crate) mod doctor;
 mod domains;
 mod echo;
 mod figures;
