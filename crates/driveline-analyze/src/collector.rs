@@ -4,6 +4,7 @@
 use crate::account::Accounts;
 use crate::faults::Faults;
 use crate::machine::MachineFacts;
+use crate::modes::ModeSwitches;
 use crate::series::{Ages, Growth, Series};
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
@@ -53,6 +54,8 @@ pub struct RunFacts {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP) when the run ended.
     pub stopped: Vec<String>,
+    /// Components that are active in some modes only.
+    pub modal: Vec<String>,
 }
 
 impl RunFacts {
@@ -80,6 +83,11 @@ impl RunFacts {
                 .iter()
                 .filter(|(_, t)| t.external)
                 .map(|(name, _)| name.clone())
+                .collect(),
+            modal: graph
+                .components()
+                .map(|(_, c)| c.name.to_string())
+                .filter(|name| graph.modes.as_ref().is_some_and(|m| m.is_modal(name)))
                 .collect(),
             reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
             ..Self::default()
@@ -177,6 +185,8 @@ pub struct Collector {
     pub(crate) below_zero: (u64, i64),
     /// Modules that ended out of turn.
     pub(crate) faults: Faults,
+    /// Switches between modes.
+    pub(crate) modes: ModeSwitches,
 }
 
 /// What is kept of one stage.

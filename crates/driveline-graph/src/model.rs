@@ -4,6 +4,7 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is
 //! resolved.
 
+use super::modes::ModeSpec;
 use super::reaction::{LimitsSpec, RateSpec, Reaction};
 use super::supervision::{OnLauncherLost, RestartSpec};
 use super::units::{ByteSize, Milliseconds};
@@ -60,6 +61,12 @@ pub struct GraphFile {
     /// Modules; each is one process.
     #[serde(default)]
     pub modules: IndexMap<String, ModuleSpec>,
+    /// Modes: named sets of active components. The run is in one of them at a time.
+    #[serde(default)]
+    pub modes: IndexMap<String, ModeSpec>,
+    /// Mode in which the run begins. Default: the first one under `modes`.
+    #[serde(default)]
+    pub initial_mode: Option<String>,
 }
 
 /// A topic.

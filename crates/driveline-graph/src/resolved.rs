@@ -2,6 +2,7 @@
 //! A graph in which every reference is resolved and every default filled in.
 
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::network::NetworkSpec;
@@ -32,6 +33,8 @@ pub struct ResolvedGraph {
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
     pub modules: Vec<ResolvedModule>,
+    /// Its modes, if it has any.
+    pub modes: Option<ResolvedModes>,
 }
 
 /// A topic.

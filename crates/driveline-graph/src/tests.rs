@@ -985,3 +985,6 @@ mod ros2;
 mod reaction_keys;
 #[path = "supervision_tests.rs"]
 mod supervision_keys;
+
+#[path = "modes_tests.rs"]
+mod modes_keys;

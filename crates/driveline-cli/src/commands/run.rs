@@ -626,6 +626,16 @@ impl Sink for Show<'_> {
                     );
                 }
             }
+            // Its end was asked for, so it is no fault of its own.
+            Event::NotReady { module, within_ms, call } => {
+                let doing = call.as_ref().map_or_else(String::new, |c| format!(": it was in {c}"));
+                let cause = format!(
+                    "module '{module}' was not ready within {} s{doing}",
+                    *within_ms as f64 / 1e3
+                );
+                let components = self.hung.components(module);
+                self.collector.fault(module, components, 0, cause, MonotonicNs::now());
+            }
             Event::Recovered { module, after_ms, .. } => {
                 self.collector.recovered(module, *after_ms as f64)
             }
@@ -639,6 +649,7 @@ impl Sink for Show<'_> {
             }
             _ => {}
         }
+        self.collector.mode_event(event, MonotonicNs::now());
         self.hung.event(event);
         if self.screen.json {
             return self.screen.print_json_line(

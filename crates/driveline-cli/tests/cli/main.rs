@@ -6,5 +6,6 @@ mod control;
 mod doctor;
 mod files;
 mod fixture;
+mod modes;
 mod runs;
 mod supervision;

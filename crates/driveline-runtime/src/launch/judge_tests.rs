@@ -261,3 +261,19 @@ fn missed_deadlines_are_counted() {
     let text = found[0].what.to_string();
     assert!(text.contains("missed its deadline 3 times (topic 'camera/image'"), "{text}");
 }
+
+#[test]
+fn the_silence_of_an_inactive_component_is_no_finding() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.runs(S);
+    world.judge.note_inactive(|name| name == "lane");
+    world.hz = 0.0;
+    assert_eq!(world.runs(30 * S), []);
+    // Active again: the window begins anew.
+    world.judge.note_inactive(|_| false);
+    world.hz = 10.0;
+    assert_eq!(world.runs(10 * S), []);
+    world.hz = 0.0;
+    assert_eq!(world.runs(10 * S).len(), 1);
+}

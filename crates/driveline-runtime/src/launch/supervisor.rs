@@ -56,7 +56,7 @@ pub(super) enum DownReason {
     Exhausted,
     /// It depends on this process, which is down.
     Dependency(usize),
-    /// The run ended during its pause.
+    /// The run ended before it was ready again.
     RunStops,
 }
 
@@ -193,7 +193,9 @@ impl Supervisor {
             if away {
                 p.state = State::Down;
             }
-            if away && std::mem::take(&mut p.announced) {
+            // One that is still starting again has not come back either.
+            let starting = matches!(p.state, State::Starting { .. });
+            if (away || starting) && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
             }
         }
@@ -316,10 +318,11 @@ impl Supervisor {
     /// Whether the run ends if this process stays down. Before the graph runs, the start has
     /// failed, unless the graph says that it goes on without this module.
     fn ends_run(&self, i: usize) -> bool {
-        match self.processes[i].rules.restart.on_exhausted {
+        match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,
             Some(OnExhausted::ContinueWithout) => false,
-            None => !self.running,
+            // A start that fails ends the run: no mode was entered yet.
+            Some(OnExhausted::Mode(_)) | None => !self.running,
         }
     }
 
