@@ -6,6 +6,7 @@ pub(crate) mod bench;
 pub(crate) mod control;
 pub(crate) mod deploy;
 mod deployed;
+pub(crate) mod doctor;
 mod domains;
 mod echo;
 mod figures;
