@@ -175,6 +175,7 @@ mod tests {
             topic: topic().id(),
             published: 9,
             deadlines_missed: 0,
+            newest_ns: 0,
             blocked: BlockedCounters { waits, timeouts, blocked_ns },
         };
         // As it comes from a module.

@@ -178,7 +178,9 @@ fn never_called(run: &Collector) -> Vec<Problem> {
             (format!("{stage} was never called"), topics.first().map(ToString::to_string));
         Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
     };
-    waits.map(problem).collect()
+    // One that only some modes call may have waited for its mode.
+    let always = |(stage, _): &(&str, _)| !run.facts.modal.iter().any(|m| m == stage);
+    waits.filter(always).map(problem).collect()
 }
 
 /// Whether a component that was never called should have been: not if what it lacks comes from outside of the run, nor if the run was

@@ -73,6 +73,7 @@ fn published(run: &mut Collector, stage: &str, name: &str, published: u64) {
             topic: topic(name).id(),
             published,
             deadlines_missed: 0,
+            newest_ns: 0,
             blocked: Default::default(),
         },
     );

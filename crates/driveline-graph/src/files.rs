@@ -4,6 +4,7 @@
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
 use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
+use super::modes::ModeSpec;
 use super::supervision::OnLauncherLost;
 use super::yaml::{self, Fault, Node, Value};
 use super::{shape, sound, variables};
@@ -73,6 +74,8 @@ pub(super) struct Files {
     pub(super) ros2: Option<In<Ros2Spec>>,
     pub(super) topics: IndexMap<String, In<TopicSpec>>,
     pub(super) modules: IndexMap<String, In<ModuleSpec>>,
+    pub(super) modes: IndexMap<String, In<ModeSpec>>,
+    pub(super) initial_mode: Option<In<String>>,
     /// In order of growing precedence.
     pub(super) assignments: Vec<Assignment>,
     pub(super) found: Diagnostics,
@@ -377,6 +380,7 @@ impl Files {
         if let Some(ros2) = spec.ros2.clone() {
             self.ros2 = Some(In { document, spec: ros2 });
         }
+        self.join_modes(document, spec);
         for (name, spec) in &spec.topics {
             match self.topics.get(name).map(|t| t.document) {
                 Some(other) => self.twice("topic", name, &["topics", name], document, other),
@@ -389,6 +393,18 @@ impl Files {
                 None => {
                     drop(self.modules.insert(name.clone(), In { document, spec: spec.clone() }))
                 }
+            }
+        }
+    }
+
+    fn join_modes(&mut self, document: usize, spec: &GraphFile) {
+        if let Some(initial) = spec.initial_mode.clone() {
+            self.initial_mode = Some(In { document, spec: initial });
+        }
+        for (name, spec) in &spec.modes {
+            match self.modes.get(name).map(|m| m.document) {
+                Some(other) => self.twice("mode", name, &["modes", name], document, other),
+                None => drop(self.modes.insert(name.clone(), In { document, spec: spec.clone() })),
             }
         }
     }
@@ -457,8 +473,8 @@ impl Files {
                 .help("write `--set component.parameter=value`");
             return self.error(d);
         };
-        // Read as a value in a file would be, so that `--set` and files mean the same by `50` and `true`; but text with a
-        // meaning in YAML (`a: b`, `[x`) is only text here.
+        // Read as a value in a file would be, so that `--set` and files mean the same by `50`, `true` and
+        // `[1, 2]`. What cannot be read is text, and so is all that a parameter of type text gets.
         let value = match yaml::parse(&format!("- {text}")) {
             (Some(Node { value: Value::List(mut items), .. }), faults)
                 if faults.is_empty() && items.len() == 1 =>
@@ -468,8 +484,8 @@ impl Files {
             _ => None,
         };
         let value = match value {
-            Some(v @ (Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_))) => v,
-            _ => Value::Text(text.to_owned()),
+            Some(Value::Null) | None => Value::Text(text.to_owned()),
+            Some(value) => value,
         };
         self.assignments.push(Assignment {
             component: component.to_owned(),

@@ -354,6 +354,11 @@ impl<'a> Checker<'a> {
 
     /// The keys that a schema lists, and those of the mappings with any names and of the lists in it.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
+        // Values that hold values of their own kind, as those of parameters, name no keys.
+        let unnamed = path.iter().rev().take_while(|p| ["NAME", "[]"].contains(p)).count();
+        if unnamed > 2 {
+            return;
+        }
         let schema = self.resolve(schema);
         for branch in
             ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten()

@@ -39,6 +39,8 @@ fn classes() -> Vec<ComponentClass> {
         parameter("gain", ParameterValue::Float(1.5)),
         parameter("model", ParameterValue::Text(String::new())),
         parameter("draw", ParameterValue::Bool(false)),
+        parameter("weights", serde_json::from_str("[0.5]").unwrap()),
+        parameter("pid", serde_json::from_str(r#"{"gains": [1.5], "on": true}"#).unwrap()),
     ];
     vec![
         class(
@@ -256,7 +258,7 @@ fn pins_suffice_for_every_subscription_of_the_graph() {
 
 #[test]
 fn structural_mistakes_are_all_found_at_their_places() {
-    let text = "driveline: 2\nmodule: {}\ntopics:\n  a/b: {reach: hosst, max_payload: 2 MiBs, qos: {dept: 1, depth: x}, pins: 0}\n  'bad name': {}\nmodules:\n  m:\n    executors: {main: {threads: 1.5, schedule: {priority: 300}}}\n    components:\n      c:\n        clas: Lane\n        library: 7\n        inputs: {image: [x], b: {topik: x}}\n        trigger: {kind: al_latest}\n        callback_group: 3\n      d: {library: l, class: C, trigger: {on: x}}\n      e: {library: l, class: C, trigger: {kind: exact, on: x}, parameters: {p: {}}}\n  n:\n";
+    let text = "driveline: 2\nmodule: {}\ntopics:\n  a/b: {reach: hosst, max_payload: 2 MiBs, qos: {dept: 1, depth: x}, pins: 0}\n  'bad name': {}\nmodules:\n  m:\n    executors: {main: {threads: 1.5, schedule: {priority: 300}}}\n    components:\n      c:\n        clas: Lane\n        library: 7\n        inputs: {image: [x], b: {topik: x}}\n        trigger: {kind: al_latest}\n        callback_group: 3\n      d: {library: l, class: C, trigger: {on: x}}\n      e: {library: l, class: C, trigger: {kind: exact, on: x}, parameters: {p: {q: ~}}}\n  n:\n";
     finds(
         &graph(text),
         &[
@@ -281,7 +283,7 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (17, "unknown key `on`", "known keys"),
             (
                 17,
-                "`p` needs true or false or an integer or a number or text, and this is a mapping",
+                "`q` needs true or false or an integer or a number or text or a list or a mapping, and this is nothing",
                 "",
             ),
             (18, "`n` needs a mapping, and this is nothing", "remove the key"),
@@ -794,7 +796,7 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
         &f.load(),
         &[
             (1, "`lane` needs parameters, and this is the integer 5", "parameter: value"),
-            (3, "a parameter is a boolean, a number or text, and `gain` is a list", ""),
+            (3, "the parameter `gain` of `Lane` is a number, and this is a list", "gain: 1.5"),
         ],
     );
     std::fs::write(f.dir.path().join("a.yaml"), "").unwrap();
@@ -802,7 +804,7 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
         &f.load(),
         &[
             (1, "no component `lame`", "`lane`"),
-            (3, "a parameter is a boolean, a number or text, and `gain` is a list", ""),
+            (3, "the parameter `gain` of `Lane` is a number, and this is a list", "gain: 1.5"),
         ],
     );
 }
@@ -962,6 +964,8 @@ fn the_graph_in_the_documentation_is_valid() {
 mod generated;
 #[path = "reach_tests.rs"]
 mod network;
+#[path = "parameter_tests.rs"]
+mod parameter_values;
 #[path = "payload_tests.rs"]
 mod payload;
 #[path = "ros2_rules_tests.rs"]
@@ -973,3 +977,6 @@ mod reaction_keys;
 mod reading;
 #[path = "supervision_tests.rs"]
 mod supervision_keys;
+
+#[path = "modes_tests.rs"]
+mod modes_keys;

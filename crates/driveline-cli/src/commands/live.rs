@@ -259,7 +259,14 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     } else {
         String::new()
     };
-    let lost = format!("{missed} missed by triggers{unread}{lost_there}, {superseded} superseded");
+    let inactive = if summary.inactive > 0 {
+        format!(", {} inactive", summary.inactive)
+    } else {
+        String::new()
+    };
+    let lost = format!(
+        "{missed} missed by triggers{unread}{lost_there}, {superseded} superseded{inactive}"
+    );
     format!(
         "{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}",
         summary.graph, summary.duration_s

@@ -427,7 +427,8 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
 
     let (code, _, err) = f.run(&["run", "g.yaml"]);
     assert_eq!(code, 1);
-    assert!(err.contains("module 'source' of this graph runs already (process"), "{err}");
+    assert!(err.contains("modules of this graph run already: 'source' (process"), "{err}");
+    assert!(err.contains("), 'rest' (process "), "{err}");
     let launcher = child.0.id();
     assert!(
         err.contains(&format!(
