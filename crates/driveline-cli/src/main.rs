@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Stop(stop) => commands::control::stop(&stop, &screen),
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
+        Command::Deploy { command } => commands::deploy::deploy(&command, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
         Command::Describe { library } => commands::graph::describe(&library, &screen),
         Command::Schema => commands::graph::schema(&screen),

@@ -220,6 +220,12 @@ impl Files {
         Site { file: doc.file, span }
     }
 
+    /// The directory of the file of a document, below which its relative paths are.
+    pub(super) fn directory_of(&self, document: usize) -> PathBuf {
+        let file = self.documents.get(document).and_then(|d| self.sources.path(d.file));
+        file.and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+
     pub(super) fn place(&self, document: usize, path: &[&str], part: Part) -> Place {
         self.sources.place(self.site(document, path, part))
     }

@@ -20,6 +20,7 @@
 //! ```
 
 mod de;
+mod deployment;
 pub mod descriptor;
 mod diagnostic;
 mod document;
@@ -46,6 +47,7 @@ mod units;
 mod variables;
 mod yaml;
 
+pub use deployment::{Cpus, Mount, ResolvedDeployment};
 pub use diagnostic::{
     Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };

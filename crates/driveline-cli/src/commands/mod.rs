@@ -5,6 +5,8 @@ mod absent;
 pub(crate) mod bench;
 pub(crate) mod complete;
 pub(crate) mod control;
+pub(crate) mod deploy;
+mod deployed;
 mod domains;
 mod echo;
 mod figures;

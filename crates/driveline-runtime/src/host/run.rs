@@ -51,6 +51,8 @@ pub struct HostOptions {
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
+    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -338,7 +340,11 @@ fn resolve(
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);
-    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+    let mut graph = loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))?;
+    if let Some(user) = options.default_user {
+        graph.admit_users(user);
+    }
+    Ok(graph)
 }
 
 fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {

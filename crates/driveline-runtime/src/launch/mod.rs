@@ -305,6 +305,9 @@ impl fmt::Display for Event {
                     _ => write!(f, "component '{}' has been in {} for {for_s} s", call.component, call.inside()),
                 }
             }
+            Self::Waiting { module, pid: 0, for_s } => {
+                write!(f, "waiting for {} for {for_s} s: it has not connected", Called(module))
+            }
             Self::Waiting { module, pid, for_s } => {
                 write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))
             }
