@@ -21,9 +21,10 @@ Exit codes:
   4  a module could not start, or ended while the graph was running
   5  the run ended, but a module had to be killed
   6  the run ended as it should, but work was not done: calls of components
-     failed, a component kept so many samples that it got no others, two
-     components of a topic were never connected, a component that samples
-     trigger was never called, or a module was stopped (SIGSTOP) at the end.
+     failed, a component kept so many samples that it got no others, a
+     reliable input missed samples, two components of a topic were never
+     connected, a component that samples trigger was never called, or a module
+     was stopped (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
@@ -284,6 +285,37 @@ Examples:
         /// The shell
         shell: Shell,
     },
+    /// Print names for a completion script, one a line
+    #[command(hide = true)]
+    Complete(Complete),
+    /// Write the man pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// Which names
+    pub(crate) names: Names,
+    /// Graph file with modules and parameters
+    #[arg(long)]
+    pub(crate) graph: Option<PathBuf>,
+    /// Domain of topics and runs
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+}
+
+/// Names that a completion script asks for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Names {
+    Topics,
+    Domains,
+    Runs,
+    Modules,
+    Parameters,
 }
 
 #[derive(Debug, Args)]

@@ -54,6 +54,8 @@ fn main() -> ExitCode {
         Command::Gateway { command, domain } => {
             commands::gateway::gateway(&command, domain.domain.as_deref(), &screen)
         }
+        Command::Complete(names) => commands::complete::complete(&names, &screen),
+        Command::Man { directory } => commands::complete::man(&directory, &screen),
         Command::Completion { shell } => commands::completion(shell, &screen),
     };
     told(ExitCode::from(code), &screen)
