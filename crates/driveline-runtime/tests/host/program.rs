@@ -198,7 +198,7 @@ impl Component for Counter {
             assert!(number != panic_on, "told to panic");
             if number == fail_on { Err(failure("told to fail")) } else { Ok(()) }
         });
-        added.map_err(failure)
+        added.map(drop).map_err(failure)
     }
 
     fn on_event(&self, event: &PortEvent) -> Result<(), ComponentFailure> {

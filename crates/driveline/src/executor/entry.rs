@@ -534,6 +534,14 @@ impl Entry {
         }
     }
 
+    /// Moves the next tick; those after it follow on the grid of the period from there.
+    pub(super) fn set_next_tick(&self, at: MonotonicNs) {
+        if let Some(clock) = self.state().timer.as_mut().filter(|c| !c.ended) {
+            clock.next = at;
+            self.deadline.store(at.0, Ordering::Release);
+        }
+    }
+
     /// No further tick; one that runs is not interrupted. Also before the start.
     pub(super) fn end_timer(&self) {
         if let Some(clock) = &mut self.state().timer {

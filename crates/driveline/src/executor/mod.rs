@@ -147,6 +147,12 @@ impl CallbackHandle {
         self.entry.set_first_tick(after);
     }
 
+    /// Moves the next tick to `at`, at once if that is past; the others follow on the grid of the period from there. Call it within a
+    /// call of the timer's group. Does nothing if it is not time that triggers, or the ticks have ended.
+    pub fn next_tick_at(&self, at: MonotonicNs) {
+        self.entry.set_next_tick(at);
+    }
+
     /// Says that calls of `other` give this timer something to work on, which counts once it drains ([`TimerEnd::drain`]). Only the
     /// first call has an effect.
     pub fn fed_by(&self, other: &Self) {
