@@ -54,7 +54,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             list_topics(&topics, screen);
             if !screen.json {
                 screen.print(&one_sided(&topics));
-                screen.print(&place.closing(
+                screen.print(&place.closing_here(
                     "host topic",
                     topics.len(),
                     participants.len(),
@@ -98,7 +98,7 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
         Ok((place, participants)) => {
             let nodes = list_nodes(&participants, screen);
             if !screen.json {
-                screen.print(&place.closing(
+                screen.print(&place.closing_here(
                     "node",
                     nodes,
                     participants.len(),

@@ -12,6 +12,7 @@ pub(crate) mod graph;
 mod hung;
 pub(crate) mod list;
 mod live;
+mod rights;
 pub(crate) mod run;
 pub(crate) mod services;
 
