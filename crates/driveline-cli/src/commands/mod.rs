@@ -18,6 +18,7 @@ pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
 mod recent;
+mod rights;
 pub(crate) mod run;
 pub(crate) mod services;
 

@@ -6,6 +6,7 @@ use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::Live;
+use super::rights;
 use crate::arguments::Run;
 use crate::exit;
 use crate::process::{self, CpuUse};
@@ -103,6 +104,12 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         Some(deployed) => deployed.domain(),
         None => domain::prepare(domain_name).map_err(|e| e.to_string())?,
     };
+    // In containers, other users come in by what is mounted.
+    if deployed.is_none()
+        && let Some(text) = rights::without_effect(&graph, &domain_dir)
+    {
+        screen.print_error(&format!("{text}\n"));
+    }
     not_running_already(&graph, &domain_dir)?;
     let (interrupt, interrupter) =
         Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
