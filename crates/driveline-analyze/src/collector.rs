@@ -4,6 +4,8 @@
 use crate::account::Accounts;
 use crate::faults::Faults;
 use crate::machine::MachineFacts;
+use crate::modes::ModeSwitches;
+use crate::modules::ModuleFacts;
 use crate::series::{Ages, Growth, Series};
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
@@ -55,6 +57,10 @@ pub struct RunFacts {
     pub stopped: Vec<String>,
     /// Work that was cut off although its source had finished.
     pub cut_off: Vec<CutOff>,
+    /// Components that are active in some modes only.
+    pub modal: Vec<String>,
+    /// Where each module ran and what it used, in the order of the graph.
+    pub modules: Vec<ModuleFacts>,
 }
 
 impl RunFacts {
@@ -77,11 +83,17 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
             external: graph
                 .topics
                 .iter()
                 .filter(|(_, t)| t.external)
                 .map(|(name, _)| name.clone())
+                .collect(),
+            modal: graph
+                .components()
+                .map(|(_, c)| c.name.to_string())
+                .filter(|name| graph.modes.as_ref().is_some_and(|m| m.is_modal(name)))
                 .collect(),
             reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
             ..Self::default()
@@ -179,6 +191,8 @@ pub struct Collector {
     pub(crate) below_zero: (u64, i64),
     /// Modules that ended out of turn.
     pub(crate) faults: Faults,
+    /// Switches between modes.
+    pub(crate) modes: ModeSwitches,
 }
 
 /// What is kept of one stage.

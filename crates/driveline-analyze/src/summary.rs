@@ -7,6 +7,8 @@ use crate::collector::{Collector, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
+use crate::modes::{MAX_SWITCHES, ModeSwitch};
+use crate::modules::ModuleFacts;
 use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::series::{AgePart, AgeParts, Ages, EXACT_SAMPLES, HISTOGRAM_ERROR_PERCENT};
@@ -37,6 +39,8 @@ pub struct Summary {
     pub failures: Vec<String>,
     /// Modules that ended out of turn, in the order of their ends.
     pub faults: Vec<Fault>,
+    /// Switches between the modes of the graph, in their order.
+    pub modes: Vec<ModeSwitch>,
     /// Work of the graph that was not done although no call failed.
     pub problems: Vec<Problem>,
     /// When the run started, in RFC 3339, where known.
@@ -45,6 +49,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// What it was measured on.
     pub machine: MachineFacts,
+    /// Where each module ran, and what its container used.
+    pub modules: Vec<ModuleFacts>,
     /// Samples published on source topics (those of sensors), all together.
     pub frames_published: u64,
     /// Samples published by topic.
@@ -60,6 +66,8 @@ pub struct Summary {
     pub not_read_by_triggers: u64,
     /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
     pub superseded: u64,
+    /// Samples that passed components while these were inactive, of all inputs together.
+    pub inactive: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Inputs and outputs that missed deadlines of their topics.
@@ -132,6 +140,8 @@ pub struct SubscriptionSummary {
     pub lost_on_the_way: u64,
     /// Samples that were still to be read at the end, `unread` included.
     pub not_read: u64,
+    /// Samples that came while the component was inactive.
+    pub inactive: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
     pub uncounted: u64,
     /// Why, of one of them.
@@ -300,6 +310,7 @@ impl Summary {
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
             faults: run.faults.list(),
+            modes: run.modes.list(),
             problems: problems::of(run),
             started: run
                 .facts
@@ -310,6 +321,7 @@ impl Summary {
                 run.last.since(first).as_secs_f64()
             }),
             machine: run.facts.machine.clone(),
+            modules: run.facts.modules.clone(),
             frames_published: run
                 .topics
                 .iter()
@@ -325,6 +337,7 @@ impl Summary {
             unread_by_triggers: unread,
             not_read_by_triggers: not_read,
             superseded: missed(false),
+            inactive: subscriptions.iter().fold(0, |sum, s| sum.saturating_add(s.inactive)),
             subscriptions,
             deadlines: crate::deadlines::summaries(run),
             backpressure: crate::backpressure::summaries(run),
@@ -446,6 +459,12 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             run.faults.beyond()
         ));
     }
+    if run.modes.beyond() > 0 {
+        notes.push(format!(
+            "{} more switches of modes are not listed: only the first {MAX_SWITCHES} are kept.",
+            run.modes.beyond()
+        ));
+    }
     if run.not_kept > 0 {
         notes.push(format!(
             "{} callbacks are in no figure: there are more components than are kept.",
@@ -517,6 +536,7 @@ fn subscriptions_of<'a>(
             refused: c.refused,
             lost_on_the_way: c.lost_on_the_way,
             not_read: c.not_read.saturating_add(unread),
+            inactive: c.inactive,
             uncounted: c.uncounted,
             uncounted_reason: c.uncounted_reason,
             unread,

@@ -13,8 +13,9 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop` and `health`: or there is no such run; for
-     `stop`: or it has not ended in time; for `health`: or it is not ready
+     answer; for `status`, `stop`, `health` and `mode`: or there is no such
+     run; for `stop`: or it has not ended in time; for `health`: or it is not
+     ready; for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -115,6 +116,18 @@ Examples:
 
 Exit code 0 once the run has ended, however it ended; 1 if there is no such run, or if it has not ended in time.";
 
+const MODE: &str = "\
+Without a name: the mode of the run, since when, the switch in flight and the last one. With a name: switches to it, waits until the switch \
+has ended, and prints how. The run may refuse (`latch`, `min_dwell_ms`, `switched_by`), or enter a fallback.
+
+Examples:
+  driveline mode
+  driveline mode autonomous
+  driveline mode manual --domain comp --run perception
+  driveline mode --json | jq -r .current
+
+Exit code 0 if the run is in the mode; 1 if it is in another one, has refused, or has not ended the switch in time, with the reason.";
+
 const HEALTH: &str = "\
 A run is ready when its graph runs and each of its modules and gateways is ready and not suspended. Restarts that are over do not matter.
 
@@ -126,6 +139,13 @@ Examples:
   driveline health --json | jq -r '.processes[] | select(.ready | not).reason'
 
 Exit code 0 if the run is ready; 1 if not, with names and reasons on standard error.";
+
+const DEPLOY: &str = "\
+Examples:
+  driveline run graph.yaml --deploy containers
+  driveline validate graph.yaml --deploy containers
+  driveline deploy build graph.yaml
+  driveline deploy clean";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
@@ -146,6 +166,8 @@ pub(crate) enum Command {
   driveline run graph.yaml --module perception --module planning
   driveline run graph.yaml --set lane.canny_low=40
   driveline run graph.yaml --report out/demo --speed-kmh 130
+  driveline run graph.yaml --deploy containers
+      each module in a container of its own, with podman or docker
 
 Ctrl-C, or `driveline stop`, stops the modules in reverse order; a second one
 kills them.")]
@@ -153,6 +175,9 @@ kills them.")]
     /// State of a run: its modules, since when, restarts, faults
     #[command(after_help = STATUS)]
     Status(WhichRun),
+    /// Show the mode of a run, or switch to one
+    #[command(after_help = MODE)]
+    Mode(Mode),
     /// Stop a run in good order and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
@@ -166,6 +191,12 @@ kills them.")]
   driveline validate graph.yaml --no-libraries  # where none is built
   driveline validate graph.yaml --json | jq '.[].diagnostics[].message'")]
     Validate(Validate),
+    /// Images and containers of graphs
+    #[command(after_help = DEPLOY)]
+    Deploy {
+        #[command(subcommand)]
+        command: Deployment,
+    },
     /// Show a graph as text or as a picture
     #[command(after_help = "Examples:
   driveline graph graph.yaml
@@ -256,6 +287,20 @@ pub(crate) struct WhichRun {
     /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mode {
+    /// The mode to switch to
+    pub(crate) mode: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+    /// Print the names of the run's modes, one a line
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) names: bool,
+    /// Seconds to wait for the end of the switch
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "mode")]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -356,6 +401,15 @@ pub(crate) struct Run {
     /// Domain, instead of the one that the graph names
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
+    /// Run the modules in one container together, or in a container each
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deploy: Option<Deploy>,
+    /// Container engine: podman, docker, or a path [default: the first that works]
+    #[arg(long, value_name = "ENGINE", requires = "deploy")]
+    pub(crate) engine: Option<String>,
+    /// Start no module: modules that others start find this run in this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["deploy", "domain"])]
+    pub(crate) attach: Option<PathBuf>,
     /// Write report.html and summary.json into this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
@@ -368,6 +422,54 @@ pub(crate) struct Run {
     /// No live table, also on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
+}
+
+/// Where modules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deploy {
+    /// All in one container, a process each
+    Container,
+    /// A container for each module
+    Containers,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Deployment {
+    /// Make the images of a graph's modules
+    #[command(after_help = "Examples:
+  driveline deploy build graph.yaml
+  driveline deploy build graph.yaml lane --push registry.example/pilot")]
+    Build(DeployBuild),
+    /// Print the engine's seccomp profile with futex_waitv
+    Seccomp {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+    },
+    /// Remove containers and directories of runs whose launcher is dead
+    Clean {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployBuild {
+    /// Graph file
+    pub(crate) graph: PathBuf,
+    /// Modules [default: all]
+    #[arg(value_name = "MODULE")]
+    pub(crate) modules: Vec<String>,
+    /// Container engine: podman, docker, or a path [default: the first that works]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<String>,
+    /// Push each image there, as REGISTRY/MODULE:latest
+    #[arg(long, value_name = "REGISTRY")]
+    pub(crate) push: Option<String>,
+    /// The registry has no TLS, or no certificate that is known here (podman)
+    #[arg(long, requires = "push")]
+    pub(crate) insecure: bool,
 }
 
 #[derive(Debug, Args)]
@@ -384,6 +486,12 @@ pub(crate) struct Validate {
     /// Set a parameter, as for `run`
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Check also that it can run in containers on this machine
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deploy: Option<Deploy>,
+    /// Container engine, as for `run`
+    #[arg(long, value_name = "ENGINE", requires = "deploy")]
+    pub(crate) engine: Option<String>,
 }
 
 #[derive(Debug, Args)]

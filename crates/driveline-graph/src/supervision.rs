@@ -55,13 +55,15 @@ pub enum RestartPolicy {
 }
 
 /// What happens when a module stays down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
     /// The run ends.
     Stop,
     /// The other modules go on, also if the graph does not run yet.
     ContinueWithout,
+    /// The other modules go on, in this mode.
+    Mode(String),
 }
 
 /// What the modules of a run do when their launcher is gone.

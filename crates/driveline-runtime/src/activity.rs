@@ -78,8 +78,16 @@ struct Now {
     since: u64,
 }
 
-const CALLS: [Call; 6] =
-    [Call::Load, Call::Init, Call::OnTrigger, Call::Timer, Call::Shutdown, Call::OnEvent];
+const CALLS: [Call; 8] = [
+    Call::Load,
+    Call::Init,
+    Call::OnTrigger,
+    Call::Timer,
+    Call::Shutdown,
+    Call::OnEvent,
+    Call::OnActivate,
+    Call::OnDeactivate,
+];
 
 /// A component by its place in the table, with everything that the handler of a signal wants to
 /// write about it.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each command does.
 
+mod absent;
 pub(crate) mod bench;
 pub(crate) mod control;
+pub(crate) mod deploy;
+mod deployed;
 mod domains;
 mod echo;
 mod figures;
@@ -11,6 +14,8 @@ pub(crate) mod graph;
 mod hung;
 pub(crate) mod list;
 mod live;
+pub(crate) mod mode;
+mod recent;
 pub(crate) mod run;
 pub(crate) mod services;
 
@@ -34,6 +39,7 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
         "driveline",
         &mut script,
     );
+    script.extend_from_slice(mode::completion(shell).as_bytes());
     let script = String::from_utf8_lossy(&script);
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));

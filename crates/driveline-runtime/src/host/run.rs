@@ -7,8 +7,11 @@ use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
-use super::words::{Word, Words};
-use crate::account::{Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer};
+use super::without_launcher;
+use super::words::{ModeWord, Word, Words};
+use crate::account::{
+    Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id,
+};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -52,6 +55,8 @@ pub struct HostOptions {
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
+    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -135,6 +140,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 format: FORMAT,
                 module: options.module.clone(),
                 pid: std::process::id(),
+                build: build_id().to_owned(),
             });
             Some(Arc::new(writer))
         }
@@ -273,6 +279,10 @@ impl Module<'_> {
                 instances: &mut instances,
                 draining: false,
                 words: Words::default(),
+                initial: initial_word(&graph),
+                lost: without_launcher::word(&graph, module),
+                watch: self.watch,
+                control: self.options.control.as_deref(),
             };
             let ran = host.run(&executors);
             drained = host.draining;
@@ -334,7 +344,11 @@ fn resolve(
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);
-    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+    let mut graph = loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))?;
+    if let Some(user) = options.default_user {
+        graph.admit_users(user);
+    }
+    Ok(graph)
 }
 
 fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {
@@ -411,6 +425,26 @@ struct Running<'a> {
     /// A component of the run has finished.
     draining: bool,
     words: Words,
+    /// The initial mode, for a module without a launcher.
+    initial: Option<ModeWord>,
+    /// The mode that the module enters by itself if its launcher is lost.
+    lost: Option<ModeWord>,
+    watch: &'a Watch,
+    /// The launcher's control socket.
+    control: Option<&'a Path>,
+}
+
+/// The initial mode as a launcher would send it, with all components that are active in it.
+fn initial_word(graph: &ResolvedGraph) -> Option<ModeWord> {
+    let modes = graph.modes.as_ref()?;
+    let mode = modes.modes.get(modes.initial)?;
+    Some(ModeWord {
+        switch: 0,
+        mode: mode.name.clone(),
+        activate: mode.active.clone(),
+        deactivate: Vec::new(),
+        parameters: mode.parameters.clone(),
+    })
 }
 
 /// What the process woke up for.
@@ -418,6 +452,8 @@ enum Woken {
     Stop,
     /// Lines of the launcher.
     Words(Vec<Word>),
+    /// The launcher is gone.
+    Lost,
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -442,7 +478,7 @@ impl Running<'_> {
             let mut go = false;
             while !go {
                 match self.wait(None)? {
-                    Woken::Stop => return Ok(()),
+                    Woken::Stop | Woken::Lost => return Ok(()),
                     Woken::Words(words) => {
                         for word in words {
                             match word {
@@ -450,6 +486,7 @@ impl Running<'_> {
                                 // Both may have come at once.
                                 Word::Drain => drain_at_once = true,
                                 Word::Work(round) => self.report_work(round),
+                                Word::Mode(mode) => self.mode(&mode),
                             }
                         }
                     }
@@ -457,6 +494,12 @@ impl Running<'_> {
                     Woken::Time => {}
                 }
             }
+        } else if let Some(initial) = self.initial.take() {
+            self.mode(&initial);
+        }
+        self.instances.iter().try_for_each(Instance::activate)?;
+        if self.lost.is_some() {
+            self.watch.go_on_without_launcher();
         }
         let mut threads = Vec::new();
         for (_, executor) in executors {
@@ -468,7 +511,7 @@ impl Running<'_> {
             }
         }
         self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
-        let watched = self.instances.iter().any(Instance::promises);
+        let watched = self.instances.iter().any(|i| i.promises() || i.is_watched());
         if drain_at_once {
             self.drain();
         }
@@ -503,10 +546,17 @@ impl Running<'_> {
                     }
                 }
                 Woken::Words(words) => words.iter().for_each(|word| self.obey(word)),
+                Woken::Lost => match self.lost.take() {
+                    Some(mode) => self.launcher_lost(&mode),
+                    None => return Ok(()),
+                },
                 Woken::Time
                     if watched && Instant::now() >= events_at && Instant::now() < counters_at =>
                 {
-                    self.instances.iter_mut().for_each(|i| i.log_events(self.account));
+                    for i in 0..self.instances.len() {
+                        self.instances[i].log_events(self.account);
+                        self.instances[i].outputs(true).into_iter().for_each(|r| self.send(r));
+                    }
                     events_at = Instant::now() + EVENTS;
                 }
                 Woken::Time if Instant::now() >= counters_at => {
@@ -523,17 +573,40 @@ impl Running<'_> {
         }
     }
 
+    /// Enters a mode by itself and goes on: whoever could say otherwise is gone.
+    fn launcher_lost(&mut self, mode: &ModeWord) {
+        without_launcher::close_outputs();
+        self.mode(mode);
+        if let Some(launcher) = self.socket.take() {
+            remove_of_dead_launcher(self.control, launcher);
+        }
+    }
+
     fn obey(&mut self, word: &Word) {
         match word {
             Word::Go => {}
             Word::Drain => self.drain(),
             Word::Work(round) => self.report_work(*round),
+            Word::Mode(mode) => self.mode(mode),
         }
     }
 
     fn report_work(&self, round: u64) {
         let components = self.instances.iter().map(Instance::work).collect();
         self.send_vital(Record::Work { round, components });
+    }
+
+    /// Hands each component its transition; each is made on the component's executor.
+    fn mode(&self, word: &ModeWord) {
+        for instance in self.instances.iter() {
+            if let Some(values) = word.parameters.get(instance.name()) {
+                instance.set_parameters(values);
+            }
+        }
+        for (names, active) in [(&word.activate, true), (&word.deactivate, false)] {
+            let named = |i: &&Instance| names.iter().any(|name| name == i.name());
+            self.instances.iter().filter(named).for_each(|i| i.request(active, word.switch));
+        }
     }
 
     /// Nothing new comes from what has finished: timers are not to repeat the last of it.
@@ -587,7 +660,7 @@ impl Running<'_> {
                 Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
-                _ => Ok(Woken::Stop),
+                _ => Ok(Woken::Lost),
             };
         }
         Ok(Woken::Time)

@@ -160,6 +160,8 @@ struct ComponentState {
     overruns: Told,
     deadlines: Vec<Told>,
     rates: Vec<RateState>,
+    /// The mode of the run has it inactive: it publishes nothing.
+    inactive: bool,
 }
 
 /// Judges one process from its start to its end.
@@ -179,6 +181,13 @@ impl<'a> Judge<'a> {
             ..ComponentState::default()
         };
         Self { module, components: module.components.iter().map(component).collect(), last: None }
+    }
+
+    /// Notes which components are inactive: their rates are not judged.
+    pub(super) fn note_inactive(&mut self, inactive: impl Fn(&str) -> bool) {
+        for (spec, state) in self.module.components.iter().zip(&mut self.components) {
+            state.inactive = inactive(spec.name.as_str());
+        }
     }
 
     /// Judges the words that were read at `now`.
@@ -224,11 +233,12 @@ impl<'a> Judge<'a> {
                     found.push(Finding { what, reaction: reaction.clone() });
                 }
             }
+            let judged = worked.filter(|_| !on.ending && !state.inactive);
             for ((output, total), state) in
                 spec.outputs.iter().zip(&words.outputs).zip(&mut state.rates)
             {
                 let Some(rate) = &output.rate else { continue };
-                let beat = worked.filter(|_| !on.ending).map(|_| seen.beat);
+                let beat = judged.map(|_| seen.beat);
                 if let Some(hz) = state.look(now, beat, *total, rate) {
                     let (output, topic) = (output.port.clone(), output.topic.to_string());
                     let component = component.clone();

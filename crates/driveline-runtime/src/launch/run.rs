@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod modes;
 mod reactions;
 mod remaining;
 mod settling;
@@ -11,12 +12,13 @@ use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
 use super::matching::{self, Unconnected};
+use super::modes::ModeControl;
 use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink};
-use crate::account::Record;
+use crate::account::{Record, build_id};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
@@ -84,6 +86,10 @@ pub fn run<'a>(
         watching: Watching::default(),
     };
     let processes = programs.iter().map(process).collect();
+    let place = |module: &str| {
+        let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
+        programs.iter().position(runs)
+    };
     let launcher = Launcher {
         graph,
         options,
@@ -100,6 +106,7 @@ pub fn run<'a>(
         down: Vec::new(),
         unreadable: 0,
         unconnected: Vec::new(),
+        other_build: false,
         match_at: Instant::now(),
         stopped: Vec::new(),
         settling: Settling::default(),
@@ -111,6 +118,7 @@ pub fn run<'a>(
         service_manager: ServiceManager::new(),
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
+        modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
 }
@@ -275,6 +283,8 @@ struct Launcher<'a> {
     unreadable: u64,
     /// Connections that have not existed so far, and when to look again.
     unconnected: Vec<Unconnected>,
+    /// A program of another build was reported.
+    other_build: bool,
     match_at: Instant,
     /// Modules that were stopped when the run was to end.
     stopped: Vec<String>,
@@ -291,6 +301,7 @@ struct Launcher<'a> {
     phase_since: (RunPhase, Instant),
     /// Responds to tools.
     server: Option<Server>,
+    modes: Option<ModeControl<'a>>,
 }
 
 impl Launcher<'_> {
@@ -341,7 +352,7 @@ impl Launcher<'_> {
         if let (Some(mut server), Some(socket)) =
             (self.server.take(), self.options.control.as_deref())
         {
-            server.serve(Instant::now(), &mut |verb| self.asked(verb, socket));
+            server.serve(Instant::now(), &mut |ask| self.asked(ask, socket));
             self.server = Some(server);
         }
     }
@@ -495,6 +506,9 @@ impl Launcher<'_> {
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
+        if self.is_running() {
+            self.react_to_down(process, &why);
+        }
         let runs = matches!(self.phase, Phase::Running | Phase::Settling);
         if others_go_on && (runs || self.continues_without(process)) {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
@@ -542,6 +556,7 @@ impl Launcher<'_> {
             Phase::Settling => self.settling.next(self.began).min(self.tick_at),
         };
         let next = self.supervisor.next().map_or(next, |due| next.min(self.began + due));
+        let next = self.mode_due().map_or(next, |due| next.min(due));
         let asked_at = self.server.as_ref().and_then(Server::next);
         let next = asked_at.map_or(next, |due| next.min(due));
         let left = next.saturating_duration_since(Instant::now());
@@ -584,6 +599,7 @@ impl Launcher<'_> {
             *for_ms =
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
+        self.mode_record(process, &record);
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
@@ -597,6 +613,16 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Hello { build, .. } => {
+                child.words.greeted = true;
+                if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
+                    self.sink.event(&Event::OtherBuild {
+                        module: module.clone(),
+                        program: self.options.host.display().to_string(),
+                        build: build.clone(),
+                    });
+                }
+            }
             Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
@@ -636,6 +662,7 @@ impl Launcher<'_> {
         }
         let settling = matches!(self.phase, Phase::Settling);
         // The others run already.
+        self.tell_mode(process);
         let p = &mut self.processes[process];
         let Some(child) = p.child.as_mut() else { return };
         child.go();
@@ -693,7 +720,9 @@ impl Launcher<'_> {
                 "; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell"
             );
         }
-        let how = if killed {
+        let how = if let Some(hung) = &c.hung {
+            hung.clone()
+        } else if killed {
             "was killed because it did not stop".to_owned()
         } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
             "was told to end while it was still starting".to_owned()
@@ -731,6 +760,7 @@ impl Launcher<'_> {
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
         }
+        let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
     }
@@ -794,6 +824,7 @@ impl Launcher<'_> {
         self.sink.event(&Event::Stopping);
         self.service_manager.stopping();
         self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
+        let _ = self.switch(super::modes::Input::Stop);
         self.step(Input::Stop);
     }
 
@@ -855,6 +886,7 @@ impl Launcher<'_> {
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);
+        let _ = self.switch(super::modes::Input::Time);
         match self.phase {
             Phase::Starting if self.supervisor.settled() => {
                 self.phase =
@@ -883,6 +915,11 @@ impl Launcher<'_> {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
         (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
+        for i in 0..self.processes.len() {
+            if self.processes[i].alive().is_some_and(|c| c.ready) {
+                self.tell_mode(i);
+            }
+        }
         self.processes
             .iter_mut()
             .filter_map(Process::alive)
@@ -892,6 +929,7 @@ impl Launcher<'_> {
         self.service_manager.running();
         self.phase = Phase::Running;
         self.step(Input::GraphRuns);
+        let _ = self.switch(super::modes::Input::GraphRuns);
     }
 
     /// Tells the last process that still runs to end, once those after it have; kills it when its time is up.

@@ -318,10 +318,11 @@ impl Supervisor {
     /// Whether the run ends if this process stays down. Before the graph runs, the start has
     /// failed, unless the graph says that it goes on without this module.
     fn ends_run(&self, i: usize) -> bool {
-        match self.processes[i].rules.restart.on_exhausted {
+        match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,
             Some(OnExhausted::ContinueWithout) => false,
-            None => !self.running,
+            // A start that fails ends the run: no mode was entered yet.
+            Some(OnExhausted::Mode(_)) | None => !self.running,
         }
     }
 

@@ -93,7 +93,7 @@ fn a_failed_start_ends_the_run_unless_the_graph_goes_on_without_the_module() {
         [(None, true), (Some(OnExhausted::Stop), true), (Some(OnExhausted::ContinueWithout), false)]
     {
         let mut first = with(RestartPolicy::Never);
-        first.restart.on_exhausted = on_exhausted;
+        first.restart.on_exhausted = on_exhausted.clone();
         let mut s = Supervisor::new(vec![first, rules()]);
         assert_eq!(s.step(Duration::ZERO, Input::Time), [Action::Start(0), Action::Start(1)]);
         assert_eq!(s.step(MS, died(0)).contains(&Action::StopRun(0)), ends, "{on_exhausted:?}");

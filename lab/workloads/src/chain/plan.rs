@@ -87,6 +87,8 @@ impl Plan {
             params_files: Vec::new(),
             topics: Default::default(),
             modules: Default::default(),
+            modes: Default::default(),
+            initial_mode: None,
         };
         for n in &self.nodes {
             let crosses = |other: &&Node| {
