@@ -268,8 +268,11 @@ impl Instance {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
 
-    /// A component of the run has finished: timers tick once more, and then only for what is new.
+    /// A component of the run has finished: timers tick once more, and then only for what is new. That nothing more comes from it misses
+    /// no deadline.
     pub(super) fn drain(&self) {
+        self.callback.iter().for_each(CallbackHandle::end_deadlines);
+        self.outputs.iter().for_each(|o| o.published.end_deadlines());
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
     }
 

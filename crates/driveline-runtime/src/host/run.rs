@@ -485,8 +485,8 @@ impl Running<'_> {
                                 Word::Go => go = true,
                                 // Both may have come at once.
                                 Word::Drain => drain_at_once = true,
-                                Word::Mode(mode) => self.mode(&mode),
                                 Word::Work(round) => self.report_work(round),
+                                Word::Mode(mode) => self.mode(&mode),
                             }
                         }
                     }
@@ -586,9 +586,14 @@ impl Running<'_> {
         match word {
             Word::Go => {}
             Word::Drain => self.drain(),
-            Word::Mode(mode) => self.mode(mode),
             Word::Work(round) => self.report_work(*round),
+            Word::Mode(mode) => self.mode(mode),
         }
+    }
+
+    fn report_work(&self, round: u64) {
+        let components = self.instances.iter().map(Instance::work).collect();
+        self.send_vital(Record::Work { round, components });
     }
 
     /// Hands each component its transition; each is made on the component's executor.
@@ -602,11 +607,6 @@ impl Running<'_> {
             let named = |i: &&Instance| names.iter().any(|name| name == i.name());
             self.instances.iter().filter(named).for_each(|i| i.request(active, word.switch));
         }
-    }
-
-    fn report_work(&self, round: u64) {
-        let components = self.instances.iter().map(Instance::work).collect();
-        self.send_vital(Record::Work { round, components });
     }
 
     /// Nothing new comes from what has finished: timers are not to repeat the last of it.

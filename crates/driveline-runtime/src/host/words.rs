@@ -67,7 +67,7 @@ fn word(line: &[u8]) -> Option<Word> {
     match line.trim_ascii() {
         b"go" => Some(Word::Go),
         b"drain" => Some(Word::Drain),
-        line => Some(match serde_json::from_slice(line).ok()? {
+        line => serde_json::from_slice(line).ok().map(|line| match line {
             Line::Mode(mode) => Word::Mode(mode),
             Line::Work { round } => Word::Work(round),
         }),
@@ -119,9 +119,8 @@ mod tests {
                 BTreeMap::from([("gain".into(), ParameterValue::Float(1.5))]),
             )]),
         };
-        let text =
-            [b"go\nlater\n{\"word\":\"dance\"}\n", &mode.line()[..], &work_line(7)[..], b"drain\n"]
-                .concat();
+        let others = b"go\nlater\n{\"word\":\"dance\"}\n";
+        let text = [others, &mode.line()[..], &work_line(7), b"drain\n"].concat();
         let expected = [Word::Go, Word::Mode(mode), Word::Work(7), Word::Drain];
         for size in 1..text.len() {
             let mut words = Words::default();

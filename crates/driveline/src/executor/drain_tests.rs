@@ -164,3 +164,41 @@ fn work_is_pending_until_the_call_that_reads_a_sample_has_ended() {
     assert_eq!(callback.pending(), PendingWork::default());
     within.lock().unwrap().take();
 }
+
+#[test]
+fn deadlines_are_missed_until_they_are_ended_and_not_after() {
+    for reach in [crate::Reach::Process, crate::Reach::Host] {
+        let clock = VirtualClock::starting_at(MonotonicNs::real_now());
+        let _entered = clock.enter();
+        let r = rig(1);
+        let qos = driveline_types::Qos { deadline_ms: Some(50), ..Default::default() };
+        let options = crate::PublisherOptions { reach, qos: qos.clone(), ..Default::default() };
+        let mut publisher = r.node.bytes_publisher("number", "raw", options).unwrap();
+        let options = SubscriptionOptions { reach, qos, ..SubscriptionOptions::default() };
+        let subscription = r.node.bytes_subscription("number", "raw", options).unwrap();
+        let callback = r.callback(Trigger::any(), vec![("in".to_owned(), subscription)], |_| {});
+        let counter = publisher.published_counter();
+        let missed = || (callback.inputs()[0].stats.deadlines_missed, counter.deadlines_missed());
+        send(&mut publisher, 1, 1);
+        r.executor.run_ready();
+        // Watched more often than the deadline, as an executor does.
+        let wait = || {
+            (0..5).for_each(|_| {
+                clock.advance(PERIOD);
+                let _ = missed();
+                r.executor.run_ready();
+            });
+        };
+        wait();
+        let before = missed();
+        assert!(before.0 >= 4 && before.1 >= 4, "{before:?} at {reach:?}");
+        callback.end_deadlines();
+        counter.end_deadlines();
+        wait();
+        send(&mut publisher, 2, 1);
+        r.executor.run_ready();
+        wait();
+        assert_eq!(missed(), before, "{reach:?}");
+        assert_eq!(callback.stats().invocations, 2);
+    }
+}

@@ -559,6 +559,10 @@ impl Entry {
         }
     }
 
+    pub(super) fn end_deadlines(&self) {
+        self.state().ports.iter_mut().for_each(|p| p.subscription.end_deadlines());
+    }
+
     pub(super) fn set_fed_by(&self, other: &Arc<Entry>) {
         let _ = self.fed_by.set(Arc::downgrade(other));
     }

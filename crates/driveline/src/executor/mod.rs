@@ -116,6 +116,12 @@ impl CallbackHandle {
         self.entry.pending()
     }
 
+    /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources publish nothing more. Waits as
+    /// [`Self::inputs`].
+    pub fn end_deadlines(&self) {
+        self.entry.end_deadlines();
+    }
+
     /// Has events of the callback's inputs sent from now on, besides being logged. Only the first call counts.
     pub fn send_events_to(&self, sender: EventSender) {
         self.entry.send_events_to(sender);
