@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From what the processes of a graph tell to what a [`Collector`] keeps.
 
+use crate::backpressure::Backpressure;
 use crate::collector::{Collector, StageInput, StageRecord};
 use crate::deadlines::{Deadlines, PortEnd};
 use driveline_runtime::account::{
@@ -44,6 +45,7 @@ pub(crate) struct Accounts {
     pub(crate) refused: Vec<(String, String, String)>,
     /// Deadlines that ports missed.
     pub(crate) deadlines: Deadlines,
+    pub(crate) backpressure: Backpressure,
     /// Inputs whose component kept as many samples as it may hold, by component and input.
     pub(crate) kept: BTreeMap<(String, String), KeptSeries>,
     /// Calls that were reported as long, or that a process ended in, and of which no end is known: by component, where in it.
@@ -170,8 +172,17 @@ impl Collector {
                     stats.deadlines_missed,
                 );
             }
-            Record::Output { component, output, topic, published, deadlines_missed } => {
+            Record::Output {
+                component,
+                output,
+                topic,
+                published,
+                deadlines_missed,
+                blocked,
+                ..
+            } => {
                 self.set_published(component, output, *topic, *published);
+                self.accounts.backpressure.set(component, output, *topic, *blocked);
                 self.accounts.deadlines.set(
                     component,
                     PortEnd::Output,

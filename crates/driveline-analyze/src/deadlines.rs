@@ -124,6 +124,8 @@ mod tests {
                 topic,
                 published: 1,
                 deadlines_missed: missed,
+                newest_ns: 0,
+                blocked: Default::default(),
             });
         }
         for deadlines_missed in [0, 5, 321] {

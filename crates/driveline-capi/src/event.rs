@@ -28,6 +28,8 @@ pub enum dl_event_kind {
     DL_EVENT_DOWNGRADED = 7,
     /// Events were lost because nobody asked for them in time; the text says how many.
     DL_EVENT_EVENTS_LOST = 8,
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success; the text names it and the remedy.
+    DL_EVENT_RELIABLE_TIMEOUT = 9,
 }
 
 /// An event of a publisher or a subscription.
@@ -46,9 +48,9 @@ pub struct dl_event {
     pub text_capacity: usize,
     /// Length of the whole text without the NUL, in bytes, also if it was cut.
     pub text_len: usize,
-    /// Of a missed deadline: periods without a sample since the event before this one. Else 0.
+    /// Of a missed deadline: periods without a sample since the event before this one. Of a reliable time-out: such publishes since then. Else 0.
     pub missed: u64,
-    /// Of a missed deadline: periods without a sample in all. Else 0.
+    /// The same in all. Else 0.
     pub total: u64,
 }
 
@@ -62,6 +64,7 @@ unsafe impl SizedStruct for dl_event {
 pub(crate) fn missed_of(event: &EndpointEvent) -> (u64, u64) {
     match event {
         EndpointEvent::DeadlineMissed { missed, total, .. } => (*missed, *total),
+        EndpointEvent::ReliableTimeout { timeouts, total, .. } => (*timeouts, *total),
         _ => (0, 0),
     }
 }
@@ -75,6 +78,7 @@ pub(crate) fn kind_of(event: &EndpointEvent) -> dl_event_kind {
         EndpointEvent::LivelinessLost { .. } => dl_event_kind::DL_EVENT_LIVELINESS_LOST,
         EndpointEvent::LivelinessGained { .. } => dl_event_kind::DL_EVENT_LIVELINESS_GAINED,
         EndpointEvent::Downgraded { .. } => dl_event_kind::DL_EVENT_DOWNGRADED,
+        EndpointEvent::ReliableTimeout { .. } => dl_event_kind::DL_EVENT_RELIABLE_TIMEOUT,
         EndpointEvent::EventsLost { .. } => dl_event_kind::DL_EVENT_EVENTS_LOST,
     }
 }

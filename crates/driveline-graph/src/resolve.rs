@@ -3,6 +3,7 @@
 //!
 //! What concerns the ends of a topic together is in `topology`.
 
+use super::deployment;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
@@ -10,6 +11,7 @@ use super::model::{
     ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange,
     TriggerSpec,
 };
+use super::modes;
 use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
@@ -185,9 +187,12 @@ impl<'a> Resolver<'a> {
             .collect();
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
-        // No graph has modes yet.
-        reaction::check(self.files, &specs, &[]);
-        let on_launcher_lost = reaction::on_launcher_lost(self.files, &[]);
+        let components: Vec<String> = self.components.keys().cloned().collect();
+        let whole = self.options.modules.is_none();
+        let modes = modes::check(self.files, &components, &modules, whole);
+        let names: Vec<String> = self.files.modes.keys().cloned().collect();
+        reaction::check(self.files, &specs, &names);
+        let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
@@ -211,11 +216,13 @@ impl<'a> Resolver<'a> {
             name,
             domain,
             file: path.to_owned(),
+            files: self.files.sources.paths(),
             network,
             ros2,
             on_launcher_lost,
             topics,
             modules,
+            modes,
         };
         topology::cycles(self.files, &graph, &self.components);
         graph
@@ -342,6 +349,7 @@ impl<'a> Resolver<'a> {
             ready_within: supervision::ready_within(spec),
             depends_on: spec.depends_on.clone(),
             restart_with: spec.restart_with.clone(),
+            deployment: deployment::deployment(self.files, document, name, spec),
             watch: reaction::watch(spec),
         })
     }

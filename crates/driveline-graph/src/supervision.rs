@@ -12,34 +12,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Whether and how a module is started again after its process has ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RestartSpec {
-    /// When it is started again.
-    pub policy: RestartPolicy,
+    /// When it is started again. Default: `on_failure` if `backoff_ms`, `max` or `window_s` is given, else `never`.
+    pub policy: Option<RestartPolicy>,
     /// Pause before the first restart, in milliseconds. It doubles with each failure in a row, up to 30 s, and is the first again after the module
-    /// was ready for 1 s.
+    /// was ready for 1 s. Default: 100.
     #[schemars(range(max = 30_000))]
-    pub backoff_ms: u32,
-    /// Number of restarts within `window_s`; a module that fails once more stays down.
+    pub backoff_ms: Option<u32>,
+    /// Number of restarts within `window_s`; a module that fails once more stays down. Default: 5.
     #[schemars(range(min = 1, max = 1000))]
-    pub max: u32,
-    /// Seconds in which `max` restarts are counted.
+    pub max: Option<u32>,
+    /// Seconds in which `max` restarts are counted. Default: 60.
     #[schemars(range(min = 1, max = 86_400))]
-    pub window_s: u32,
+    pub window_s: Option<u32>,
     /// What happens when the module stays down. Default: the other modules go on, but a start that fails ends the run.
     pub on_exhausted: Option<OnExhausted>,
 }
 
-impl Default for RestartSpec {
-    fn default() -> Self {
-        Self {
-            policy: RestartPolicy::default(),
-            backoff_ms: 100,
-            max: 5,
-            window_s: 60,
-            on_exhausted: None,
-        }
+impl RestartSpec {
+    /// A limit of restarts without `policy` asks for restarts.
+    fn policy(&self) -> RestartPolicy {
+        let limits = [self.backoff_ms, self.max, self.window_s];
+        let asks = limits.iter().any(Option::is_some);
+        let otherwise = if asks { RestartPolicy::OnFailure } else { RestartPolicy::Never };
+        self.policy.unwrap_or(otherwise)
     }
 }
 
@@ -57,13 +55,15 @@ pub enum RestartPolicy {
 }
 
 /// What happens when a module stays down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
     /// The run ends.
     Stop,
     /// The other modules go on, also if the graph does not run yet.
     ContinueWithout,
+    /// The other modules go on, in this mode.
+    Mode(String),
 }
 
 /// What the modules of a run do when their launcher is gone.
@@ -80,10 +80,10 @@ pub enum OnLauncherLost {
 pub(super) fn restart(spec: &ModuleSpec) -> ResolvedRestart {
     let spec = spec.restart.clone().unwrap_or_default();
     ResolvedRestart {
-        policy: spec.policy,
-        backoff: Duration::from_millis(u64::from(spec.backoff_ms)),
-        max: Some(spec.max),
-        window: Duration::from_secs(u64::from(spec.window_s)),
+        policy: spec.policy(),
+        backoff: Duration::from_millis(u64::from(spec.backoff_ms.unwrap_or(100))),
+        max: Some(spec.max.unwrap_or(5)),
+        window: Duration::from_secs(u64::from(spec.window_s.unwrap_or(60))),
         on_exhausted: spec.on_exhausted,
     }
 }
@@ -92,7 +92,8 @@ pub(super) fn ready_within(spec: &ModuleSpec) -> Option<Duration> {
     spec.ready_within_ms.and_then(Milliseconds::duration)
 }
 
-/// Reports references to modules that do not exist, modules that name themselves, and circles of `depends_on`.
+/// Reports references to modules that do not exist, modules that name themselves, and circles of
+/// `depends_on`.
 pub(super) fn check(
     files: &mut Files,
     specs: &[(String, usize, ModuleSpec)],
@@ -134,7 +135,8 @@ pub(super) fn check(
 fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
     let mut done = std::collections::BTreeSet::new();
     for start in depends.keys() {
-        // Depth first; the path holds each module with the number of its dependencies that were followed.
+        // Depth first; the path holds each module with the number of its dependencies that were
+        // followed.
         let mut path = vec![(*start, 0)];
         while let Some((module, followed)) = path.last_mut() {
             let next = depends.get(*module).and_then(|d| d.get(*followed));

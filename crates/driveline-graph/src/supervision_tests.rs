@@ -18,7 +18,7 @@ fn keys_and_defaults_are_resolved() {
     let g = sound(supervised("", keys));
     let [sensing, perception] = ["sensing", "perception"].map(|m| g.module(m).unwrap());
     assert_eq!(
-        (sensing.restart.policy, sensing.restart.on_exhausted, sensing.ready_within),
+        (sensing.restart.policy, sensing.restart.on_exhausted.clone(), sensing.ready_within),
         (RestartPolicy::Never, None, None)
     );
     let expected = ResolvedRestart {
@@ -36,6 +36,20 @@ fn keys_and_defaults_are_resolved() {
         (perception.depends_on.as_slice(), perception.restart_with.as_slice()),
         (&["sensing".to_owned()][..], &["sensing".to_owned()][..])
     );
+}
+
+#[test]
+fn a_limit_of_restarts_without_a_policy_restarts_on_failure() {
+    let policy = |keys: &str| {
+        let keys = format!("    restart: {{{keys}}}\n");
+        sound(supervised("", &keys)).module("perception").unwrap().restart.policy
+    };
+    for keys in ["max: 3", "window_s: 10", "backoff_ms: 0"] {
+        assert_eq!(policy(keys), RestartPolicy::OnFailure, "{keys}");
+    }
+    for keys in ["on_exhausted: stop", "policy: never, max: 3"] {
+        assert_eq!(policy(keys), RestartPolicy::Never, "{keys}");
+    }
 }
 
 #[test]

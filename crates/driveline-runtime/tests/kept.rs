@@ -68,6 +68,22 @@ fn a_component_that_keeps_its_samples_is_named_and_what_it_lost_is_counted() {
 }
 
 #[test]
+fn waits_of_a_reliable_publisher_are_in_the_account() {
+    for reach in ["process", "host"] {
+        let qos = "max_payload: 8, qos: {reliability: reliable, depth: 2, max_blocking_ms: 1}}";
+        let f = Fixture::new(&graph(reach, 20, "").replace("max_payload: 8}", qos));
+        let mut seen = Seen::default();
+        assert!(matches!(f.run(&mut seen).end, End::Finished { .. }), "{reach}");
+        let blocked = seen.records.iter().rev().find_map(|(_, r)| match r {
+            Record::Output { component, blocked, .. } if component == "counter" => Some(*blocked),
+            _ => None,
+        });
+        let blocked = blocked.unwrap();
+        assert_eq!((blocked.waits, blocked.timeouts), (1, 1), "{reach}");
+    }
+}
+
+#[test]
 fn an_input_goes_on_when_its_samples_are_given_back() {
     for reach in ["process", "host"] {
         let f = Fixture::new(&graph(reach, 0, ", give_back_ms: 1000"));

@@ -157,7 +157,11 @@ fn a_module_is_started_when_the_ones_it_depends_on_are_ready() {
 
 #[test]
 fn a_module_is_restarted_together_with_another() {
-    let f = supervised("", "restart: {policy: on_failure, backoff_ms: 1}", "restart_with: [one]");
+    let f = supervised(
+        "",
+        "restart: {policy: on_failure, backoff_ms: 1}",
+        "restart_with: [one]\n    depends_on: [one]",
+    );
     let mut seen = Seen {
         kill_at: Some("printer got 2"),
         interrupt_at: Some("module 'two' works again"),
@@ -183,6 +187,18 @@ fn a_program_that_does_not_exist_is_named() {
     let outcome = f.run(&mut Seen::default());
     let End::Died(death) = outcome.end else { panic!("{:?}", outcome.end) };
     assert!(death.how.contains("could not be started with /nowhere/driveline-host: "), "{death}");
+}
+
+#[test]
+fn a_module_that_is_not_ready_in_time_says_which_call_it_was_in() {
+    let mut f = supervised("hang_init: 1", "ready_within_ms: 2500", "environment: {}");
+    f.options.grace = std::time::Duration::ZERO;
+    let mut seen = Seen::default();
+    let outcome = f.run(&mut seen);
+    let End::NotReady { modules } = outcome.end else { panic!("{:?}", outcome.end) };
+    assert_eq!(modules, ["one (component 'relay' in init)"]);
+    let line = "module 'one' was not ready within 2.5 s (`ready_within_ms`): it was in component 'relay' in init";
+    assert!(seen.events.iter().any(|e| e.to_string() == line), "{:?}", seen.events);
 }
 
 #[test]

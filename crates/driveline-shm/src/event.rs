@@ -50,6 +50,16 @@ pub enum PublisherEvent {
         /// Its node.
         node: String,
     },
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. The publisher does not wait for
+    /// it again before it has read everything; what it does not read in time is missed.
+    ReliableTimeout {
+        /// The subscription.
+        subscription: EndpointId,
+        /// Its node.
+        node: String,
+        /// Publishes that have timed out since the publisher was created.
+        total: u64,
+    },
     /// Events that were pushed out of the queue because nobody polled.
     Dropped {
         /// How many.

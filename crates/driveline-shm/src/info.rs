@@ -19,10 +19,12 @@ pub struct PublisherStats {
     pub published_bytes: u64,
     /// System calls made to wake subscriptions.
     pub wake_calls: u64,
-    /// Publishes that waited in vain for a reliable subscription.
+    /// Publishes that waited `max_blocking_ms` for a reliable subscription without success.
     pub reliable_timeouts: u64,
     /// Publishes that had to wait for a reliable subscription.
     pub reliable_waits: u64,
+    /// Time that publishes have waited for reliable subscriptions, in nanoseconds; includes a wait in progress.
+    pub blocked_ns: u64,
     /// Reading positions of reliable subscriptions that could not be true.
     pub cursor_lies: u64,
     /// Subscriptions refused for their type.

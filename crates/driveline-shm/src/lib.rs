@@ -36,6 +36,8 @@ pub mod limits;
 #[cfg(not(loom))]
 mod afar;
 #[cfg(not(loom))]
+mod blocking;
+#[cfg(not(loom))]
 mod choice;
 #[cfg(not(loom))]
 mod config;
@@ -118,8 +120,10 @@ pub mod fuzzing {
 }
 
 #[cfg(not(loom))]
+pub use self::layout::reserved_bytes;
 pub use self::{
     afar::{AfarCount, AfarState},
+    blocking::{Blocked, BlockingMeter},
     config::{
         Access, OwnProcess, ParticipantConfig, PublisherConfig, SchemaRequest, SubscriptionConfig,
     },

@@ -185,6 +185,7 @@ impl Participant {
             slot_sequences: zeros(slots),
             counters: Counters::default(),
             events: EventQueue::<PublisherEvent>::new(),
+            blocking: Arc::default(),
             deadline: config
                 .qos
                 .deadline_ms

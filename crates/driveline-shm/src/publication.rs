@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a publisher, its loans and the control thread share.
 
+use crate::blocking::BlockingMeter;
 use crate::config::Access;
 use crate::deadline::{DeadlineMeter, DeadlineReports, DeadlinesMissed};
 use crate::event::PublisherEvent;
@@ -153,8 +154,6 @@ impl protocol::Match for PubMatch {
 pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
     pub(crate) wake_calls: AtomicU64,
-    pub(crate) reliable_timeouts: AtomicU64,
-    pub(crate) reliable_waits: AtomicU64,
     pub(crate) cursor_lies: AtomicU64,
     pub(crate) refused_type: AtomicU64,
     pub(crate) refused_qos: AtomicU64,
@@ -189,6 +188,8 @@ pub(crate) struct Publication {
     pub(crate) slot_sequences: Box<[AtomicU64]>,
     pub(crate) counters: Counters,
     pub(crate) events: EventQueue<PublisherEvent>,
+    /// Waits for reliable subscriptions.
+    pub(crate) blocking: Arc<BlockingMeter>,
     /// If it offers a deadline.
     pub(crate) deadline: Option<Arc<DeadlineMeter>>,
     pub(crate) deadline_reports: Mutex<DeadlineReports>,
@@ -216,13 +217,15 @@ impl Publication {
 
     pub(crate) fn stats(&self) -> PublisherStats {
         let c = &self.counters;
+        let blocked = self.blocking.blocked(MonotonicNs::real_now());
         PublisherStats {
             published: self.published(),
             passed_by: self.passed_by.load(Relaxed),
             published_bytes: c.bytes.load(Relaxed),
             wake_calls: c.wake_calls.load(Relaxed),
-            reliable_timeouts: c.reliable_timeouts.load(Relaxed),
-            reliable_waits: c.reliable_waits.load(Relaxed),
+            reliable_timeouts: blocked.timeouts,
+            reliable_waits: blocked.waits,
+            blocked_ns: blocked.blocked_ns,
             cursor_lies: c.cursor_lies.load(Relaxed),
             refused_type: c.refused_type.load(Relaxed),
             refused_qos: c.refused_qos.load(Relaxed),

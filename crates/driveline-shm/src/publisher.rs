@@ -2,6 +2,7 @@
 //! The writing end: loans and publishing.
 
 use crate::afar::AfarCount;
+use crate::blocking::BlockingMeter;
 use crate::deadline::DeadlineMeter;
 use crate::error::{LoanError, PublishError};
 use crate::event::PublisherEvent;
@@ -307,6 +308,12 @@ impl Publisher {
     #[must_use]
     pub fn deadline_meter(&self) -> Option<Arc<DeadlineMeter>> {
         self.shared.deadline.clone()
+    }
+
+    /// Counts the waits of this publisher for reliable subscriptions. Outlives it.
+    #[must_use]
+    pub fn blocking_meter(&self) -> Arc<BlockingMeter> {
+        self.shared.blocking.clone()
     }
 
     /// As [`Self::matched`], for whoever asks without owning the publisher: what [`Self::event_source`] adds up to, also if some events were dropped. 0 once

@@ -36,9 +36,9 @@ impl Publisher {
         if first_lagging(&self.matches.enter(), &publication, needed, published).is_none() {
             return;
         }
-        add(&publication.counters.reliable_waits, 1);
-        let deadline = MonotonicNs::real_now()
-            + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
+        let began = MonotonicNs::real_now();
+        publication.blocking.begin(began);
+        let deadline = began + Duration::from_millis(u64::from(publication.qos.max_blocking_ms));
         cursor::begin_waiting(publication.segment.waiting());
         loop {
             let kick = publication.kick.load(Acquire);
@@ -49,7 +49,7 @@ impl Publisher {
                 break;
             };
             if MonotonicNs::real_now() >= deadline {
-                add(&publication.counters.reliable_timeouts, 1);
+                publication.blocking.time_out();
                 give_up(&self.matches.enter(), &publication, needed, published);
                 break;
             }
@@ -69,6 +69,7 @@ impl Publisher {
             }
         }
         cursor::end_waiting(publication.segment.waiting());
+        publication.blocking.end(MonotonicNs::real_now());
     }
 }
 
@@ -96,6 +97,11 @@ fn give_up(
     for m in scan.load() {
         if let Position::Lagging(_) = look(m, publication, needed, published) {
             m.given_up.store(true, Relaxed);
+            publication.events.push(PublisherEvent::ReliableTimeout {
+                subscription: m.hello.subscription,
+                node: m.hello.node.to_string(),
+                total: publication.blocking.blocked(MonotonicNs::real_now()).timeouts,
+            });
         }
     }
 }

@@ -43,6 +43,16 @@ pub enum EndpointEvent {
         /// Node at the other end.
         peer: String,
     },
+    /// A publish has waited `max_blocking_ms` for a reliable subscription without success. It is not waited for again
+    /// before it has read everything, and misses samples meanwhile.
+    ReliableTimeout {
+        /// Text with the topic, the time, the reader and the remedy.
+        text: String,
+        /// Such publishes since the event before this one.
+        timeouts: u64,
+        /// Such publishes since the publisher was created.
+        total: u64,
+    },
     /// A reliable subscription is served best effort from now on.
     Downgraded {
         /// Which, and why.
@@ -76,6 +86,7 @@ impl EndpointEvent {
             }
             Self::DeadlineMissed { .. }
             | Self::LivelinessLost { .. }
+            | Self::ReliableTimeout { .. }
             | Self::Downgraded { .. }
             | Self::EventsLost { .. } => Severity::Warning,
             Self::Refused { .. } => Severity::Error,
@@ -92,6 +103,10 @@ impl fmt::Display for EndpointEvent {
             Self::DeadlineMissed { text, missed, total } => {
                 write!(f, "{text}: missed {missed} times since the last report, {total} in all")
             }
+            Self::ReliableTimeout { text, timeouts: 1, total: 1 } => f.write_str(text),
+            Self::ReliableTimeout { text, timeouts, total } => {
+                write!(f, "{text} ({timeouts} times since the last report, {total} in all)")
+            }
             Self::EventsLost { count } => {
                 write!(f, "{count} events were lost because nobody asked for them")
             }
@@ -101,33 +116,48 @@ impl fmt::Display for EndpointEvent {
     }
 }
 
-/// Least time between two log lines on missed deadlines of one endpoint.
+/// Least time between two log lines of one kind on one endpoint.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Limits the log lines on missed deadlines of one endpoint to one a second; each says how many were missed since the one
-/// before. Other events pass.
+/// Limits the log lines of one endpoint on missed deadlines and on time-outs of reliable publishes to one of each kind a
+/// second; each says how many there were since the one before. Other events pass.
 #[derive(Clone, Debug, Default)]
-pub struct DeadlineLines {
+pub struct EventLines {
+    deadlines: LineLimit,
+    timeouts: LineLimit,
+}
+
+#[derive(Clone, Debug, Default)]
+struct LineLimit {
     not_before: MonotonicNs,
     unsaid: u64,
 }
 
-impl DeadlineLines {
-    /// Returns what to log of an event that comes now, if anything.
-    pub fn admit(&mut self, event: EndpointEvent, now: MonotonicNs) -> Option<EndpointEvent> {
-        let EndpointEvent::DeadlineMissed { text, missed, total } = event else {
-            return Some(event);
-        };
-        self.unsaid += missed;
+impl LineLimit {
+    /// Returns the number to log now, if a line is due.
+    fn admit(&mut self, count: u64, now: MonotonicNs) -> Option<u64> {
+        self.unsaid += count;
         if now < self.not_before {
             return None;
         }
         self.not_before = now + LINE_INTERVAL;
-        Some(EndpointEvent::DeadlineMissed {
-            text,
-            missed: std::mem::take(&mut self.unsaid),
-            total,
-        })
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
+impl EventLines {
+    /// Returns what to log of an event that comes now, if anything.
+    pub fn admit(&mut self, mut event: EndpointEvent, now: MonotonicNs) -> Option<EndpointEvent> {
+        match &mut event {
+            EndpointEvent::DeadlineMissed { missed, .. } => {
+                *missed = self.deadlines.admit(*missed, now)?;
+            }
+            EndpointEvent::ReliableTimeout { timeouts, .. } => {
+                *timeouts = self.timeouts.admit(*timeouts, now)?;
+            }
+            _ => {}
+        }
+        Some(event)
     }
 }
 
@@ -137,7 +167,7 @@ mod tests {
 
     #[test]
     fn lines_on_missed_deadlines_are_a_second_apart_and_leave_none_out() {
-        let mut lines = DeadlineLines::default();
+        let mut lines = EventLines::default();
         let event = |missed, total| EndpointEvent::DeadlineMissed {
             text: "topic 'a': late".into(),
             missed,
@@ -156,5 +186,26 @@ mod tests {
             line.to_string(),
             "topic 'a': late: missed 59 times since the last report, 60 in all"
         );
+    }
+
+    #[test]
+    fn lines_on_reliable_time_outs_are_a_second_apart_whatever_else_is_logged() {
+        let mut lines = EventLines::default();
+        let event = |timeouts, total| EndpointEvent::ReliableTimeout {
+            text: "topic 'a': waited".into(),
+            timeouts,
+            total,
+        };
+        let late = EndpointEvent::DeadlineMissed { text: "b".into(), missed: 1, total: 1 };
+        let at = |ms: u64| MonotonicNs(1_000_000_000 + ms * 1_000_000);
+        assert_eq!(lines.admit(late.clone(), at(0)), Some(late));
+        let first = lines.admit(event(1, 1), at(0)).unwrap();
+        assert_eq!(first.to_string(), "topic 'a': waited");
+        assert_eq!(
+            (lines.admit(event(1, 2), at(9)), lines.admit(event(1, 3), at(999))),
+            (None, None)
+        );
+        let line = lines.admit(event(1, 4), at(1000)).unwrap();
+        assert_eq!(line.to_string(), "topic 'a': waited (3 times since the last report, 4 in all)");
     }
 }

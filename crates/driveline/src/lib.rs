@@ -43,19 +43,19 @@ mod typed;
 pub use context::{Context, ContextOptions, Node};
 pub use conversion::Conversions;
 pub use driveline_derive::*;
-pub use driveline_shm::Access;
+pub use driveline_shm::{Access, Blocked};
 pub use driveline_types as types;
 pub use driveline_types::{Durability, Liveliness, Plain, ProtobufMessage, Qos, Reliability};
 pub use error::{
     EncodeError, EndpointError, ExecutorError, LoanError, NodeError, OpenError, ParameterError,
     PublishError, ReadError, ReceiveError, TakeError, WaitError,
 };
-pub use event::{DeadlineLines, EndpointEvent, Severity};
+pub use event::{EndpointEvent, EventLines, Severity};
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender,
     Executor, ExecutorOptions, GroupKind, InputRecord, InputStats, Invocation, Lifecycle, Observer,
-    PortEvent, Schedule, ScheduleReport, SchedulingClass, StateChange, StateOutcome, StateRequest,
-    TimerEnd, TimerOptions, TimerTick,
+    PendingWork, PortEvent, Schedule, ScheduleReport, SchedulingClass, StateChange, StateOutcome,
+    StateRequest, TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -6,6 +6,7 @@ use super::gateway::GatewayOptions;
 use super::remote::{Remote, RemoteNews};
 use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
+use crate::host::words;
 use crate::lines::Lines;
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -57,6 +58,8 @@ pub(super) struct Child {
     pub(super) told: bool,
     /// It was killed because it did not end.
     pub(super) killed: bool,
+    /// It is killed because a component did not change its state in time; what happened, for people.
+    pub(super) hung: Option<String>,
     /// When it was started.
     pub(super) since: Instant,
     pub(super) words: LastWords,
@@ -64,6 +67,8 @@ pub(super) struct Child {
     pub(super) stopped: bool,
     /// The call that has taken longest, as told at that time.
     busy: Option<(CallPlace, Duration, Instant)>,
+    /// Where it is in its start.
+    pub(super) starting_in: Option<CallPlace>,
     /// How long that call, or the wait for this module, had taken when it was told of.
     pub(super) told_after: Duration,
     body: Body,
@@ -182,10 +187,12 @@ impl Child {
             ended: None,
             told: false,
             killed: false,
+            hung: None,
             since: Instant::now(),
             words: LastWords::default(),
             stopped: false,
             busy: None,
+            starting_in: None,
             told_after: Duration::ZERO,
             body,
             socket: None,
@@ -242,6 +249,13 @@ impl Child {
         [death, account, out, err].into_iter().flatten().chain(remote)
     }
 
+    /// Writes a line to the process. A process that is gone, or does not read, is noticed otherwise.
+    pub(super) fn say(&mut self, line: &[u8]) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(line);
+        }
+    }
+
     /// The word to start. A process that is gone is noticed by its death.
     pub(super) fn go(&mut self) {
         if let Some(socket) = &mut self.socket {
@@ -253,6 +267,13 @@ impl Child {
     pub(super) fn drain(&mut self) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(b"drain\n");
+        }
+    }
+
+    /// Asks what work is left; a record answers.
+    pub(super) fn ask_for_work(&mut self, round: u64) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(&words::work_line(round));
         }
     }
 
@@ -384,9 +405,14 @@ impl Child {
         due
     }
 
-    /// The call that takes longest, if one does.
+    /// The call that takes longest, if one does. Before the process is ready, the call that it has reached.
     pub(super) fn busy_call(&self) -> Option<&CallPlace> {
-        self.busy.as_ref().filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS).map(|(call, _, _)| call)
+        let long = self
+            .busy
+            .as_ref()
+            .filter(|(_, _, at)| at.elapsed() < BUSY_HOLDS)
+            .map(|(call, ..)| call);
+        long.or_else(|| self.starting_in.as_ref().filter(|_| !self.ready))
     }
 
     /// Whether it was stopped or goes on since the last look.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides which module starts, restarts or stays down: a pure state machine.
 //!
-//! The launcher reports events and carries out actions; this file has no clock, no processes and no I/O. States, events and
-//! what holds in each are in `docs/protocols/supervision.md`.
+//! The launcher reports events and carries out actions; this file has no clock, no processes and no
+//! I/O. States, events and what holds in each are in `docs/protocols/supervision.md`.
 
 use crate::graph::{OnExhausted, ResolvedRestart, RestartPolicy};
 use std::collections::VecDeque;
@@ -36,8 +36,8 @@ pub(super) enum Input {
     Ready(usize),
     /// The process has ended, or could not be started (`ok: false`).
     Ended { process: usize, ok: bool },
-    /// The process does not keep to what the graph declares, and is to be started again whatever its policy. `killed`: it
-    /// was killed already, because it hangs.
+    /// The process does not keep to what the graph declares, and is to be started again whatever
+    /// its policy. `killed`: it was killed already, because it hangs.
     Faulty { process: usize, killed: bool },
     /// Every process is ready or down; the callbacks start.
     GraphRuns,
@@ -56,7 +56,7 @@ pub(super) enum DownReason {
     Exhausted,
     /// It depends on this process, which is down.
     Dependency(usize),
-    /// The run ended during its pause.
+    /// The run ended before it was ready again.
     RunStops,
 }
 
@@ -88,10 +88,11 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since.
     Ready { since: Duration },
-    /// Was told to end and is restarted (`failed`: after the pause of a failure). Killed at `until`.
+    /// Was told to end and is restarted (`failed`: after the pause of a failure). Killed at
+    /// `until`.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
-    Paused { until: Duration },
+    Restarting { until: Duration },
     /// Stays down.
     Down,
 }
@@ -160,7 +161,7 @@ impl Supervisor {
     pub(super) fn next(&self) -> Option<Duration> {
         let due = |p: &Process| match p.state {
             State::Starting { until } if !self.stopping => Some(until),
-            State::Paused { until } => Some(until),
+            State::Restarting { until } => Some(until),
             State::Ending { until, .. } if !self.stopping => until,
             _ => None,
         };
@@ -182,17 +183,19 @@ impl Supervisor {
             && self
                 .processes
                 .iter()
-                .any(|p| matches!(p.state, State::Waiting | State::Paused { .. }))
+                .any(|p| matches!(p.state, State::Waiting | State::Restarting { .. }))
     }
 
     fn stop(&mut self, actions: &mut Vec<Action>) {
         self.stopping = true;
         for (i, p) in self.processes.iter_mut().enumerate() {
-            let away = matches!(p.state, State::Waiting | State::Paused { .. });
+            let away = matches!(p.state, State::Waiting | State::Restarting { .. });
             if away {
                 p.state = State::Down;
             }
-            if away && std::mem::take(&mut p.announced) {
+            // One that is still starting again has not come back either.
+            let starting = matches!(p.state, State::Starting { .. });
+            if (away || starting) && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
             }
         }
@@ -225,7 +228,7 @@ impl Supervisor {
             }
             State::Ending { failed: true, .. } => true,
             State::Starting { .. } | State::Ready { .. } => !ok,
-            State::Waiting | State::Paused { .. } | State::Down => return,
+            State::Waiting | State::Restarting { .. } | State::Down => return,
         };
         if self.stopping {
             self.processes[i].state = State::Down;
@@ -247,7 +250,7 @@ impl Supervisor {
         p.row = if steady { 0 } else { p.row };
         let after = p.rules.restart.backoff.saturating_mul(1 << p.row.min(16)).min(MAX_PAUSE);
         p.row = p.row.saturating_add(1);
-        p.state = State::Paused { until: now + after };
+        p.state = State::Restarting { until: now + after };
         p.announced = true;
         actions.push(Action::Restart { process: i, after });
         self.end_companions(i, now, actions);
@@ -312,13 +315,14 @@ impl Supervisor {
         }
     }
 
-    /// Whether the run ends if this process stays down. Before the graph runs, the start has failed, unless the graph says
-    /// that it goes on without this module.
+    /// Whether the run ends if this process stays down. Before the graph runs, the start has
+    /// failed, unless the graph says that it goes on without this module.
     fn ends_run(&self, i: usize) -> bool {
-        match self.processes[i].rules.restart.on_exhausted {
+        match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,
             Some(OnExhausted::ContinueWithout) => false,
-            None => !self.running,
+            // A start that fails ends the run: no mode was entered yet.
+            Some(OnExhausted::Mode(_)) | None => !self.running,
         }
     }
 
@@ -336,7 +340,7 @@ impl Supervisor {
             }
             let p = &mut self.processes[i];
             match p.state {
-                State::Paused { until } if now >= until => p.state = State::Waiting,
+                State::Restarting { until } if now >= until => p.state = State::Waiting,
                 State::Ending { until: Some(until), failed } if now >= until => {
                     p.state = State::Ending { until: None, failed };
                     actions.push(Action::Kill(i));
@@ -372,7 +376,7 @@ impl Supervisor {
             }
             let ready = |d: &usize| matches!(self.processes[*d].state, State::Ready { .. });
             let away = |d: &usize| {
-                matches!(self.processes[*d].state, State::Paused { .. } | State::Ending { .. })
+                matches!(self.processes[*d].state, State::Restarting { .. } | State::Ending { .. })
             };
             if rules.depends_on.iter().all(ready) && !rules.restart_with.iter().any(away) {
                 let until = now + rules.ready_within;

@@ -4,6 +4,7 @@
 use super::topic::{Recipient, Writer};
 use super::{AlignedBytes, Body, LocalEnd, LocalObject, LocalSample, LocalTopic, Peer};
 use crate::error::LoanError;
+use crate::raw::reliable_timeout;
 use crossbeam_queue::ArrayQueue;
 use driveline_types::{Durability, MonotonicNs, SampleHeader};
 use smallvec::SmallVec;
@@ -211,16 +212,22 @@ impl LocalPublisher {
             delivery.displace(self.topic.retain(&self.end, sample, kept));
         }
         self.refresh();
-        let wait =
-            (self.end.qos.reliability == driveline_types::Reliability::Reliable).then(|| {
-                MonotonicNs::real_now()
-                    + std::time::Duration::from_millis(u64::from(self.end.qos.max_blocking_ms))
-            });
+        let (end, blocking_ms) = (&self.end, self.end.qos.max_blocking_ms);
+        let is_reliable = end.qos.reliability == driveline_types::Reliability::Reliable;
+        let wait = is_reliable.then(|| {
+            let longest = std::time::Duration::from_millis(u64::from(blocking_ms));
+            (MonotonicNs::real_now() + longest, &*end.blocking)
+        });
         for r in self.readers.iter().filter(|r| sample.header.sequence > r.history_until) {
             if let Some(deadline) = &r.deadline {
                 deadline.published(sample.header.publish_time);
             }
-            let evicted = r.reader.queue.push(sample.clone(), wait);
+            let (evicted, timed_out) = r.reader.queue.push(sample.clone(), wait);
+            if timed_out {
+                let total = end.blocking.blocked(MonotonicNs::real_now()).timeouts;
+                let reader = &r.reader.end.node;
+                end.event(reliable_timeout(&self.topic.name, blocking_ms, reader, total));
+            }
             delivery.overwritten += u64::from(evicted.is_some());
             delivery.displace(evicted);
         }

@@ -10,6 +10,7 @@ use super::LocalSample;
 use crate::raw::Waker;
 use arc_swap::ArcSwapOption;
 use crossbeam_queue::ArrayQueue;
+use driveline_shm::BlockingMeter;
 use driveline_types::MonotonicNs;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -48,17 +49,24 @@ impl LocalQueue {
 
     /// Delivers a sample. `wait_until` bounds the wait of a reliable publisher for a reliable subscription; without it,
     /// or when it has passed, the oldest sample gives way. A reader that was waited for in vain is not waited for again
-    /// until it has read everything. Returns the one that had to give way.
+    /// until it has read everything. `blocking` counts the wait. Returns the one that had to give way, and whether the
+    /// wait timed out.
     pub(crate) fn push(
         &self,
         sample: Arc<LocalSample>,
-        wait_until: Option<MonotonicNs>,
-    ) -> Option<Arc<LocalSample>> {
-        if let (true, Some(deadline)) = (self.reliable, wait_until) {
+        wait: Option<(MonotonicNs, &BlockingMeter)>,
+    ) -> (Option<Arc<LocalSample>>, bool) {
+        let mut timed_out = false;
+        if let (true, Some((deadline, blocking))) = (self.reliable, wait) {
             if self.ring.is_empty() {
                 self.given_up.store(false, Ordering::Relaxed);
             } else if self.ring.is_full() && !self.given_up.load(Ordering::Relaxed) {
-                self.wait_for_room(deadline);
+                blocking.begin(MonotonicNs::real_now());
+                timed_out = !self.wait_for_room(deadline);
+                if timed_out {
+                    blocking.time_out();
+                }
+                blocking.end(MonotonicNs::real_now());
             }
         }
         let evicted = self.ring.force_push(sample);
@@ -68,10 +76,12 @@ impl LocalQueue {
         if let Some(waker) = self.waker.load().as_ref() {
             waker.wake();
         }
-        evicted
+        (evicted, timed_out)
     }
 
-    fn wait_for_room(&self, deadline: MonotonicNs) {
+    /// Returns false if the time was over before there was room.
+    fn wait_for_room(&self, deadline: MonotonicNs) -> bool {
+        let mut in_time = true;
         let (lock, condvar) = &self.room;
         let mut guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.blocked.fetch_add(1, Ordering::Relaxed);
@@ -81,11 +91,13 @@ impl LocalQueue {
             let left = deadline.since(MonotonicNs::real_now());
             if left.is_zero() {
                 self.given_up.store(true, Ordering::Relaxed);
+                in_time = false;
                 break;
             }
             guard = condvar.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         self.blocked.fetch_sub(1, Ordering::Relaxed);
+        in_time
     }
 
     pub(crate) fn pop(&self) -> Option<Arc<LocalSample>> {

@@ -4,7 +4,7 @@
 use super::{AlignedBytes, LocalQueue, LocalSample};
 use crate::event::EndpointEvent;
 use crate::raw::Promise;
-use driveline_shm::{DeadlineMeter, DeadlineReports, DeadlinesMissed, Kicker};
+use driveline_shm::{BlockingMeter, DeadlineMeter, DeadlineReports, DeadlinesMissed, Kicker};
 use driveline_types::{Durability, Liveliness, MonotonicNs, Qos, Schema, TopicName};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +58,8 @@ pub(crate) struct LocalEnd {
     /// Buffers that readers have brought along for this writer.
     spare: Mutex<Vec<AlignedBytes>>,
     events: Mutex<Events>,
+    /// Writers only: waits for reliable readers.
+    pub(super) blocking: Arc<BlockingMeter>,
     /// Writers only: last sequence published.
     pub(super) published: AtomicU64,
     /// Readers only: (writer, its last sequence before this reader came).
@@ -91,6 +93,7 @@ impl LocalEnd {
             promises: Promises::default(),
             spare: Mutex::default(),
             events: Mutex::default(),
+            blocking: Arc::default(),
             published: AtomicU64::new(0),
             baselines: Mutex::default(),
             deadlines_of_forgotten: AtomicU64::new(0),
@@ -107,9 +110,18 @@ impl LocalEnd {
     /// Of a writer that nobody else watches: it tells itself when it misses its deadline or its lease.
     pub(crate) fn watching_itself(self, topic: &TopicName) -> Self {
         let deadline_ms = self.qos.deadline_ms;
-        let watched = Some(Promise { topic: topic.clone(), deadline_ms });
+        let watched = Some(Promise {
+            topic: topic.clone(),
+            deadline_ms,
+            max_blocking_ms: self.qos.max_blocking_ms,
+        });
         let deadline = deadline_ms.map(meter);
         Self { promises: Promises { watched, deadline, ..self.promises }, ..self }
+    }
+
+    /// Counts the waits of a writer for reliable readers.
+    pub(crate) fn blocking_meter(&self) -> Arc<BlockingMeter> {
+        self.blocking.clone()
     }
 
     /// Counts the deadlines that a writer misses, if it offers one and nobody else watches.

@@ -22,7 +22,7 @@ pub(crate) use publisher::{MatchedReader, Progress};
 pub use sample::RawSample;
 pub(crate) use subscription::Order;
 pub use subscription::{RawSubscription, SubscriptionStats};
-pub(crate) use watch::Promise;
+pub(crate) use watch::{Promise, reliable_timeout};
 
 use driveline_shm::Kicker;
 

@@ -10,7 +10,9 @@ use crate::executor::Lifecycle;
 use crate::local::{Displaced, LocalEnd, LocalLoan, LocalObject, LocalPublisher, OwnHandle};
 use crate::options::{PublisherOptions, Reach};
 use crate::scope;
-use driveline_shm::{DeadlineMeter, Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig};
+use driveline_shm::{
+    Blocked, BlockingMeter, DeadlineMeter, Kicker, MemoryAdmission, MemoryRefusal, PublisherConfig,
+};
 use driveline_types::service::ShortId;
 use driveline_types::{
     Durability, MonotonicNs, NodeName, PayloadKind, SampleHeader, Schema, TopicId, TopicName,
@@ -102,12 +104,16 @@ pub struct PublisherStats {
     pub deadlines_missed: u64,
 }
 
-/// How many samples one publisher has published, and how many deadlines it has missed. Outlives it; clones are the same;
+/// How many samples one publisher has published, how many deadlines it has missed, and its waits. Outlives it; clones are the same;
 /// any thread may look.
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
+    /// When the newest was published, in nanoseconds; 0 before the first.
+    newest_ns: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
+    /// Of readers inside the process, and of those outside.
+    blocking: [Option<Arc<BlockingMeter>>; 2],
 }
 
 impl PublishedCounter {
@@ -125,7 +131,22 @@ impl PublishedCounter {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
-    fn count(&self) {
+    /// When the newest sample was published. One atomic load.
+    #[must_use]
+    pub fn newest(&self) -> Option<MonotonicNs> {
+        Some(MonotonicNs(self.newest_ns.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
+    }
+
+    /// How often and how long the publisher has waited for reliable readers. Neither locks nor allocates.
+    #[must_use]
+    pub fn blocked(&self) -> Blocked {
+        let now = MonotonicNs::real_now();
+        let meters = self.blocking.iter().flatten();
+        meters.fold(Blocked::default(), |sum, meter| sum.and(meter.blocked(now)))
+    }
+
+    fn count(&self, at: MonotonicNs) {
+        self.newest_ns.store(at.0, Ordering::Relaxed);
         // Only the publisher writes, so that the addition need not be atomic.
         self.samples.store(self.get() + 1, Ordering::Relaxed);
     }
@@ -217,7 +238,7 @@ impl RawPublisher {
         let kind = schema.kind;
         let max_payload = o.max_payload;
         let keeps_history = o.qos.durability == Durability::TransientLocal;
-        let deadline_ms = o.qos.deadline_ms;
+        let (deadline_ms, max_blocking_ms) = (o.qos.deadline_ms, o.qos.max_blocking_ms);
         let host = match o.reach {
             Reach::Process => None,
             Reach::Host | Reach::Network => {
@@ -262,7 +283,11 @@ impl RawPublisher {
         );
         let ends = local.as_ref().map(|l| l.end.clone());
         let sources = host.as_ref().map(driveline_shm::Publisher::event_source);
-        let promise = super::watch::Promise { topic: topic.clone(), deadline_ms };
+        let promise = super::watch::Promise { topic: topic.clone(), deadline_ms, max_blocking_ms };
+        let blocking = [
+            local.as_ref().map(|l| l.end.blocking_meter()),
+            host.as_ref().map(driveline_shm::Publisher::blocking_meter),
+        ];
         let sources = sources.map(|s| {
             Box::new(move || s().map(|e| super::watch::publisher_event(e, &promise))) as Box<_>
         });
@@ -277,7 +302,11 @@ impl RawPublisher {
             wall_read: header.publish_time,
             header,
             stats: PublisherStats::default(),
-            published: PublishedCounter { samples: Arc::default(), deadline: deadline.clone() },
+            published: PublishedCounter {
+                deadline: deadline.clone(),
+                blocking,
+                ..PublishedCounter::default()
+            },
             active: None,
             _deadline_end: DeadlineEnd(deadline),
             events: EventSources::new(ends, sources),
@@ -367,7 +396,7 @@ impl RawPublisher {
             }
             _ => return Err(PublishError::ForeignLoan { topic: topic.to_string() }),
         }
-        self.published.count();
+        self.published.count(self.header.publish_time);
         Ok(self.header.sequence)
     }
 
@@ -406,7 +435,7 @@ impl RawPublisher {
         let own = OwnHandle::new(object, sequence);
         let delivery = local.publish_object(given, header);
         self.displaced = delivery.displaced;
-        self.published.count();
+        self.published.count(header.publish_time);
         self.stats.overwritten += delivery.overwritten;
         if let (Some(host), Some(object)) = (outside, own.get()) {
             let topic = || self.topic.to_string();

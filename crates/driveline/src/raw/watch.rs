@@ -122,15 +122,17 @@ impl Drop for Notifier {
     }
 }
 
-/// The deadline of an endpoint, as events tell of it.
+/// The deadline and the longest wait of an endpoint, for its events.
 pub(crate) struct Promise {
     pub(crate) topic: TopicName,
+    /// Publishers only.
+    pub(crate) max_blocking_ms: u32,
     pub(crate) deadline_ms: Option<u32>,
 }
 
 impl Promise {
     fn missed(&self, what: &str, missed: u64, total: u64) -> EndpointEvent {
-        let Self { topic, deadline_ms } = self;
+        let Self { topic, deadline_ms, .. } = self;
         let ms = deadline_ms.unwrap_or(0);
         EndpointEvent::DeadlineMissed {
             text: format!("topic '{topic}': {what} deadline of {ms} ms"),
@@ -164,7 +166,26 @@ pub(super) fn publisher_event(event: PublisherEvent, promise: &Promise) -> Endpo
                 "subscription of node '{node}' reports reading positions that cannot be; it is served best effort from now on"
             ),
         },
+        PublisherEvent::ReliableTimeout { node, total, .. } => {
+            reliable_timeout(&promise.topic, promise.max_blocking_ms, &node, total)
+        }
         PublisherEvent::Dropped { count } => EndpointEvent::EventsLost { count },
+    }
+}
+
+/// A publish has waited for this reader without success.
+pub(crate) fn reliable_timeout(
+    topic: &TopicName,
+    max_blocking_ms: u32,
+    reader: &str,
+    total: u64,
+) -> EndpointEvent {
+    EndpointEvent::ReliableTimeout {
+        text: format!(
+            "topic '{topic}': waited {max_blocking_ms} ms (`max_blocking_ms`) for the reliable reader '{reader}', which has not read; it is not waited for again until it has read everything, and misses samples meanwhile: raise `qos.depth` or `qos.max_blocking_ms`, or publish less often"
+        ),
+        timeouts: 1,
+        total,
     }
 }
 

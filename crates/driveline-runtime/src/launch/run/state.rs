@@ -3,11 +3,16 @@
 
 use super::super::child::Child;
 use super::super::control::{
-    ControlSocket, Fault, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb,
+    Ask, ControlSocket, Fault, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RequestError,
+    RunPhase, RunStatus, Verb,
 };
 use super::super::gateway::Called;
 use super::super::supervisor::State;
 use super::{Launcher, Phase, Program};
+use crate::graph::ResolvedModule;
+use driveline::Reach;
+use driveline_types::TopicName;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Processes that a verdict on the whole run names.
@@ -67,7 +72,7 @@ impl Launcher<'_> {
     pub(super) fn shown_phase(&self) -> RunPhase {
         match self.phase {
             Phase::Starting | Phase::Matching { .. } => RunPhase::Starting,
-            Phase::Running | Phase::Settling { .. } => RunPhase::Running,
+            Phase::Running | Phase::Settling => RunPhase::Running,
             Phase::Stopping { .. } => RunPhase::Ending,
         }
     }
@@ -82,15 +87,23 @@ impl Launcher<'_> {
             State::Starting { .. } => ProcessState::Starting,
             State::Ready { .. } => ProcessState::Ready,
             State::Ending { .. } => ProcessState::Ending,
-            State::Paused { .. } => ProcessState::Paused,
+            State::Restarting { .. } => ProcessState::Restarting,
             State::Down => ProcessState::Down,
         }
     }
 
     /// Carries out a request of a tool.
-    pub(super) fn asked(&mut self, verb: Verb, socket: &ControlSocket) -> RunStatus {
+    pub(super) fn asked(
+        &mut self,
+        ask: Ask,
+        socket: &ControlSocket,
+    ) -> Result<RunStatus, RequestError> {
+        let Ask { verb, mode } = ask;
         if verb == Verb::Stop {
             self.interrupted();
+        }
+        if let Some(mode) = mode {
+            self.mode_requested(&mode)?;
         }
         let now = Instant::now();
         self.note_states(now);
@@ -98,7 +111,7 @@ impl Launcher<'_> {
         let processes: Vec<ProcessStatus> =
             (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
         let reason = self.not_ready_because(&processes);
-        RunStatus {
+        Ok(RunStatus {
             id: socket.id().to_owned(),
             graph: self.graph.name.clone(),
             domain: socket.domain().to_owned(),
@@ -109,18 +122,20 @@ impl Launcher<'_> {
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
             processes,
-        }
+            mode: self.modes.as_ref().map(|m| m.status(self.began.elapsed())),
+        })
     }
 
     fn process_status(&self, process: usize, now: Instant, verdict: bool) -> ProcessStatus {
         let p = &self.processes[process];
         let child = p.child.as_ref().filter(|c| c.ended.is_none());
-        let (kind, components) = match p.program {
+        let (kind, components, topics) = match p.program {
             Program::Module(module) => (
                 ProcessKind::Module,
                 module.components.iter().map(|c| c.name.to_string()).collect(),
+                self.topics_of(module),
             ),
-            Program::Gateway(_) => (ProcessKind::Gateway, Vec::new()),
+            Program::Gateway(_) => (ProcessKind::Gateway, Vec::new(), Vec::new()),
         };
         let ago = |at: Instant| ms(now.saturating_duration_since(at));
         let reason = self.why_not_ready(process);
@@ -139,9 +154,25 @@ impl Launcher<'_> {
                 .as_ref()
                 .map(|(text, at)| Fault { text: text.clone(), ago_ms: ago(*at) }),
             components,
+            topics,
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
         }
+    }
+
+    fn topics_of(&self, module: &ResolvedModule) -> Vec<ModuleTopic> {
+        let mut topics = BTreeMap::<&TopicName, (bool, bool)>::new();
+        for component in &module.components {
+            component.outputs.iter().for_each(|o| topics.entry(&o.topic).or_default().0 = true);
+            component.inputs.iter().for_each(|i| topics.entry(&i.topic).or_default().1 = true);
+        }
+        let topic = |(name, (publishes, subscribes)): (&TopicName, (bool, bool))| ModuleTopic {
+            name: name.to_string(),
+            publishes,
+            subscribes,
+            inside: self.graph.topics.get(name).is_none_or(|t| t.reach == Reach::Process),
+        };
+        topics.into_iter().map(topic).collect()
     }
 
     /// What keeps a process from being ready, as the end of a sentence for people.
@@ -157,9 +188,9 @@ impl Launcher<'_> {
         };
         match p.past.state {
             ProcessState::Waiting => Some(self.waits_for(process)),
-            ProcessState::Paused => {
+            ProcessState::Restarting => {
                 let left = match self.supervisor.state(process) {
-                    State::Paused { until } => until.saturating_sub(self.began.elapsed()),
+                    State::Restarting { until } => until.saturating_sub(self.began.elapsed()),
                     _ => Duration::ZERO,
                 };
                 Some(format!("is started again in {:.1} s", left.as_secs_f64()))
@@ -191,7 +222,7 @@ impl Launcher<'_> {
         };
         let needed = named(&module.depends_on, |state| *state != ProcessState::Ready);
         let away = named(&module.restart_with, |state| {
-            matches!(state, ProcessState::Paused | ProcessState::Ending)
+            matches!(state, ProcessState::Restarting | ProcessState::Ending)
         });
         match (needed.as_slice(), away.as_slice()) {
             ([], []) => "waits".to_owned(),

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Time that a reliable publisher has spent waiting for its readers.
+
+use crate::publication::add;
+use driveline_types::MonotonicNs;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a [`BlockingMeter`] counts. Times include a wait in progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocked {
+    /// Publishes that had to wait for a reliable subscription.
+    pub waits: u64,
+    /// Of these, publishes that waited `max_blocking_ms` without success.
+    pub timeouts: u64,
+    /// Time spent waiting, in nanoseconds.
+    pub blocked_ns: u64,
+}
+
+impl Blocked {
+    /// The sum of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            waits: self.waits.saturating_add(other.waits),
+            timeouts: self.timeouts.saturating_add(other.timeouts),
+            blocked_ns: self.blocked_ns.saturating_add(other.blocked_ns),
+        }
+    }
+}
+
+/// Counts how often and how long one reliable publisher waits. The publishing thread writes, any thread reads. Neither
+/// locks nor allocates.
+#[derive(Debug, Default)]
+pub struct BlockingMeter {
+    waits: AtomicU64,
+    timeouts: AtomicU64,
+    blocked_ns: AtomicU64,
+    /// When the wait in progress began; 0 if there is none.
+    since_ns: AtomicU64,
+}
+
+// Relaxed throughout: figures for people, written by one thread.
+impl BlockingMeter {
+    /// A wait begins.
+    pub fn begin(&self, now: MonotonicNs) {
+        add(&self.waits, 1);
+        self.since_ns.store(now.0, Relaxed);
+    }
+
+    /// The wait was without success.
+    pub fn time_out(&self) {
+        add(&self.timeouts, 1);
+    }
+
+    /// The wait ends, with success or without.
+    pub fn end(&self, now: MonotonicNs) {
+        let since = self.since_ns.swap(0, Relaxed);
+        add(&self.blocked_ns, now.0.saturating_sub(since));
+    }
+
+    /// Counts so far.
+    #[must_use]
+    pub fn blocked(&self, now: MonotonicNs) -> Blocked {
+        let in_progress = match self.since_ns.load(Relaxed) {
+            0 => 0,
+            since => now.0.saturating_sub(since),
+        };
+        Blocked {
+            waits: self.waits.load(Relaxed),
+            timeouts: self.timeouts.load(Relaxed),
+            blocked_ns: self.blocked_ns.load(Relaxed).saturating_add(in_progress),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_in_progress_is_part_of_the_time() {
+        let meter = BlockingMeter::default();
+        let at = |ms: u64| MonotonicNs(1 + ms * 1_000_000);
+        meter.begin(at(10));
+        let blocked =
+            |waits, timeouts, ms: u64| Blocked { waits, timeouts, blocked_ns: ms * 1_000_000 };
+        assert_eq!(meter.blocked(at(15)), blocked(1, 0, 5));
+        meter.time_out();
+        meter.end(at(30));
+        assert_eq!(meter.blocked(at(90)), blocked(1, 1, 20));
+        meter.begin(at(90));
+        meter.end(at(91));
+        assert_eq!(meter.blocked(at(99)), blocked(2, 1, 21));
+    }
+}
