@@ -11,7 +11,7 @@ use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
-use driveline_runtime::launch::Unconnected;
+use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::header::Arrival;
 use driveline_types::{
     Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
@@ -55,6 +55,8 @@ pub struct RunFacts {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP) when the run ended.
     pub stopped: Vec<String>,
+    /// Work that was cut off although its source had finished.
+    pub cut_off: Vec<CutOff>,
     /// Components that are active in some modes only.
     pub modal: Vec<String>,
     /// Where each module ran and what it used, in the order of the graph.
@@ -465,6 +467,16 @@ impl Collector {
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
+    /// What was published, at the end of a run, while an input was not connected: before its match, between two processes of its
+    /// module, and after its process had stopped, as readers stop before their publishers. Of an input whose process was cut off,
+    /// that is a part of [`Self::unread`].
+    pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
+        let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
+        let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);
+        let published = counted.filter(|_| known).map_or(0, |t| self.published(input.topic, t));
+        published.saturating_sub(input.heard_of())
+    }
+
     /// Why the number of samples that an input did not read cannot be known, if so.
     pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
         if !self.cut_off.contains(stage) {
@@ -556,7 +568,10 @@ impl Collector {
     /// published from outside there is what its readers heard of, received or missed: what was published before this run heard of it is no part of it, and a
     /// publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
-        if !topic.publishers.is_empty() || topic.ended > 0 {
+        // Programs outside of the run may publish as well. An input that began anew may have got kept samples a second time.
+        let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
+        if topic.is_counted() {
+            let once = inputs.filter(|i| !i.began_anew()).map(InputSeries::heard_of).max();
             let before = topic
                 .publishers
                 .values()
@@ -565,9 +580,8 @@ impl Collector {
             // Several publishers have sequences of their own, of which the newest number says little.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
-            return before.saturating_add(since).max(proven);
+            return before.saturating_add(since).max(proven).max(once.unwrap_or_default());
         }
-        let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
 
@@ -618,7 +632,19 @@ impl Collector {
     }
 }
 
+impl TopicSeries {
+    /// Whether publishers of the run have given their counters.
+    fn is_counted(&self) -> bool {
+        !self.publishers.is_empty() || self.ended > 0
+    }
+}
+
 impl InputSeries {
+    /// Whether a process before this one counted as well.
+    fn began_anew(&self) -> bool {
+        self.banked != (0, 0) || self.before_restart != InputCounters::default()
+    }
+
     /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
     /// anew with the component, if that is more.
     pub(crate) fn heard_of(&self) -> u64 {

@@ -150,6 +150,9 @@ pub struct SubscriptionSummary {
     pub unread: u64,
     /// Why it is not known how many more were not read; none where all are counted.
     pub unknown: Option<String>,
+    /// Samples that were published while the input was not connected: before its match, between two processes of its module, and
+    /// after its process had stopped. 0 where the process did not end by itself: then they are in `unread`.
+    pub not_connected: u64,
 }
 
 /// One end of a service.
@@ -450,6 +453,17 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             s.stage, s.topic
         ));
     }
+    let apart: Vec<_> = subscriptions
+        .iter()
+        .filter(|s| s.not_connected > 0)
+        .map(|s| format!("{} of '{}' by {}", s.not_connected, s.topic, s.stage))
+        .collect();
+    if !apart.is_empty() {
+        notes.push(format!(
+            "Published while their reader was not connected, before its start, during a restart, or after it had stopped (readers stop before publishers): {}. They are not among the missed.",
+            apart.join(", ")
+        ));
+    }
     for (component, port, text) in &run.accounts.refused {
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
     }
@@ -541,6 +555,7 @@ fn subscriptions_of<'a>(
             uncounted_reason: c.uncounted_reason,
             unread,
             unknown: run.unknown(name, series),
+            not_connected: run.not_connected(name, series),
         }
     })
 }

@@ -21,9 +21,10 @@ Exit codes:
   4  a module could not start, or ended while the graph was running
   5  the run ended, but a module had to be killed
   6  the run ended as it should, but work was not done: calls of components
-     failed, a component kept so many samples that it got no others, two
-     components of a topic were never connected, a component that samples
-     trigger was never called, or a module was stopped (SIGSTOP) at the end.
+     failed, a component kept so many samples that it got no others, a
+     reliable input missed samples, two components of a topic were never
+     connected, a component that samples trigger was never called, or a module
+     was stopped (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
@@ -147,6 +148,17 @@ Examples:
   driveline deploy build graph.yaml
   driveline deploy clean";
 
+const DOCTOR: &str = "\
+Each line says what was found, and what to change and why. `note`: worth knowing; `change`: latencies get better; `FAILS`: the graph does \
+not get what it asks for. Priorities and cores are tried on a thread of this command, with the rights of its user.
+
+Examples:
+  driveline doctor
+  driveline doctor graph.yaml
+  driveline doctor graph.yaml --json | jq -r '.checks[].change // empty'
+
+Exit code 0, also with notes and changes; 1 if something FAILS; 3 if the graph has errors.";
+
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
 #[command(name = "driveline", version, after_help = AFTER, max_term_width = 110)]
@@ -197,6 +209,9 @@ kills them.")]
         #[command(subcommand)]
         command: Deployment,
     },
+    /// Check this machine, and whether it has what a graph asks for: memory, priorities, cores
+    #[command(after_help = DOCTOR)]
+    Doctor(Doctor),
     /// Show a graph as text or as a picture
     #[command(after_help = "Examples:
   driveline graph graph.yaml
@@ -270,6 +285,37 @@ Examples:
         /// The shell
         shell: Shell,
     },
+    /// Print names for a completion script, one a line
+    #[command(hide = true)]
+    Complete(Complete),
+    /// Write the man pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// Which names
+    pub(crate) names: Names,
+    /// Graph file with modules and parameters
+    #[arg(long)]
+    pub(crate) graph: Option<PathBuf>,
+    /// Domain of topics and runs
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+}
+
+/// Names that a completion script asks for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Names {
+    Topics,
+    Domains,
+    Runs,
+    Modules,
+    Parameters,
 }
 
 #[derive(Debug, Args)]
@@ -287,6 +333,12 @@ pub(crate) struct WhichRun {
     /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Graph file
+    pub(crate) graph: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
         Command::Deploy { command } => commands::deploy::deploy(&command, &screen),
+        Command::Doctor(doctor) => commands::doctor::doctor(&doctor, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
         Command::Describe { library } => commands::graph::describe(&library, &screen),
         Command::Schema => commands::graph::schema(&screen),
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
         Command::Gateway { command, domain } => {
             commands::gateway::gateway(&command, domain.domain.as_deref(), &screen)
         }
+        Command::Complete(names) => commands::complete::complete(&names, &screen),
+        Command::Man { directory } => commands::complete::man(&directory, &screen),
         Command::Completion { shell } => commands::completion(shell, &screen),
     };
     told(ExitCode::from(code), &screen)

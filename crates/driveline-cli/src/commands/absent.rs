@@ -55,6 +55,17 @@ impl Runs {
         self.modules().flat_map(|m| &m.topics).map(|t| cut(&t.name, NAME)).collect()
     }
 
+    /// Topics that leave their process.
+    pub(super) fn outside(&self) -> BTreeSet<String> {
+        let topics = self.modules().flat_map(|m| &m.topics).filter(|t| !t.inside);
+        topics.map(|t| t.name.clone()).collect()
+    }
+
+    /// Names of the runs' graphs.
+    pub(super) fn graphs(&self) -> BTreeSet<String> {
+        self.0.iter().map(|run| cut(&run.graph, NAME)).collect()
+    }
+
     fn modules(&self) -> impl Iterator<Item = &ProcessStatus> {
         self.0.iter().flat_map(|run| &run.processes)
     }

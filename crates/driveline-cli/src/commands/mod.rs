@@ -3,9 +3,11 @@
 
 mod absent;
 pub(crate) mod bench;
+pub(crate) mod complete;
 pub(crate) mod control;
 pub(crate) mod deploy;
 mod deployed;
+pub(crate) mod doctor;
 mod domains;
 mod echo;
 mod figures;
@@ -16,6 +18,7 @@ pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
 mod recent;
+mod rights;
 pub(crate) mod run;
 pub(crate) mod services;
 
@@ -39,7 +42,7 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
         "driveline",
         &mut script,
     );
-    script.extend_from_slice(mode::completion(shell).as_bytes());
+    script.extend_from_slice(complete::script(shell).as_bytes());
     let script = String::from_utf8_lossy(&script);
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
@@ -49,9 +52,12 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     exit::DONE
 }
 
-/// The command line without what is there for other programs: completion knows no hidden commands.
+/// The command line without what is there for other programs: neither completion nor man pages have hidden commands.
 fn without_hidden(command: &clap::Command) -> clap::Command {
+    let text = |text: Option<&clap::builder::StyledStr>| text.cloned().unwrap_or_default();
     clap::Command::new("driveline")
+        .about(text(command.get_about()))
+        .after_help(text(command.get_after_help()))
         .version(env!("CARGO_PKG_VERSION"))
         .args(command.get_arguments().cloned())
         .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned())

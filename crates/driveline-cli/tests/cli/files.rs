@@ -155,6 +155,41 @@ fn the_committed_schema_is_the_one_that_is_printed() {
 }
 
 #[test]
+fn tab_completes_names_that_only_a_graph_or_a_run_knows() {
+    let f = Fixture::new(GRAPH);
+    let names = |arguments: &[&str]| {
+        let (code, out, err) = f.run(&[&["complete"], arguments].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
+        out
+    };
+    assert_eq!(names(&["modules", "--graph", "g.yaml"]), "rest\nsource\n");
+    let parameters = names(&["parameters", "--graph", "g.yaml"]);
+    assert!(parameters.contains("counter.limit=\n") && parameters.contains("relay.keep=\n"));
+    for nothing in [&["modules"][..], &["modules", "--graph", "none.yaml"], &["topics"], &["runs"]]
+    {
+        assert_eq!(names(nothing), "", "{nothing:?}");
+    }
+    let (_, bash, _) = f.run(&["completion", "bash"]);
+    for word in ["complete topics", "complete domains", "complete modules", "complete parameters"] {
+        assert!(bash.contains(&format!("({word}")), "{word}");
+    }
+    assert!(!bash.contains("driveline,complete)"), "hidden commands are not offered");
+}
+
+#[test]
+fn each_command_has_a_man_page() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["man", "pages"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+    let page = std::fs::read_to_string(f.path("pages/driveline.1")).unwrap();
+    assert!(page.contains("Exit codes") && page.contains("driveline\\-run(1)"), "{page}");
+    for command in ["run", "validate", "topic-echo", "health"] {
+        assert!(f.path(&format!("pages/driveline-{command}.1")).exists(), "{command}");
+    }
+    assert!(!f.path("pages/driveline-man.1").exists(), "hidden commands have none");
+}
+
+#[test]
 fn completion_help_and_mistakes_on_the_command_line() {
     let f = Fixture::new(GRAPH);
     for shell in ["bash", "zsh", "fish"] {

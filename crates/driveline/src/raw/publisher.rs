@@ -131,6 +131,13 @@ impl PublishedCounter {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
+    /// Ends the count of missed deadlines, whatever is published from here on: for the end of a run.
+    pub fn end_deadlines(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.close(MonotonicNs::now());
+        }
+    }
+
     /// When the newest sample was published. One atomic load.
     #[must_use]
     pub fn newest(&self) -> Option<MonotonicNs> {

@@ -39,6 +39,8 @@ pub struct RawSubscription {
     /// Only the newest sample is ever read.
     newest_only: bool,
     deadline_ms: Option<u32>,
+    /// Deadlines missed in all, once they are not counted any more.
+    deadlines_end: Option<u64>,
     deadline_reports: DeadlineReports,
     /// Signs of life that are asked for of publishers which give them by hand.
     lease: Option<Duration>,
@@ -85,6 +87,23 @@ pub struct SubscriptionStats {
     pub uncounted_reason: Option<Uncounted>,
     /// Periods of the requested deadline in which a matched publisher published nothing. Not a number of samples.
     pub deadlines_missed: u64,
+}
+
+impl SubscriptionStats {
+    /// Number of samples that came or were passed over, whatever became of them.
+    pub(crate) fn came(&self) -> u64 {
+        let parts = [
+            self.received,
+            self.missed,
+            self.superseded,
+            self.expired,
+            self.corrupt,
+            self.refused,
+            self.not_read,
+            self.inactive,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
 }
 
 impl RawSubscription {
@@ -157,6 +176,7 @@ impl RawSubscription {
             received: 0,
             newest_only: false,
             deadline_ms,
+            deadlines_end: None,
             deadline_reports: DeadlineReports::default(),
             lease,
             silent_writers: Vec::new(),
@@ -530,9 +550,17 @@ impl RawSubscription {
 
     /// Deadlines missed until now at every reach, and when the next one may be; `None` without a deadline.
     fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        if let Some(total) = self.deadlines_end {
+            return Some((total, MonotonicNs(u64::MAX)));
+        }
         let (deadlines, next) = self.all_deadlines(now)?;
         let inactive = self.inactive.until(Taken { deadlines, ..Taken::default() }).deadlines;
         Some((deadlines.saturating_sub(inactive), next))
+    }
+
+    /// Ends the count of missed deadlines: for the end of a run.
+    pub(crate) fn end_deadlines(&mut self) {
+        self.deadlines_end = self.deadlines(MonotonicNs::now()).map(|(total, _)| total);
     }
 
     /// As [`Self::deadlines`], with those of times in which the component was inactive.
