@@ -8,9 +8,9 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Driveline")
 install(PROGRAMS "${DRIVELINE_CORE_LIBRARY}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(CODE "file(CREATE_LINK ${DRIVELINE_CORE_SONAME} \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdriveline.so\" SYMBOLIC)")
 install(PROGRAMS "${DRIVELINE_TOOL}" "${DRIVELINE_HOST}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
-# Of those who have built them, which takes minutes: `make gateways`.
-foreach(gateway driveline-gateway-zenoh driveline-gateway-ros2)
-  install(PROGRAMS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${gateway}" DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
+# Programs that are built on purpose, if they were: `make gateways`, `make lab`.
+foreach(program driveline-gateway-zenoh driveline-gateway-ros2 driveline-bench)
+  install(PROGRAMS "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${program}" DESTINATION "${CMAKE_INSTALL_BINDIR}" OPTIONAL)
 endforeach()
 install(DIRECTORY sdk/cpp/include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/proto/driveline" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.pb.h")

@@ -124,6 +124,7 @@ mod tests {
                 topic,
                 published: 1,
                 deadlines_missed: missed,
+                newest_ns: 0,
                 blocked: Default::default(),
             });
         }

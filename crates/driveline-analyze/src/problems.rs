@@ -101,7 +101,8 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
         topic: Some(topic.clone()),
         what: format!("{stage} {what} topic '{topic}'{times} while it kept {held} of its samples"),
         why: format!(
-            "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or raise max_held for this input in the graph"
+            "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or write in the graph `inputs: {{{input}: {{topic: {topic}, max_held: {}}}}}`",
+            held.saturating_add(1)
         ),
     }
 }
@@ -177,7 +178,9 @@ fn never_called(run: &Collector) -> Vec<Problem> {
             (format!("{stage} was never called"), topics.first().map(ToString::to_string));
         Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
     };
-    waits.map(problem).collect()
+    // One that only some modes call may have waited for its mode.
+    let always = |(stage, _): &(&str, _)| !run.facts.modal.iter().any(|m| m == stage);
+    waits.filter(always).map(problem).collect()
 }
 
 /// Whether a component that was never called should have been: not if what it lacks comes from outside of the run, nor if the run was

@@ -73,6 +73,7 @@ fn published(run: &mut Collector, stage: &str, name: &str, published: u64) {
             topic: topic(name).id(),
             published,
             deadlines_missed: 0,
+            newest_ns: 0,
             blocked: Default::default(),
         },
     );
@@ -117,7 +118,7 @@ fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
         "lane was not called for topic 'image'",
         "2 of its samples",
         "max_held",
-        "drop one first, or raise max_held",
+        "drop one first, or write in the graph `inputs: {",
         "until the end",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");

@@ -9,7 +9,7 @@ use crate::schema::dl_schema;
 use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
 use driveline::Invocation;
-use driveline_runtime::component::{Facts, StopHandle, Timers};
+use driveline_runtime::component::{Facts, ModeRequests, StopHandle, Timers};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Weak;
@@ -47,6 +47,12 @@ pub struct dl_component_vtable {
     /// `event` is borrowed: valid during the call. NULL: no interest.
     pub on_event:
         Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
+    /// The component becomes active: its callback, timers and outputs work from here on. As `on_trigger`; of a component that no mode of
+    /// the graph names, once, after `init` of all components of the module, on that thread. After a failure it stays inactive. NULL:
+    /// nothing to do.
+    pub on_activate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
+    /// The component becomes inactive: its outputs refuse to publish once this has returned. As `on_trigger`. NULL: nothing to do.
+    pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
 }
 
 /// An event of an input or output of a component.
@@ -211,6 +217,7 @@ pub struct dl_component_io {
     pub(crate) timers: Timers,
     pub(crate) facts: Facts,
     pub(crate) stop: StopHandle,
+    pub(crate) modes: ModeRequests,
     /// The component, which must be alive when a timer ticks.
     pub(crate) owner: Weak<crate::loader::Instance>,
 }
@@ -275,6 +282,23 @@ pub unsafe extern "C" fn dl_component_io_tell_fact(
             unsafe { (borrow("io", io)?, text("name", name)?, text("value", value)?) };
         io.facts.tell(name, value);
         Ok(())
+    })
+}
+
+/// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; allocates. The outcome
+/// is an event of the run.
+///
+/// # Safety
+/// `io` is NULL or live; `mode` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_request_mode(
+    io: *const dl_component_io,
+    mode: *const c_char,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (io, mode) = unsafe { (borrow("io", io)?, text("mode", mode)?) };
+        io.modes.request(mode).map_err(|e| Failure::new(DL_ERROR_MODE, e))
     })
 }
 

@@ -13,8 +13,9 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop` and `health`: or there is no such run; for
-     `stop`: or it has not ended in time; for `health`: or it is not ready
+     answer; for `status`, `stop`, `health` and `mode`: or there is no such
+     run; for `stop`: or it has not ended in time; for `health`: or it is not
+     ready; for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
@@ -92,6 +93,9 @@ Examples:
   driveline gateway list --explain
       the same of those that pass to and from ROS 2";
 
+const BENCH: &str = "\
+A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+
 const STATUS: &str = "\
 Examples:
   driveline status
@@ -111,6 +115,18 @@ Examples:
   driveline stop --domain comp --run perception
 
 Exit code 0 once the run has ended, however it ended; 1 if there is no such run, or if it has not ended in time.";
+
+const MODE: &str = "\
+Without a name: the mode of the run, since when, the switch in flight and the last one. With a name: switches to it, waits until the switch \
+has ended, and prints how. The run may refuse (`latch`, `min_dwell_ms`, `switched_by`), or enter a fallback.
+
+Examples:
+  driveline mode
+  driveline mode autonomous
+  driveline mode manual --domain comp --run perception
+  driveline mode --json | jq -r .current
+
+Exit code 0 if the run is in the mode; 1 if it is in another one, has refused, or has not ended the switch in time, with the reason.";
 
 const HEALTH: &str = "\
 A run is ready when its graph runs and each of its modules and gateways is ready and not suspended. Restarts that are over do not matter.
@@ -159,6 +175,9 @@ kills them.")]
     /// State of a run: its modules, since when, restarts, faults
     #[command(after_help = STATUS)]
     Status(WhichRun),
+    /// Show the mode of a run, or switch to one
+    #[command(after_help = MODE)]
+    Mode(Mode),
     /// Stop a run in good order and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
@@ -237,16 +256,10 @@ Examples:
         domain: Domain,
     },
     /// Measure what this machine gives
+    #[command(disable_help_flag = true, after_help = BENCH)]
     Bench {
-        #[command(subcommand)]
-        command: Bench,
-    },
-    #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
-    BenchPeer,
-    #[command(hide = true, name = driveline_workloads::WORKLOAD_COMMAND)]
-    BenchWorkload {
-        /// Of processes that a workload starts, which look for them on their own
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        /// Command of `driveline-bench`, and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
     /// Print a completion script for a shell
@@ -277,6 +290,20 @@ pub(crate) struct WhichRun {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Mode {
+    /// The mode to switch to
+    pub(crate) mode: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+    /// Print the names of the run's modes, one a line
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) names: bool,
+    /// Seconds to wait for the end of the switch
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "mode")]
+    pub(crate) timeout: Duration,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Stop {
     #[command(flatten)]
     pub(crate) which: WhichRun,
@@ -302,35 +329,6 @@ pub(crate) struct Health {
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
     Ready,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Experiments that come with the program
-    #[command(
-        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
-    )]
-    List {
-        /// Print the scenario file of one, to be copied and edited
-        #[arg(long, value_name = "ID", conflicts_with = "schema")]
-        show: Option<String>,
-        /// Print the JSON Schema of scenario files, for editors
-        #[arg(long)]
-        schema: bool,
-    },
-    /// Measure experiments over Driveline and other middleware, interleaved
-    Run(Box<driveline_lab::RunArgs>),
-    /// Tell what a measurement says, anew: report.html, results.csv, summary.json, and a summary
-    Report(driveline_lab::ReportArgs),
-    /// Which differences between two measurements are real
-    Compare(driveline_lab::CompareArgs),
-    /// Latency of a link between two ends, against the machine's own floor
-    Link(Box<driveline_bench::LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not there
-    #[command(
-        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
-    )]
-    Peers(driveline_bench::PeersArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -593,21 +591,6 @@ mod tests {
         let mut wide = Vec::new();
         look(&Arguments::command(), &mut wide);
         assert_eq!(wide, Vec::<String>::new());
-    }
-
-    #[test]
-    fn what_a_measurement_can_end_with_is_in_its_help() {
-        let mut command = Arguments::command();
-        let run = command
-            .find_subcommand_mut("bench")
-            .and_then(|bench| bench.find_subcommand_mut("run"))
-            .expect("bench run");
-        let help = run.render_help().to_string();
-        for code in
-            ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"]
-        {
-            assert!(help.contains(code), "{help}");
-        }
     }
 
     #[test]

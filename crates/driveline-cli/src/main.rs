@@ -19,7 +19,7 @@ use std::process::ExitCode;
 mod exit {
     pub(crate) const DONE: u8 = 0;
     pub(crate) const FAILED: u8 = 1;
-    // 2 is clap's, for a wrong command line, and that of `bench` (`driveline_bench::exit_code_of`).
+    // 2 is clap's, for a wrong command line, and that of `bench`.
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const MODULE: u8 = 4;
     pub(crate) const KILLED: u8 = 5;
@@ -30,11 +30,10 @@ fn main() -> ExitCode {
     let Arguments { json, command } = arguments::parse();
     let screen = Screen::new(json);
     let code = match command {
-        Command::BenchPeer => return driveline_bench::peer_main(),
-        Command::BenchWorkload { .. } => return driveline_workloads::workload_main(),
-        Command::Bench { command } => return told(commands::bench(command, &screen), &screen),
+        Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
+        Command::Mode(mode) => commands::mode::mode(&mode, &screen),
         Command::Stop(stop) => commands::control::stop(&stop, &screen),
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),

@@ -30,6 +30,7 @@ pub mod interfaces;
 mod library;
 mod mistakes;
 pub mod model;
+mod modes;
 pub mod network;
 mod parameters;
 mod reaction;
@@ -43,6 +44,7 @@ mod supervision;
 mod together;
 mod topology;
 mod units;
+mod variables;
 mod yaml;
 
 pub use deployment::{Cpus, Mount, ResolvedDeployment};
@@ -53,6 +55,7 @@ pub use document::{Document, parse_document, read_document};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use mistakes::ConfigMistakes;
 pub use model::json_schema;
+pub use modes::{MAX_MODES, ModeOrder, ModeSource, ResolvedMode, ResolvedModes};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };

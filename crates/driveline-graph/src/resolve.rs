@@ -11,6 +11,7 @@ use super::model::{
     ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange,
     TriggerSpec,
 };
+use super::modes;
 use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
@@ -186,9 +187,12 @@ impl<'a> Resolver<'a> {
             .collect();
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
-        // No graph has modes yet.
-        reaction::check(self.files, &specs, &[]);
-        let on_launcher_lost = reaction::on_launcher_lost(self.files, &[]);
+        let components: Vec<String> = self.components.keys().cloned().collect();
+        let whole = self.options.modules.is_none();
+        let modes = modes::check(self.files, &components, &modules, whole);
+        let names: Vec<String> = self.files.modes.keys().cloned().collect();
+        reaction::check(self.files, &specs, &names);
+        let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
@@ -218,6 +222,7 @@ impl<'a> Resolver<'a> {
             on_launcher_lost,
             topics,
             modules,
+            modes,
         };
         topology::cycles(self.files, &graph, &self.components);
         graph

@@ -3,6 +3,7 @@
 
 use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::network::NetworkSpec;
@@ -36,6 +37,8 @@ pub struct ResolvedGraph {
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
     pub modules: Vec<ResolvedModule>,
+    /// Its modes, if it has any.
+    pub modes: Option<ResolvedModes>,
 }
 
 /// A topic.
@@ -51,7 +54,8 @@ pub struct ResolvedTopic {
     pub qos: Qos,
     /// Samples of one publisher that all subscriptions together may hold.
     pub pins: u32,
-    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to none.
+    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to
+    /// none.
     pub hosts: u32,
     /// Samples that a publisher may have on loan at once.
     pub loans: u32,
@@ -129,7 +133,8 @@ pub struct ResolvedComponent {
     pub executor: String,
     /// Whether callbacks may overlap.
     pub callback_group: GroupSpec,
-    /// Every parameter of the class with its value. Of a library that was not looked at: those that are set.
+    /// Every parameter of the class with its value. Of a library that was not looked at: those that
+    /// are set.
     pub parameters: BTreeMap<String, ParameterValue>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,

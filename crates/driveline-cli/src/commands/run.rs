@@ -9,7 +9,7 @@ use super::live::Live;
 use super::rights;
 use crate::arguments::Run;
 use crate::exit;
-use crate::process;
+use crate::process::{self, CpuUse};
 use crate::text::cut;
 use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
 use driveline_runtime::account::{Record, Usage};
@@ -317,6 +317,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     }
     let Survey { participants, silent, .. } =
         driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    let mut alive = Vec::new();
     for module in &graph.modules {
         let name = host::process_name(graph, module);
         // Another user may claim any name.
@@ -328,20 +329,35 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
-        if let Some(pid) = answered.or_else(stopped) {
-            let (module, how) = (&module.name, process::how_to_end(pid));
-            let another = match std::env::var_os(DIRECTORY_VARIABLE)
-                .filter(|directory| !directory.is_empty())
-            {
-                Some(_) => format!("set another directory in {DIRECTORY_VARIABLE}"),
-                None => "use another domain: --domain NAME".to_owned(),
-            };
-            return Err(format!(
-                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
-            ));
-        }
+        alive.extend(answered.or_else(stopped).map(|pid| (module.name.to_string(), pid)));
     }
-    Ok(())
+    let directory = std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|d| !d.is_empty());
+    runs_already(&alive, directory).map_or(Ok(()), Err)
+}
+
+/// Why a run cannot begin while modules of an earlier one live; nothing if none does.
+fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
+    let (_, first) = alive.first()?;
+    let how = process::how_to_end(*first);
+    let another = match directory {
+        true => format!("set another directory in {DIRECTORY_VARIABLE}"),
+        false => "use another domain: --domain NAME".to_owned(),
+    };
+    Some(match alive {
+        [(module, pid)] => {
+            format!(
+                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
+            )
+        }
+        several => {
+            let all: Vec<_> =
+                several.iter().map(|(module, pid)| format!("'{module}' (process {pid})")).collect();
+            format!(
+                "modules of this graph run already: {}; `driveline stop` ends a run, and where its launcher is gone: {how}, or {another}",
+                all.join(", ")
+            )
+        }
+    })
 }
 
 /// Shows a run while it goes on, and collects its figures.
@@ -353,6 +369,7 @@ struct Show<'a> {
     collector: Collector,
     live: Live,
     hung: Hung,
+    cpu: CpuUse,
     /// Since when all modules run.
     running: Option<Instant>,
     interrupter: Interrupter,
@@ -384,6 +401,7 @@ impl<'a> Show<'a> {
             collector,
             live,
             hung: Hung::new(graph),
+            cpu: CpuUse::default(),
             running: None,
             interrupter,
         }
@@ -631,7 +649,11 @@ impl Sink for Show<'_> {
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Spawned { module, .. } | Event::Placed { module, .. } => {
+            Event::Spawned { module, pid } => {
+                self.cpu.started(module, *pid);
+                self.collector.process_started(self.hung.components(module), MonotonicNs::now())
+            }
+            Event::Placed { module, .. } => {
                 self.collector.process_started(self.hung.components(module), MonotonicNs::now())
             }
             Event::Ended { death, expected: false } => {
@@ -647,6 +669,16 @@ impl Sink for Show<'_> {
                     );
                 }
             }
+            // Its end was asked for, so it is no fault of its own.
+            Event::NotReady { module, within_ms, call } => {
+                let doing = call.as_ref().map_or_else(String::new, |c| format!(": it was in {c}"));
+                let cause = format!(
+                    "module '{module}' was not ready within {} s{doing}",
+                    *within_ms as f64 / 1e3
+                );
+                let components = self.hung.components(module);
+                self.collector.fault(module, components, 0, cause, MonotonicNs::now());
+            }
             Event::Recovered { module, after_ms, .. } => {
                 self.collector.recovered(module, *after_ms as f64)
             }
@@ -660,6 +692,7 @@ impl Sink for Show<'_> {
             }
             _ => {}
         }
+        self.collector.mode_event(event, MonotonicNs::now());
         self.hung.event(event);
         if self.screen.json {
             return self.screen.print_json_line(
@@ -669,6 +702,7 @@ impl Sink for Show<'_> {
         let bad = matches!(
             event,
             Event::Unmatched { .. }
+                | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Stopped { .. }
@@ -688,7 +722,28 @@ impl Sink for Show<'_> {
             self.interrupter.hang_up();
         }
         if self.running.is_some() && self.has_figures() && !self.screen.json {
-            self.live.tick(&self.collector, &self.hung, self.screen);
+            let cpu = &mut self.cpu;
+            self.live.tick(&self.collector, &self.hung, &mut || cpu.line(), self.screen);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs_already;
+
+    #[test]
+    fn every_module_of_an_earlier_run_is_named() {
+        assert_eq!(runs_already(&[], false), None);
+        let pid = std::process::id();
+        let text = runs_already(&[("lane".into(), pid)], false).unwrap();
+        let one = format!("module 'lane' of this graph runs already (process {pid}); ");
+        assert!(
+            text.starts_with(&one) && text.ends_with("use another domain: --domain NAME"),
+            "{text}"
+        );
+        let text = runs_already(&[("lane".into(), pid), ("track".into(), 2)], true).unwrap();
+        let all = format!("run already: 'lane' (process {pid}), 'track' (process 2); ");
+        assert!(text.contains(&all) && text.contains("DRIVELINE_DOMAIN_DIR"), "{text}");
     }
 }

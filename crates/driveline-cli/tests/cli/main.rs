@@ -5,5 +5,6 @@
 mod control;
 mod files;
 mod fixture;
+mod modes;
 mod runs;
 mod supervision;

@@ -6,10 +6,12 @@
 //! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
 //! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
+mod build_id;
 mod contained;
 mod reader;
 mod writer;
 
+pub use build_id::build_id;
 pub use contained::{CONTAINED_FORMAT, ContainedRecord, OutputStream, Usage, Word};
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
@@ -36,6 +38,9 @@ pub enum Record {
         module: String,
         /// Process id, in its own namespace.
         pid: u32,
+        /// [`build_id`] of the process; empty in releases before this.
+        #[serde(default)]
+        build: String,
     },
     /// All components are initialised; the process waits for the word to start.
     Ready,
@@ -139,6 +144,9 @@ pub enum Record {
         /// Deadlines missed.
         #[serde(default, skip_serializing_if = "is_zero")]
         deadlines_missed: u64,
+        /// When the newest sample was published; 0 before the first.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        newest_ns: u64,
         /// Waits for reliable readers.
         #[serde(default, skip_serializing_if = "BlockedCounters::is_zero")]
         blocked: BlockedCounters,
@@ -187,6 +195,27 @@ pub enum Record {
         /// How long so far.
         for_ms: u64,
     },
+    /// A component has carried out a request to become active or inactive.
+    Transition {
+        /// Component.
+        component: String,
+        /// The state that was requested.
+        active: bool,
+        /// Number of the switch.
+        switch: u64,
+        /// Duration of its call, 0 if it was in the state already.
+        took_ns: u64,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A component requests a mode of the run.
+    ModeRequest {
+        /// Component.
+        component: String,
+        /// Name of the mode.
+        mode: String,
+    },
     /// A signal (SIGTERM or SIGINT) has asked the process to end.
     Asked,
     /// The process is about to end because of this.
@@ -228,7 +257,8 @@ impl Record {
         if let Self::Failure { text, .. }
         | Self::Failed { text, .. }
         | Self::Refused { text, .. }
-        | Self::Fact { text, .. } = &mut self
+        | Self::Fact { text, .. }
+        | Self::Transition { error: Some(text), .. } = &mut self
             && text.len() > LONGEST_TEXT
         {
             let whole = text.len();
@@ -256,6 +286,10 @@ pub enum Call {
     Shutdown,
     /// Its callback for events of its ports.
     OnEvent,
+    /// It becomes active.
+    OnActivate,
+    /// It becomes inactive.
+    OnDeactivate,
 }
 
 impl Call {
@@ -269,6 +303,8 @@ impl Call {
             Self::Timer => "timer",
             Self::Shutdown => "shutdown",
             Self::OnEvent => "on_event",
+            Self::OnActivate => "on_activate",
+            Self::OnDeactivate => "on_deactivate",
         }
     }
 }
@@ -458,7 +494,7 @@ impl From<driveline::Blocked> for BlockedCounters {
     }
 }
 
-/// Counters of an input. Published after the match is the sum of all up to `not_read`, whenever they are read.
+/// Counters of an input. Published after the match is the sum of all up to `inactive`, whenever they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -478,6 +514,9 @@ pub struct InputCounters {
     pub lost_on_the_way: u64,
     /// Samples that can be taken now.
     pub not_read: u64,
+    /// Samples that came while the component was inactive.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub inactive: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came. In no sum.
     pub uncounted: u64,
     /// Why, of one of them.
@@ -506,6 +545,7 @@ impl InputCounters {
             refused: self.refused.saturating_add(other.refused),
             lost_on_the_way: self.lost_on_the_way.saturating_add(other.lost_on_the_way),
             not_read: self.not_read.saturating_add(other.not_read),
+            inactive: self.inactive.saturating_add(other.inactive),
             uncounted: self.uncounted.saturating_add(other.uncounted),
             uncounted_reason: other.uncounted_reason.or(self.uncounted_reason),
             deadlines_missed: self.deadlines_missed.saturating_add(other.deadlines_missed),
@@ -523,6 +563,7 @@ impl InputCounters {
             self.refused,
             self.lost_on_the_way,
             self.not_read,
+            self.inactive,
         ];
         parts.into_iter().fold(0, u64::saturating_add)
     }
@@ -604,6 +645,7 @@ impl From<SubscriptionStats> for InputCounters {
             refused: s.refused,
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
+            inactive: s.inactive,
             uncounted: s.uncounted,
             uncounted_reason: s.uncounted_reason,
             deadlines_missed: s.deadlines_missed,

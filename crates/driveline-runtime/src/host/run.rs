@@ -7,7 +7,9 @@ use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
-use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
+use super::without_launcher;
+use super::words::{ModeWord, Word, Words};
+use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer, build_id};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -33,8 +35,6 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// First letter of the launcher's line `drain`, which its other line does not have.
-const DRAIN: u8 = b'd';
 /// Without a launcher: how long after a component has finished the others may still work on what it left.
 const SETTLE: Duration = Duration::from_millis(500);
 
@@ -136,6 +136,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 format: FORMAT,
                 module: options.module.clone(),
                 pid: std::process::id(),
+                build: build_id().to_owned(),
             });
             Some(Arc::new(writer))
         }
@@ -273,6 +274,11 @@ impl Module<'_> {
                 account: self.account.as_deref(),
                 instances: &mut instances,
                 draining: false,
+                words: Words::default(),
+                initial: initial_word(&graph),
+                lost: without_launcher::word(&graph, module),
+                watch: self.watch,
+                control: self.options.control.as_deref(),
             };
             let ran = host.run(&executors);
             drained = host.draining;
@@ -391,15 +397,36 @@ struct Running<'a> {
     instances: &'a mut [Instance],
     /// A component of the run has finished.
     draining: bool,
+    words: Words,
+    /// The initial mode, for a module without a launcher.
+    initial: Option<ModeWord>,
+    /// The mode that the module enters by itself if its launcher is lost.
+    lost: Option<ModeWord>,
+    watch: &'a Watch,
+    /// The launcher's control socket.
+    control: Option<&'a Path>,
+}
+
+/// The initial mode as a launcher would send it, with all components that are active in it.
+fn initial_word(graph: &ResolvedGraph) -> Option<ModeWord> {
+    let modes = graph.modes.as_ref()?;
+    let mode = modes.modes.get(modes.initial)?;
+    Some(ModeWord {
+        switch: 0,
+        mode: mode.name.clone(),
+        activate: mode.active.clone(),
+        deactivate: Vec::new(),
+        parameters: mode.parameters.clone(),
+    })
 }
 
 /// What the process woke up for.
 enum Woken {
     Stop,
-    /// The launcher's word: to start, or that a component of the run has finished.
-    Word {
-        drain: bool,
-    },
+    /// Lines of the launcher.
+    Words(Vec<Word>),
+    /// The launcher is gone.
+    Lost,
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -421,18 +448,30 @@ impl Running<'_> {
         let mut drain_at_once = false;
         if self.socket.is_some() {
             self.send_vital(Record::Ready);
-            loop {
+            let mut go = false;
+            while !go {
                 match self.wait(None)? {
-                    Woken::Stop => return Ok(()),
-                    Woken::Word { drain } => {
-                        // Both may have come at once.
-                        drain_at_once = drain;
-                        break;
+                    Woken::Stop | Woken::Lost => return Ok(()),
+                    Woken::Words(words) => {
+                        for word in words {
+                            match word {
+                                Word::Go => go = true,
+                                // Both may have come at once.
+                                Word::Drain => drain_at_once = true,
+                                Word::Mode(mode) => self.mode(&mode),
+                            }
+                        }
                     }
                     Woken::Finished(components) => self.finished(components),
                     Woken::Time => {}
                 }
             }
+        } else if let Some(initial) = self.initial.take() {
+            self.mode(&initial);
+        }
+        self.instances.iter().try_for_each(Instance::activate)?;
+        if self.lost.is_some() {
+            self.watch.go_on_without_launcher();
         }
         let mut threads = Vec::new();
         for (_, executor) in executors {
@@ -444,7 +483,7 @@ impl Running<'_> {
             }
         }
         self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
-        let watched = self.instances.iter().any(Instance::promises);
+        let watched = self.instances.iter().any(|i| i.promises() || i.is_watched());
         if drain_at_once {
             self.drain();
         }
@@ -474,12 +513,18 @@ impl Running<'_> {
                         end.get_or_insert(Instant::now() + SETTLE);
                     }
                 }
-                Woken::Word { drain } if drain => self.drain(),
-                Woken::Word { .. } => {}
+                Woken::Words(words) => words.iter().for_each(|word| self.obey(word)),
+                Woken::Lost => match self.lost.take() {
+                    Some(mode) => self.launcher_lost(&mode),
+                    None => return Ok(()),
+                },
                 Woken::Time
                     if watched && Instant::now() >= events_at && Instant::now() < counters_at =>
                 {
-                    self.instances.iter_mut().for_each(|i| i.log_events(self.account));
+                    for i in 0..self.instances.len() {
+                        self.instances[i].log_events(self.account);
+                        self.instances[i].outputs(true).into_iter().for_each(|r| self.send(r));
+                    }
                     events_at = Instant::now() + EVENTS;
                 }
                 Woken::Time if Instant::now() >= counters_at => {
@@ -493,6 +538,36 @@ impl Running<'_> {
                 }
                 Woken::Time => {}
             }
+        }
+    }
+
+    /// Enters a mode by itself and goes on: whoever could say otherwise is gone.
+    fn launcher_lost(&mut self, mode: &ModeWord) {
+        without_launcher::close_outputs();
+        self.mode(mode);
+        if let Some(launcher) = self.socket.take() {
+            remove_of_dead_launcher(self.control, launcher);
+        }
+    }
+
+    fn obey(&mut self, word: &Word) {
+        match word {
+            Word::Go => {}
+            Word::Drain => self.drain(),
+            Word::Mode(mode) => self.mode(mode),
+        }
+    }
+
+    /// Hands each component its transition; each is made on the component's executor.
+    fn mode(&self, word: &ModeWord) {
+        for instance in self.instances.iter() {
+            if let Some(values) = word.parameters.get(instance.name()) {
+                instance.set_parameters(values);
+            }
+        }
+        for (names, active) in [(&word.activate, true), (&word.deactivate, false)] {
+            let named = |i: &&Instance| names.iter().any(|name| name == i.name());
+            self.instances.iter().filter(named).for_each(|i| i.request(active, word.switch));
         }
     }
 
@@ -510,15 +585,16 @@ impl Running<'_> {
         }
     }
 
-    fn has_word_to_drain(&self) -> bool {
+    fn has_word_to_drain(&mut self) -> bool {
         let Some(mut socket) = self.socket else { return false };
         let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
         let waits = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
-        let mut bytes = [0u8; 64];
-        waits && socket.read(&mut bytes).is_ok_and(|n| bytes[..n].contains(&DRAIN))
+        let mut bytes = [0u8; 4096];
+        let read = if waits { socket.read(&mut bytes).unwrap_or(0) } else { 0 };
+        self.words.feed(&bytes[..read]).contains(&Word::Drain)
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Woken, HostError> {
         let mut fds = vec![
             PollFd::new(self.word, PollFlags::IN),
             PollFd::new(&self.stop.finished, PollFlags::IN),
@@ -533,7 +609,7 @@ impl Running<'_> {
             Err(e) => return Err(os("cannot wait")(e)),
         }
         let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
-        let mut bytes = [0u8; 64];
+        let mut bytes = [0u8; 4096];
         let mut word = self.word;
         if ready[0] && word.read(&mut bytes).is_ok_and(|n| n > 0) {
             return Ok(Woken::Stop);
@@ -543,10 +619,10 @@ impl Running<'_> {
         }
         if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
             return match socket.read(&mut bytes) {
-                Ok(n) if n > 0 => Ok(Woken::Word { drain: bytes[..n].contains(&DRAIN) }),
+                Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
-                _ => Ok(Woken::Stop),
+                _ => Ok(Woken::Lost),
             };
         }
         Ok(Woken::Time)

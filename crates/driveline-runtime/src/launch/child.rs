@@ -57,6 +57,8 @@ pub(super) struct Child {
     pub(super) told: bool,
     /// It was killed because it did not end.
     pub(super) killed: bool,
+    /// It is killed because a component did not change its state in time; what happened, for people.
+    pub(super) hung: Option<String>,
     /// When it was started.
     pub(super) since: Instant,
     pub(super) words: LastWords,
@@ -184,6 +186,7 @@ impl Child {
             ended: None,
             told: false,
             killed: false,
+            hung: None,
             since: Instant::now(),
             words: LastWords::default(),
             stopped: false,
@@ -243,6 +246,13 @@ impl Child {
         let out = self.out.as_ref().map(|f| (Source::Out, f.as_fd(), PollFlags::IN));
         let err = self.err.as_ref().map(|f| (Source::Err, f.as_fd(), PollFlags::IN));
         [death, account, out, err].into_iter().flatten().chain(remote)
+    }
+
+    /// Writes a line to the process. A process that is gone, or does not read, is noticed otherwise.
+    pub(super) fn say(&mut self, line: &[u8]) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(line);
+        }
     }
 
     /// The word to start. A process that is gone is noticed by its death.

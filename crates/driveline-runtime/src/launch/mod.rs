@@ -46,7 +46,7 @@ pub use run::{LaunchError, run};
 #[cfg(test)]
 pub(crate) use judge::tests::module as judge_module;
 
-use crate::account::{Call, CallPlace, Record, Usage};
+use crate::account::{Call, CallPlace, Record, Usage, build_id};
 use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
@@ -98,6 +98,15 @@ pub enum Event {
         module: String,
         /// Where, or who, for people.
         place: String,
+    },
+    /// The program that runs modules is of another build than the launcher.
+    OtherBuild {
+        /// Module.
+        module: String,
+        /// The program.
+        program: String,
+        /// Its build; empty in releases before this.
+        build: String,
     },
     /// Two ends of a host topic have not found each other; the graph runs without it.
     Unmatched {
@@ -198,6 +207,55 @@ pub enum Event {
         /// Why, for people.
         why: String,
     },
+    /// A switch to a mode was requested and began.
+    ModeRequested {
+        /// The mode before; none at the start.
+        from: Option<String>,
+        /// The mode.
+        mode: String,
+        /// Source of the request, for people.
+        cause: String,
+    },
+    /// A switch to a mode was requested and refused.
+    ModeRefused {
+        /// The mode.
+        mode: String,
+        /// Source of the request, for people.
+        cause: String,
+        /// Why, for people.
+        why: String,
+    },
+    /// A mode could not be entered.
+    ModeFailed {
+        /// The mode.
+        mode: String,
+        /// Why, for people.
+        why: String,
+        /// The mode that is tried next, or entered again.
+        next: Option<String>,
+    },
+    /// A mode was entered: its components are active.
+    ModeEntered {
+        /// The mode before the switch; none at the start.
+        from: Option<String>,
+        /// The mode.
+        mode: String,
+        /// Source of the request, for people.
+        cause: String,
+        /// Time since the request, in milliseconds.
+        after_ms: u64,
+    },
+    /// A component has become active or inactive, or failed to.
+    Transition {
+        /// Component.
+        component: String,
+        /// The state that was requested.
+        active: bool,
+        /// Duration of its call, in milliseconds.
+        took_ms: u64,
+        /// Why it failed.
+        error: Option<String>,
+    },
     /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a rate is out of range, a
     /// deadline is missed, or its process uses too much.
     Fault {
@@ -222,6 +280,15 @@ impl fmt::Display for Event {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
             Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
+            Self::OtherBuild { module, program, build } => {
+                let build = if build.is_empty() { "an earlier release" } else { build };
+                write!(
+                    f,
+                    "warning: {}: its program {program} is of another build ({build}) than this command ({}); use both of one installation, or correct DRIVELINE_HOST",
+                    Called(module),
+                    build_id()
+                )
+            }
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
@@ -275,6 +342,27 @@ impl fmt::Display for Event {
                 }
             }
             Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
+            Self::ModeRequested { mode, cause, .. } => write!(f, "mode '{mode}' is requested by {cause}"),
+            Self::ModeRefused { mode, cause, why } => {
+                write!(f, "mode '{mode}', requested by {cause}, is refused: {why}")
+            }
+            Self::ModeFailed { mode, why, next } => {
+                write!(f, "mode '{mode}' is not entered: {why}")?;
+                next.as_ref().map_or(Ok(()), |next| write!(f, "; next is mode '{next}'"))
+            }
+            Self::ModeEntered { from: Some(from), mode, after_ms, .. } if from == mode => {
+                write!(f, "mode '{mode}' stays, {after_ms} ms after the request")
+            }
+            Self::ModeEntered { mode, cause, after_ms, .. } => {
+                write!(f, "mode '{mode}' entered {after_ms} ms after the request by {cause}")
+            }
+            Self::Transition { component, active, took_ms, error } => {
+                let state = if *active { "active" } else { "inactive" };
+                match error {
+                    None => write!(f, "component '{component}' is {state} (took {took_ms} ms)"),
+                    Some(e) => write!(f, "component '{component}' failed to become {state}: {e}"),
+                }
+            }
             Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),
         }
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod modes;
 mod reactions;
 mod state;
 
@@ -9,12 +10,13 @@ use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended};
 use super::gateway::{GatewayOptions, is_gateway};
 use super::matching::{self, Unconnected};
+use super::modes::ModeControl;
 use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
-use crate::account::{InputAccount, Record};
+use crate::account::{InputAccount, Record, build_id};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
@@ -82,6 +84,10 @@ pub fn run<'a>(
         watching: Watching::default(),
     };
     let processes = programs.iter().map(process).collect();
+    let place = |module: &str| {
+        let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
+        programs.iter().position(runs)
+    };
     let launcher = Launcher {
         graph,
         options,
@@ -98,6 +104,7 @@ pub fn run<'a>(
         down: Vec::new(),
         unreadable: 0,
         unconnected: Vec::new(),
+        other_build: false,
         match_at: Instant::now(),
         stopped: Vec::new(),
         finished: Vec::new(),
@@ -108,6 +115,7 @@ pub fn run<'a>(
         service_manager: ServiceManager::new(),
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
+        modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
 }
@@ -275,6 +283,8 @@ struct Launcher<'a> {
     unreadable: u64,
     /// Connections that have not existed so far, and when to look again.
     unconnected: Vec<Unconnected>,
+    /// A program of another build was reported.
+    other_build: bool,
     match_at: Instant,
     /// Modules that were stopped when the run was to end.
     stopped: Vec<String>,
@@ -291,6 +301,7 @@ struct Launcher<'a> {
     phase_since: (RunPhase, Instant),
     /// Responds to tools.
     server: Option<Server>,
+    modes: Option<ModeControl<'a>>,
 }
 
 impl Launcher<'_> {
@@ -341,7 +352,7 @@ impl Launcher<'_> {
         if let (Some(mut server), Some(socket)) =
             (self.server.take(), self.options.control.as_deref())
         {
-            server.serve(Instant::now(), &mut |verb| self.asked(verb, socket));
+            server.serve(Instant::now(), &mut |ask| self.asked(ask, socket));
             self.server = Some(server);
         }
     }
@@ -350,7 +361,9 @@ impl Launcher<'_> {
     fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for action in self.supervisor.step(self.began.elapsed(), input) {
+            let actions = self.supervisor.step(self.began.elapsed(), input);
+            let stops = actions.iter().any(|action| matches!(action, Action::StopRun(_)));
+            for action in actions {
                 match action {
                     Action::Start(i) => {
                         if let Err(source) = self.start(i) {
@@ -368,7 +381,7 @@ impl Launcher<'_> {
                         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                         self.sink.event(&Event::Restarts { module, after_ms });
                     }
-                    Action::Down { process, why } => self.stays_down(process, why),
+                    Action::Down { process, why } => self.stays_down(process, why, !stops),
                     Action::StopRun(i) => {
                         self.end_because_of(i);
                         self.stop();
@@ -468,7 +481,7 @@ impl Launcher<'_> {
         });
     }
 
-    fn stays_down(&mut self, process: usize, why: DownReason) {
+    fn stays_down(&mut self, process: usize, why: DownReason, others_go_on: bool) {
         let module = self.name(process);
         let p = &self.processes[process];
         // Ended together with another one, in order, and the run ended before its new start.
@@ -486,16 +499,18 @@ impl Launcher<'_> {
             (DownReason::Dependency(other), _) => {
                 format!("it depends on '{}', which is down", self.processes[other].program.name())
             }
-            (DownReason::RunStops, _) => "the run ended before its restart".to_owned(),
+            (DownReason::RunStops, _) => "the run ended before it was ready again".to_owned(),
             (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => {
                 "it ended by itself (`restart: policy`)".to_owned()
             }
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. })
-            || self.continues_without(process);
-        if goes_on {
+        if self.is_running() {
+            self.react_to_down(process, &why);
+        }
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        if others_go_on && (runs || self.continues_without(process)) {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
             self.service_manager.status(&format!("running without module '{module}': {why}"));
         }
@@ -546,6 +561,7 @@ impl Launcher<'_> {
             Phase::Settling { active, until } => until.min(active + self.quiet()).min(self.tick_at),
         };
         let next = self.supervisor.next().map_or(next, |due| next.min(self.began + due));
+        let next = self.mode_due().map_or(next, |due| next.min(due));
         let asked_at = self.server.as_ref().and_then(Server::next);
         let next = asked_at.map_or(next, |due| next.min(due));
         let left = next.saturating_duration_since(Instant::now());
@@ -588,6 +604,7 @@ impl Launcher<'_> {
             *for_ms =
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
+        self.mode_record(process, &record);
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
@@ -601,6 +618,16 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Hello { build, .. } => {
+                child.words.greeted = true;
+                if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
+                    self.sink.event(&Event::OtherBuild {
+                        module: module.clone(),
+                        program: self.options.host.display().to_string(),
+                        build: build.clone(),
+                    });
+                }
+            }
             Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
@@ -665,10 +692,12 @@ impl Launcher<'_> {
             return;
         }
         // The others run already.
+        self.tell_mode(process);
         let p = &mut self.processes[process];
         let Some(child) = p.child.as_mut() else { return };
         child.go();
-        let after = p.ended_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        // One that has never run before has nothing to recover from.
+        let Some(after) = p.ended_at.take().map(|at| at.elapsed()) else { return };
         let event = Event::Recovered {
             module: child.module.clone(),
             pid: child.pid(),
@@ -718,7 +747,9 @@ impl Launcher<'_> {
                 "; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell"
             );
         }
-        let how = if killed {
+        let how = if let Some(hung) = &c.hung {
+            hung.clone()
+        } else if killed {
             "was killed because it did not stop".to_owned()
         } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
             "was told to end while it was still starting".to_owned()
@@ -756,6 +787,7 @@ impl Launcher<'_> {
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
         }
+        let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
     }
@@ -819,6 +851,7 @@ impl Launcher<'_> {
         self.sink.event(&Event::Stopping);
         self.service_manager.stopping();
         self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
+        let _ = self.switch(super::modes::Input::Stop);
         self.step(Input::Stop);
     }
 
@@ -880,6 +913,7 @@ impl Launcher<'_> {
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);
+        let _ = self.switch(super::modes::Input::Time);
         match self.phase {
             Phase::Starting if self.supervisor.settled() => {
                 self.phase =
@@ -911,6 +945,11 @@ impl Launcher<'_> {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
         (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
+        for i in 0..self.processes.len() {
+            if self.processes[i].alive().is_some_and(|c| c.ready) {
+                self.tell_mode(i);
+            }
+        }
         self.processes
             .iter_mut()
             .filter_map(Process::alive)
@@ -920,6 +959,7 @@ impl Launcher<'_> {
         self.service_manager.running();
         self.phase = Phase::Running;
         self.step(Input::GraphRuns);
+        let _ = self.switch(super::modes::Input::GraphRuns);
     }
 
     /// Tells the last process that still runs to end, once those after it have; kills it when its time is up.

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+mod modal;
+
 struct Builtin;
 
 impl ComponentLoader for Builtin {
@@ -54,6 +56,23 @@ impl ComponentLibrary for Builtin {
                     parameter("panic_on", 0, "The timer panics after this number."),
                 ],
                 inputs: vec![],
+            },
+            ComponentClass {
+                name: "Modal".into(),
+                doc: "Says in which state it is.".into(),
+                inputs: vec![port("in")],
+                outputs: vec![port("out")],
+                parameters: vec![
+                    parameter("fail_activate", 0, "Fail to become active unless 0."),
+                    parameter("hang_activate", 0, "Never become active unless 0."),
+                    parameter("hang_deactivate", 0, "Never become inactive unless 0."),
+                    parameter("request_on", 0, "Request a mode after so many samples."),
+                    ParameterDecl {
+                        name: "mode".into(),
+                        default: ParameterValue::Text(String::new()),
+                        doc: "The mode.".into(),
+                    },
+                ],
             },
             ComponentClass {
                 name: "Relay".into(),
@@ -108,6 +127,7 @@ impl ComponentLibrary for Builtin {
         match class {
             "Counter" => Ok(Box::new(Counter::default())),
             "Relay" => Ok(Box::new(Relay::default())),
+            "Modal" => Ok(Box::new(modal::Modal::new(instance))),
             "Planner" => Ok(Box::new(Planner::default())),
             "Printer" => Ok(Box::new(Printer {
                 name: instance.to_owned(),

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// Time between two looks at inputs of an inactive component that do not wake the executor.
-const DRAIN_AGAIN: Duration = Duration::from_millis(20);
+pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 

@@ -10,9 +10,11 @@ mod request;
 mod status;
 
 pub use client::{AskError, RunSocket, find};
-pub use request::{ErrorCode, Verb};
+pub(super) use request::RequestError;
+pub use request::{Ask, ErrorCode, Verb};
 pub use status::{
-    Fault, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus,
+    Fault, LastSwitch, ModeStatus, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase,
+    RunStatus, SwitchStatus,
 };
 
 use crate::socket_clients::{
@@ -20,7 +22,6 @@ use crate::socket_clients::{
 };
 use driveline_shm::PeerUser;
 use driveline_types::EndpointId;
-use request::RequestError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::{Deserialize, Serialize};
@@ -172,9 +173,13 @@ impl Server {
     }
 
     /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a request.
-    pub(super) fn serve(&mut self, now: Instant, ask: &mut dyn FnMut(Verb) -> RunStatus) {
+    pub(super) fn serve(
+        &mut self,
+        now: Instant,
+        ask: &mut dyn FnMut(Ask) -> Result<RunStatus, RequestError>,
+    ) {
         let mut respond =
-            |received: Received<'_>| Response::line(request::parse(received).map(&mut *ask));
+            |received: Received<'_>| Response::line(request::parse(received).and_then(&mut *ask));
         self.accept_at = self.accept_at.filter(|at| *at > now);
         if self.accept_at.is_none() {
             let (newcomers, refused) = accept_waiting(|| Ok(self.socket.listener.accept()?.0));

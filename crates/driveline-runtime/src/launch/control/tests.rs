@@ -22,6 +22,7 @@ fn run(graph: &str) -> RunStatus {
         ready: None,
         reason: None,
         processes: Vec::new(),
+        mode: None,
     }
 }
 
@@ -43,9 +44,9 @@ impl Rig {
     }
 
     fn turn(&mut self) {
-        self.server.serve(self.now, &mut |verb| {
-            self.asked.push(verb);
-            run(&self.graph)
+        self.server.serve(self.now, &mut |ask| {
+            self.asked.push(ask.verb);
+            Ok(run(&self.graph))
         });
     }
 

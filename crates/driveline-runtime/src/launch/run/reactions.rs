@@ -75,6 +75,8 @@ impl<'a> Launcher<'a> {
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()
         {
+            let modes = self.modes.as_ref();
+            judge.note_inactive(|component| modes.is_some_and(|m| m.is_inactive(component)));
             faults.extend(judge.look(time, &seen, on).into_iter().map(|found| Fault {
                 text: found.what.to_string(),
                 hangs: found.what.hangs(),
@@ -138,8 +140,10 @@ impl<'a> Launcher<'a> {
             help: None,
         };
         match reaction {
-            // Modes are entered by the run's modes.
-            Reaction::Event | Reaction::Mode(_) => {}
+            Reaction::Event => {}
+            Reaction::Mode(mode) => {
+                self.enter_mode(&mode, format!("a fault of module '{}': {text}", death.module));
+            }
             Reaction::Restart => {
                 p.late = Some(death);
                 p.watching.faulty = true;
