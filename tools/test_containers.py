@@ -101,7 +101,7 @@ class Place:
         """A run in the background whose output has `until`."""
         log = self.directory / "run.log"
         with log.open("w") as out:
-            process = subprocess.Popen([BIN / "driveline", "run", *arguments], env=self.environment, stdout=out, stderr=out)
+            process = subprocess.Popen([BIN / "driveline", "run", *arguments], env=self.environment, stdout=out, stderr=out, cwd=self.directory)
         run = Run(self, process, log)
         try:
             run.wait_for(until)
@@ -235,6 +235,7 @@ def test_a_memory_limit_is_named_as_the_cause(place):
         run.wait_for("works again")
         run.end()
     check("module 'step' was killed by SIGKILL" in run.text(), run.text())
+    check(not (place.directory / "oom").exists(), "the engine writes nothing where the run was started")
 
 
 def test_a_user_per_module_needs_no_open_access(place):

@@ -62,7 +62,7 @@ impl Containers {
         images: BTreeMap<String, (String, ImageFacts)>,
     ) -> Self {
         Self(Arc::new(Run {
-            engine,
+            engine: engine.in_directory(&shared.directory),
             plan,
             shared,
             images,

@@ -36,6 +36,8 @@ impl EngineKind {
 pub struct Engine {
     kind: EngineKind,
     program: PathBuf,
+    /// Where its commands run.
+    directory: PathBuf,
 }
 
 /// The engine has refused something, or there is none.
@@ -127,7 +129,7 @@ impl Engine {
             let mut first_broken = None;
             for kind in EngineKind::ALL {
                 let Some(program) = in_path(kind.name()) else { continue };
-                match (Self { kind, program }).answering() {
+                match Self::new(kind, program).answering() {
                     Ok(engine) => return Ok(engine),
                     Err(e) => drop(first_broken.get_or_insert(e)),
                 }
@@ -137,20 +139,31 @@ impl Engine {
         let file = Path::new(name).file_name().unwrap_or(OsStr::new(name)).to_string_lossy();
         let kind = EngineKind::ALL.into_iter().find(|k| file.starts_with(k.name()));
         let program = if name.contains('/') {
-            Some(PathBuf::from(name)).filter(|p| p.is_file())
+            std::path::absolute(name).ok().filter(|p| p.is_file())
         } else {
             in_path(name)
         };
         match (kind, program) {
-            (Some(kind), Some(program)) => Self { kind, program }.answering(),
+            (Some(kind), Some(program)) => Self::new(kind, program).answering(),
             _ => Err(EngineError::Unknown(name.to_owned())),
         }
+    }
+
+    fn new(kind: EngineKind, program: PathBuf) -> Self {
+        Self { kind, program, directory: "/".into() }
+    }
+
+    /// With a directory in which its commands run. Podman's monitor of a container writes a file `oom` into it when the container
+    /// reaches its memory limit.
+    #[must_use]
+    pub fn in_directory(self, directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), ..self }
     }
 
     /// An engine that is not asked, for tests.
     #[cfg(test)]
     pub(crate) fn of_kind(kind: EngineKind) -> Self {
-        Self { kind, program: kind.name().into() }
+        Self::new(kind, kind.name().into())
     }
 
     /// Which one.
@@ -163,7 +176,7 @@ impl Engine {
     #[must_use]
     pub fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(arguments).stdin(Stdio::null());
+        command.args(arguments).current_dir(&self.directory).stdin(Stdio::null());
         // The engine must not be stopped with the launcher by Ctrl-C on a terminal.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         command
