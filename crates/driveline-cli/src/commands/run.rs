@@ -5,7 +5,7 @@ use super::deployed::{Deployed, Prepared};
 use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
-use super::live::Live;
+use super::live::{Live, fact};
 use crate::arguments::Run;
 use crate::exit;
 use crate::process::{self, CpuUse};
@@ -607,7 +607,7 @@ impl<'a> Show<'a> {
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
         if !self.screen.json {
-            self.say(&format!("{component}: {name}: {text}"));
+            self.say(&fact(component, name, text));
         }
     }
 }
