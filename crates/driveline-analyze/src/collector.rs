@@ -11,7 +11,7 @@ use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
-use driveline_runtime::launch::Unconnected;
+use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::header::Arrival;
 use driveline_types::{
     Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
@@ -59,6 +59,8 @@ pub struct RunFacts {
     pub modal: Vec<String>,
     /// Where each module ran and what it used, in the order of the graph.
     pub modules: Vec<ModuleFacts>,
+    /// Work that was cut off although its source had finished.
+    pub cut_off: Vec<CutOff>,
 }
 
 impl RunFacts {

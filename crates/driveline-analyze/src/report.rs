@@ -15,6 +15,7 @@ use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
 use crate::faults::Fault;
 use crate::modes::{ComponentTransition, ModeSwitch};
+use crate::modules::ModuleFacts;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use driveline_runtime::account::CallEnd;
@@ -163,6 +164,16 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         age_table(&summary.end_to_end),
         "There are none.",
     );
+    if let Some(table) = module_table(summary) {
+        section(
+            &mut page,
+            "Containers",
+            "Where each module ran, and what its container used. Memory includes the shared memory of the module's outputs. <b>Throttled</b>: time for \
+             which threads waited because the CPU share was used up. <b>Waits</b>: how threads wait for samples.",
+            Some(table),
+            "",
+        );
+    }
     section(
         &mut page,
         "Machine",
@@ -249,6 +260,34 @@ fn fault_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.faults.iter().map(row).collect();
     let head = "<th>module<th>at<th class=l>cause<th>ready<th>first sample<th class=l>not received";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+/// Nothing for a bare run.
+fn module_table(s: &Summary) -> Option<String> {
+    const NONE: &str = "–";
+    let text = |t: &Option<String>| t.as_deref().map_or_else(|| NONE.to_owned(), escape);
+    let mib = |bytes: Option<u64>| {
+        bytes.map_or_else(|| NONE.to_owned(), |b| format!("{:.1} MiB", b as f64 / (1 << 20) as f64))
+    };
+    let row = |m: &ModuleFacts| {
+        let digest =
+            m.digest.as_deref().map_or(String::new(), |d| escape(d.get(..19).unwrap_or(d)));
+        format!(
+            "<tr><th>{}<td class=l>{}<td class=l>{digest}<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>{}</tr>",
+            escape(&m.module),
+            text(&m.image),
+            m.user.map_or_else(|| NONE.to_owned(), |u| u.to_string()),
+            text(&m.cpus),
+            mib(m.memory_peak),
+            mib(m.memory_limit),
+            m.throttled_us.map_or_else(|| NONE.to_owned(), |us| format!("{} ms", us / 1000)),
+            text(&m.waits),
+        )
+    };
+    let in_container = s.modules.iter().any(|m| m.image.is_some() || m.memory_peak.is_some());
+    let rows: String = s.modules.iter().filter(|_| in_container).map(row).collect();
+    let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory peak<th>limit<th>throttled<th class=l>waits";
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 

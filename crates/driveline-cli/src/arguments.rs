@@ -148,6 +148,17 @@ Examples:
   driveline deploy build graph.yaml
   driveline deploy clean";
 
+const DOCTOR: &str = "\
+Each line says what was found, and what to change and why. `note`: worth knowing; `change`: latencies get better; `FAILS`: the graph does \
+not get what it asks for. Priorities and cores are tried on a thread of this command, with the rights of its user.
+
+Examples:
+  driveline doctor
+  driveline doctor graph.yaml
+  driveline doctor graph.yaml --json | jq -r '.checks[].change // empty'
+
+Exit code 0, also with notes and changes; 1 if something FAILS; 3 if the graph has errors.";
+
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
 #[command(name = "driveline", version, after_help = AFTER, max_term_width = 110)]
@@ -198,6 +209,9 @@ kills them.")]
         #[command(subcommand)]
         command: Deployment,
     },
+    /// Check this machine, and whether it has what a graph asks for: memory, priorities, cores
+    #[command(after_help = DOCTOR)]
+    Doctor(Doctor),
     /// Show a graph as text or as a picture
     #[command(after_help = "Examples:
   driveline graph graph.yaml
@@ -319,6 +333,12 @@ pub(crate) struct WhichRun {
     /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Graph file
+    pub(crate) graph: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

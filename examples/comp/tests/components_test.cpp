@@ -127,5 +127,28 @@ TEST(CameraComponent, PublishesAtItsRateAndEndsTheRun) {
   }
 }
 
+TEST(CameraComponent, PlaysAVideoAtItsOwnTimes) {
+  const std::string video = std::string(COMP_TEST_DATA_DIR) + "/vfr.mkv";
+  auto test = ComponentTest::create("Camera", {.parameters = {{"source", video}}}).value();
+  test.advance(std::chrono::seconds(3)).value();
+  EXPECT_TRUE(test.finished());
+  const auto frames = test.outputs<Image>("image").value();
+  ASSERT_EQ(frames.size(), 30U);
+  for (std::size_t i = 1; i < frames.size(); ++i) {
+    const auto gap = (frames[i]->header.source_time_ns - frames[i - 1]->header.source_time_ns) / 1'000'000;
+    EXPECT_EQ(gap, i < 26 ? 40U : 200U) << "before frame " << i;
+  }
+}
+
+TEST(CameraComponent, AGivenRateWinsOverTheTimesOfAVideo) {
+  const std::string video = std::string(COMP_TEST_DATA_DIR) + "/vfr.mkv";
+  auto test = ComponentTest::create("Camera", {.parameters = {{"source", video}, {"rate_hz", 50}, {"frames", 28}}}).value();
+  test.advance(std::chrono::seconds(1)).value();
+  EXPECT_TRUE(test.finished());
+  const auto frames = test.outputs<Image>("image").value();
+  ASSERT_EQ(frames.size(), 28U);
+  EXPECT_EQ(frames[27]->header.source_time_ns - frames[0]->header.source_time_ns, 27U * 20'000'000U);
+}
+
 }  // namespace
 }  // namespace comp

@@ -58,7 +58,7 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
                 let runs = Runs::ask(domain);
                 screen.print(&one_sided(&topics, &runs));
                 screen.print(&runs.lines());
-                screen.print(&place.closing(
+                screen.print(&place.closing_here(
                     "host topic",
                     topics.len(),
                     participants.len(),
@@ -113,7 +113,7 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
         Ok((place, participants)) => {
             let nodes = list_nodes(&participants, screen);
             if !screen.json {
-                screen.print(&place.closing(
+                screen.print(&place.closing_here(
                     "node",
                     nodes,
                     participants.len(),

@@ -7,6 +7,7 @@ pub(crate) mod complete;
 pub(crate) mod control;
 pub(crate) mod deploy;
 mod deployed;
+pub(crate) mod doctor;
 mod domains;
 mod echo;
 mod figures;
@@ -17,6 +18,7 @@ pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
 mod recent;
+mod rights;
 pub(crate) mod run;
 pub(crate) mod services;
 

@@ -6,6 +6,7 @@ use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::{Live, fact};
+use super::rights;
 use crate::arguments::Run;
 use crate::exit;
 use crate::process::{self, CpuUse};
@@ -103,6 +104,12 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         Some(deployed) => deployed.domain(),
         None => domain::prepare(domain_name).map_err(|e| e.to_string())?,
     };
+    // In containers, other users come in by what is mounted.
+    if deployed.is_none()
+        && let Some(text) = rights::without_effect(&graph, &domain_dir)
+    {
+        screen.print_error(&format!("{text}\n"));
+    }
     not_running_already(&graph, &domain_dir)?;
     let (interrupt, interrupter) =
         Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
@@ -285,16 +292,23 @@ fn not_done(summary: &Summary) -> String {
 }
 
 /// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
-/// `failed`: calls of others did, whose results may be what it lacked.
-fn never(component: &str, topics: &[&TopicName], refused: bool, failed: bool) -> String {
+/// `failed`: calls of others did, whose results may be what it lacked; `cut_off`: those of others were.
+fn never(
+    component: &str,
+    topics: &[&TopicName],
+    refused: bool,
+    failed: bool,
+    cut_off: bool,
+) -> String {
     if topics.is_empty() {
         return format!(
             "{component} was never called: samples came, and none of them triggered it (`trigger:` and its limits in the graph file)"
         );
     }
     let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
-    let why = match (refused, failed) {
+    let why = match (refused, failed || cut_off) {
         (true, _) => ", and a connection of its was refused",
+        (false, true) if cut_off => " before the work of other components was cut off",
         (false, true) => ", and calls of other components failed",
         (false, false) => {
             "; while a run goes on, `driveline topic list` shows who publishes here, and `driveline gateway list --explain` what other hosts send"
@@ -490,6 +504,7 @@ impl<'a> Show<'a> {
         }
         let facts = self.collector.facts_mut();
         facts.stopped.clone_from(&outcome.stopped);
+        facts.cut_off.clone_from(&outcome.cut_off);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
         let undone = failed_calls(&summary) + &not_done(&summary);
@@ -534,6 +549,7 @@ impl<'a> Show<'a> {
                         topics,
                         self.collector.was_refused(component),
                         summary.failed() > 0,
+                        self.collector.lacks_what_was_cut_off(component),
                     ),
                     columns,
                 );
@@ -700,6 +716,7 @@ impl Sink for Show<'_> {
                 | Event::Waiting { .. }
                 | Event::Stopped { .. }
                 | Event::NotSuspended
+                | Event::CutOff { .. }
                 | Event::Killed { .. }
                 | Event::NotReady { .. }
                 | Event::Fault { .. }

@@ -71,13 +71,15 @@ pub struct Images {
     version: String,
     directory: PathBuf,
     base: Option<(Layer, BTreeSet<PathBuf>)>,
+    /// By the files in them.
+    layers: Vec<(BTreeMap<String, PathBuf>, Layer)>,
 }
 
 impl Images {
     /// Of modules that `host` runs. `directory`: for files of the size of the images, which the caller removes.
     #[must_use]
     pub fn new(host: PathBuf, version: &str, directory: PathBuf) -> Self {
-        Self { host, version: version.to_owned(), directory, base: None }
+        Self { host, version: version.to_owned(), directory, base: None, layers: Vec::new() }
     }
 
     /// The image of a module with these component libraries. Reads all files and writes them into layers; blocks.
@@ -98,7 +100,17 @@ impl Images {
         }
         let mut layers = vec![base];
         if !files.is_empty() {
-            layers.push(self.layer(&files)?);
+            // Modules of one library share it.
+            let made = self.layers.iter().find(|(of, _)| *of == files).map(|(_, l)| l.clone());
+            let layer = match made {
+                Some(layer) => layer,
+                None => {
+                    let layer = self.layer(&files)?;
+                    self.layers.push((files, layer.clone()));
+                    layer
+                }
+            };
+            layers.push(layer);
         }
         Ok(Image::new(layers, &self.version, archive::architecture()))
     }

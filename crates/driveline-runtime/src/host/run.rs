@@ -9,7 +9,9 @@ use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
 use super::without_launcher;
 use super::words::{ModeWord, Word, Words};
-use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer, build_id};
+use crate::account::{
+    Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id,
+};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -35,8 +37,10 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// Without a launcher: how long after a component has finished the others may still work on what it left.
+/// Without a launcher: the module ends when this long after a component has finished the others have no work left …
 const SETTLE: Duration = Duration::from_millis(500);
+/// … and when no call of it has ended for this long.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// What a host process runs.
 #[derive(Clone, Debug)]
@@ -389,6 +393,29 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(owned))
 }
 
+/// Time between two looks at the work that is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Work that is left after a component has finished, in a module without a launcher.
+#[derive(Default)]
+struct WorkLeft {
+    /// Calls that had ended at the last look, and when that changed.
+    calls: Option<(u64, Instant)>,
+}
+
+impl WorkLeft {
+    fn is_over(&mut self, now: Instant, instances: &[Instance]) -> bool {
+        let work: Vec<_> = instances.iter().map(Instance::work).collect();
+        let calls = work.iter().fold(0u64, |sum, w| sum.wrapping_add(w.calls));
+        let before = self.calls.filter(|(before, _)| *before == calls);
+        let (_, since) = *self.calls.insert(before.unwrap_or((calls, now)));
+        let soon = |ms: u64| Duration::from_millis(ms) <= SETTLE;
+        let busy =
+            |w: &ComponentWork| w.running > 0 || w.tick_ms.map_or(!w.unread.is_empty(), soon);
+        before.is_some() && !work.iter().any(busy) || now >= since + STUCK
+    }
+}
+
 struct Running<'a> {
     stop: &'a StopControl,
     word: &'a UnixStream,
@@ -459,6 +486,7 @@ impl Running<'_> {
                                 // Both may have come at once.
                                 Word::Drain => drain_at_once = true,
                                 Word::Mode(mode) => self.mode(&mode),
+                                Word::Work(round) => self.report_work(round),
                             }
                         }
                     }
@@ -491,10 +519,14 @@ impl Running<'_> {
         }
         let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
+        let mut left = WorkLeft::default();
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
-                return Ok(());
+                if left.is_over(now, self.instances) {
+                    return Ok(());
+                }
+                end = Some(now + LOOK_AGAIN);
             }
             let next = [end, watched.then_some(events_at)]
                 .into_iter()
@@ -557,6 +589,7 @@ impl Running<'_> {
             Word::Go => {}
             Word::Drain => self.drain(),
             Word::Mode(mode) => self.mode(mode),
+            Word::Work(round) => self.report_work(*round),
         }
     }
 
@@ -571,6 +604,11 @@ impl Running<'_> {
             let named = |i: &&Instance| names.iter().any(|name| name == i.name());
             self.instances.iter().filter(named).for_each(|i| i.request(active, word.switch));
         }
+    }
+
+    fn report_work(&self, round: u64) {
+        let components = self.instances.iter().map(Instance::work).collect();
+        self.send_vital(Record::Work { round, components });
     }
 
     /// Nothing new comes from what has finished: timers are not to repeat the last of it.

@@ -131,6 +131,11 @@ pub enum Event {
         /// Component.
         component: String,
     },
+    /// Work that descends from the component that has finished made no progress, and is cut off.
+    CutOff {
+        /// What.
+        work: CutOff,
+    },
     /// The modules are stopped from here on.
     Stopping,
     /// A call of a component takes long; again when it has taken twice as long.
@@ -295,6 +300,7 @@ impl fmt::Display for Event {
             }
             Self::Running => f.write_str("all modules are ready; running"),
             Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
+            Self::CutOff { work } => write!(f, "{work}; it is cut off"),
             Self::Stopping => f.write_str("stopping"),
             Self::Busy { module, call, for_s, when } => {
                 if *when != When::Running {
@@ -398,6 +404,35 @@ pub struct Down {
     pub why: String,
 }
 
+/// Work of a component that made no progress after its source had finished, and was cut off. Displays for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CutOff {
+    /// Component.
+    pub component: String,
+    /// Calls in progress.
+    pub running: u32,
+    /// Topics with samples that it had not read, and how many.
+    pub unread: Vec<(String, u64)>,
+    /// Its module did not say what it does.
+    pub silent: bool,
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "component '{}' had work left", self.component)?;
+        if self.silent {
+            return f.write_str(": its module did not respond");
+        }
+        let mut parts = Vec::new();
+        if self.running > 0 {
+            let s = if self.running == 1 { "" } else { "s" };
+            parts.push(format!("{} call{s} in progress", self.running));
+        }
+        parts.extend(self.unread.iter().map(|(topic, n)| format!("{n} unread of topic '{topic}'")));
+        if parts.is_empty() { Ok(()) } else { write!(f, ": {}", parts.join(", ")) }
+    }
+}
+
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -413,4 +448,6 @@ pub struct Outcome {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP or the like) when the run was to end.
     pub stopped: Vec<String>,
+    /// Work that was cut off after a component had finished.
+    pub cut_off: Vec<CutOff>,
 }

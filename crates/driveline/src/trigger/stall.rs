@@ -97,6 +97,11 @@ impl StallWatch {
         }
     }
 
+    /// Whether the input is blocked for so long that its samples are not expected to be taken any more.
+    pub(crate) fn is_stall(&self) -> bool {
+        self.blocked.is_some_and(|b| MonotonicNs::now() >= b.since + STALL_AFTER)
+    }
+
     /// When [`Self::report`] has something to report. An input that does not trigger counts as blocked only as long as reads
     /// of it fail.
     pub(crate) fn due(&self, triggers: bool) -> Option<MonotonicNs> {

@@ -429,6 +429,13 @@ public:
         return detail::checked(dl_component_io_add_timer(io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
     }
 
+    /// Moves the next tick to `at`, at once if that is past; the others follow one period apart from there. For sources with times of
+    /// their own. Only within a call of the component.
+    Status next(MonotonicTime at) {
+        if (!started_) return Error{"this timer was not started: call start() in init"};
+        return detail::checked(dl_component_io_next_tick(io_, this, to_ns(at)));
+    }
+
 private:
     [[nodiscard]] Result<void> describe(dl_class_builder*) const override { return {}; }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {

@@ -692,6 +692,15 @@ dl_status dl_component_io_add_timer(const dl_component_io *io,
                                     dl_timer_callback callback,
                                     void *context);
 
+// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`, at once if that is
+// past; the others follow on the grid of the period from there. Only within a call of the component.
+//
+// What the caller promises:
+// `io` is NULL or live.
+dl_status dl_component_io_next_tick(const dl_component_io *io,
+                                    void *context,
+                                    uint64_t at_ns);
+
 // Index of the input that triggered the call; -1 if none did.
 //
 // What the caller promises:
