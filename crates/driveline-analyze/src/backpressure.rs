@@ -88,7 +88,7 @@ fn reliable_readers(run: &Collector, topic: TopicId) -> Vec<String> {
 }
 
 /// The first few of a list, and how many more there are.
-fn few(all: &[String]) -> String {
+pub(crate) fn few(all: &[String]) -> String {
     let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         Some(more) => format!("{named}, and {more} more"),

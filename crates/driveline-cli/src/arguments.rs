@@ -666,7 +666,7 @@ mod tests {
         }
         let all = told("driveline topics list");
         assert!(
-            all.contains("`driveline` has: run, status, stop, health, validate")
+            all.contains("`driveline` has: run, status, mode, stop, health, validate")
                 && !all.contains("peer"),
             "{all}"
         );

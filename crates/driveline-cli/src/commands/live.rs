@@ -154,8 +154,7 @@ impl Live {
 
     /// The whole table, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
-        let facts =
-            summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text));
+        let facts = summary.facts.iter().map(|f| fact(&f.component, &f.name, &f.text));
         let mut out = vec![];
         out.extend(
             wrapped(&head(summary, rate), columns)
@@ -235,6 +234,15 @@ impl Live {
         } else {
             format!("{} | {figures}", head(summary, rate))
         }
+    }
+}
+
+/// What a component says about the run; what it is about, only where that is not the component itself.
+pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
+    if component == name {
+        format!("{component}: {text}")
+    } else {
+        format!("{component}: {name}: {text}")
     }
 }
 
@@ -565,6 +573,12 @@ mod tests {
         let line = Live::new(false, Duration::ZERO).line(&summary, None);
         let told = "lane calls map/tile (5 of 9 answered, 1 failed, 2 timed out), lane serves map/tile (1 of 1 answered)";
         assert!(line.ends_with(told), "{line}");
+    }
+
+    #[test]
+    fn a_fact_names_its_component_once() {
+        assert_eq!(fact("detector", "detector", "YOLO"), "detector: YOLO");
+        assert_eq!(fact("front", "detector", "YOLO"), "front: detector: YOLO");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::deployed::{Deployed, Prepared};
 use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
-use super::live::Live;
+use super::live::{Live, fact};
 use super::rights;
 use crate::arguments::Run;
 use crate::exit;
@@ -624,7 +624,7 @@ impl<'a> Show<'a> {
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
         if !self.screen.json {
-            self.say(&format!("{component}: {name}: {text}"));
+            self.say(&fact(component, name, text));
         }
     }
 }

@@ -509,7 +509,9 @@ impl Running<'_> {
         let mut threads = Vec::new();
         for (_, executor) in executors {
             for report in executor.start()? {
-                if !report.refused.is_empty() {
+                // Where the log has it, it is said there.
+                let is_logged = tracing::event_enabled!(tracing::Level::WARN);
+                if !report.refused.is_empty() && !is_logged {
                     output::tell(format_args!("warning: {report}"));
                 }
                 threads.push(report.to_string());
