@@ -39,6 +39,7 @@ pub mod ros2;
 mod ros2_rules;
 mod shape;
 mod sound;
+mod standby;
 mod supervision;
 mod together;
 mod topology;

@@ -15,6 +15,7 @@ use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
 };
+use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use super::{reaction, supervision};
@@ -180,7 +181,7 @@ impl<'a> Resolver<'a> {
         // Parameters of unknown components can only be told once all components are known.
         self.component_names(&specs);
         self.unknown_assignments();
-        let modules: Vec<_> = specs
+        let mut modules: Vec<_> = specs
             .iter()
             .filter_map(|(name, document, spec)| self.module(name, *document, spec))
             .collect();
@@ -193,6 +194,7 @@ impl<'a> Resolver<'a> {
         reaction::check(self.files, &specs, &names);
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
+        standby::apply(self.files, &specs, &topics, &mut modules);
         let network = topology::network(self.files, &topics);
         let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
         let to_hosts = topics.values().any(|t| t.reach == Reach::Network)
