@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes records in and keeps the raw samples, bounded.
+//! Takes records in and keeps what the figures need, in constant memory.
 
 use crate::account::Accounts;
 use crate::faults::Faults;
 use crate::machine::MachineFacts;
 use crate::modes::ModeSwitches;
+use crate::modules::ModuleFacts;
+use crate::series::{Ages, Growth, Series};
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
-use driveline_runtime::launch::Unconnected;
+use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::header::Arrival;
 use driveline_types::{
     Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
@@ -17,9 +19,6 @@ use driveline_types::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-/// Most raw samples kept for one stage (and for one pair of stage and origin): four hours at 30 Hz. Runs beyond it are
-/// counted, and the summary says that its percentiles are of the first ones.
-pub const MAX_SAMPLES: usize = 500_000;
 /// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could exhaust memory.
 const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
@@ -58,6 +57,10 @@ pub struct RunFacts {
     pub stopped: Vec<String>,
     /// Components that are active in some modes only.
     pub modal: Vec<String>,
+    /// Where each module ran and what it used, in the order of the graph.
+    pub modules: Vec<ModuleFacts>,
+    /// Work that was cut off although its source had finished.
+    pub cut_off: Vec<CutOff>,
 }
 
 impl RunFacts {
@@ -80,6 +83,7 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
             external: graph
                 .topics
                 .iter()
@@ -196,19 +200,14 @@ pub struct Collector {
 pub(crate) struct StageSeries {
     pub(crate) runs: u64,
     pub(crate) failed: u64,
-    pub(crate) samples: Vec<StageSample>,
+    /// Publish to start of the callback, and its conversions; none of what nothing but time triggered.
+    pub(crate) transmission: Series,
+    pub(crate) processing: Series,
     pub(crate) inputs: BTreeMap<String, InputSeries>,
     /// Age at the end of the callback, by origin.
-    pub(crate) ages: BTreeMap<TopicId, Vec<AgeSample>>,
+    pub(crate) ages: BTreeMap<TopicId, Ages>,
     /// Who brought the oldest data, by origin and input.
     pub(crate) carriers: BTreeMap<(TopicId, String), Carrier>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StageSample {
-    /// Publish to start of the callback, and its conversions; none if nothing but time triggered it.
-    pub(crate) transmission_ns: Option<u64>,
-    pub(crate) processing_ns: u64,
 }
 
 /// Age of the oldest contribution of one origin; its parts add up to it. All within [`BELIEVED_NS`], and negative where clocks are known no better.
@@ -265,7 +264,7 @@ pub(crate) struct InputSeries {
     /// Sequence number of the newest sample that a callback saw.
     pub(crate) last_sequence: Option<u64>,
     /// When something was missed, and how much until then.
-    pub(crate) misses: Vec<(MonotonicNs, u64)>,
+    pub(crate) misses: Growth,
 }
 
 #[derive(Debug, Default)]
@@ -302,7 +301,7 @@ impl Collector {
         &mut self.facts
     }
 
-    /// Takes one record. Allocates; bounded by [`MAX_SAMPLES`] for each stage.
+    /// Takes one record. Allocates, in constant memory however many come: see [`crate::EXACT_SAMPLES`].
     pub fn add(&mut self, record: &StageRecord<'_>) {
         self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
         self.last = self.last.max(record.end);
@@ -357,14 +356,13 @@ impl Collector {
             self.contradictions += 1;
             return;
         };
-        if stage.samples.len() < MAX_SAMPLES {
-            // A conversion fits between start and end, so the sum stays within a time.
-            let transmission_ns =
-                trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
-            stage.samples.push(StageSample { transmission_ns, processing_ns });
-        } else {
-            self.not_kept += 1;
+        // A conversion fits between start and end, so the sum stays within a time.
+        let transmission_ns =
+            trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
+        if let Some(ns) = transmission_ns {
+            stage.transmission.push(ns);
         }
+        stage.processing.push(processing_ns);
         let (consistent, least_ns) = stage.add_ages(record);
         if let Some(least_ns) = least_ns {
             let (calls, least) = self.below_zero;
@@ -672,8 +670,8 @@ impl InputSeries {
         self.received += 1;
         self.last_sequence = Some(input.header.sequence);
         self.missed = self.missed.saturating_add(input.missed);
-        if input.missed > 0 && self.misses.len() < MAX_SAMPLES {
-            self.misses.push((now, self.missed));
+        if input.missed > 0 {
+            self.misses.push(now, self.missed);
         }
     }
 }
@@ -714,10 +712,7 @@ impl StageSeries {
             if self.ages.len() >= MAX_ORIGINS_OF_STAGE && !self.ages.contains_key(&origin.topic) {
                 continue;
             }
-            let ages = self.ages.entry(origin.topic).or_default();
-            if ages.len() < MAX_SAMPLES {
-                ages.push(sample);
-            }
+            self.ages.entry(origin.topic).or_default().push(sample);
         }
         (consistent, least_ns)
     }

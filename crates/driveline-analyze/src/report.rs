@@ -15,6 +15,7 @@ use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
 use crate::faults::Fault;
 use crate::modes::{ComponentTransition, ModeSwitch};
+use crate::modules::ModuleFacts;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use driveline_runtime::account::CallEnd;
@@ -164,6 +165,16 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         age_table(&summary.end_to_end),
         "There are none.",
     );
+    if let Some(table) = module_table(summary) {
+        section(
+            &mut page,
+            "Containers",
+            "Where each module ran, and what its container used. Memory includes the shared memory of the module's outputs. <b>Throttled</b>: time for \
+             which threads waited because the CPU share was used up. <b>Waits</b>: how threads wait for samples.",
+            Some(table),
+            "",
+        );
+    }
     section(
         &mut page,
         "Machine",
@@ -176,7 +187,7 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
 }
 
 const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, and conversions between \
-     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
+     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank) unless a note says that they are from histograms. The ratio compares the medians: \
      below 1 the component spends more time working than waiting for its data to be handed over.";
 
 const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \
@@ -221,19 +232,27 @@ fn mode_table(s: &Summary) -> Option<String> {
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
+/// Inputs that a row of the table of faults names.
+const MAX_INPUTS_OF_FAULT: usize = 8;
+
 fn fault_table(s: &Summary) -> Option<String> {
     let row = |f: &Fault| {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        let missed = f.missed.iter().map(|m| {
+        // Of many inputs, those that lost most.
+        let mut inputs: Vec<_> = f.missed.iter().collect();
+        inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
+        let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
+        let missed = inputs.into_iter().take(MAX_INPUTS_OF_FAULT).map(|m| {
             let samples = m.samples.map_or_else(|| "–".to_owned(), |n| grouped(n as f64));
             format!("{samples} of {} by {}", escape(&m.topic), escape(&m.stage))
         });
-        let missed = missed.collect::<Vec<_>>().join("<br>");
+        let more = (more > 0).then(|| format!("and {more} more inputs"));
+        let missed = missed.chain(more).collect::<Vec<_>>().join("<br>");
         let ready = if f.down { "stays down".to_owned() } else { ms(f.ready_after_ms) };
         format!(
-            "<tr><th>{}<td>{} s<td class=l>{}<td>{ready}<td>{}<td class=l>{missed}</tr>",
+            "<tr><th>{}<td>{} s<td class=text>{}<td>{ready}<td>{}<td class=text>{missed}</tr>",
             escape(&f.module),
             significant(f.at_s),
             escape(&f.cause),
@@ -242,6 +261,34 @@ fn fault_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.faults.iter().map(row).collect();
     let head = "<th>module<th>at<th class=l>cause<th>ready<th>first sample<th class=l>not received";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+/// Nothing for a bare run.
+fn module_table(s: &Summary) -> Option<String> {
+    const NONE: &str = "–";
+    let text = |t: &Option<String>| t.as_deref().map_or_else(|| NONE.to_owned(), escape);
+    let mib = |bytes: Option<u64>| {
+        bytes.map_or_else(|| NONE.to_owned(), |b| format!("{:.1} MiB", b as f64 / (1 << 20) as f64))
+    };
+    let row = |m: &ModuleFacts| {
+        let digest =
+            m.digest.as_deref().map_or(String::new(), |d| escape(d.get(..19).unwrap_or(d)));
+        format!(
+            "<tr><th>{}<td class=l>{}<td class=l>{digest}<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>{}</tr>",
+            escape(&m.module),
+            text(&m.image),
+            m.user.map_or_else(|| NONE.to_owned(), |u| u.to_string()),
+            text(&m.cpus),
+            mib(m.memory_peak),
+            mib(m.memory_limit),
+            m.throttled_us.map_or_else(|| NONE.to_owned(), |us| format!("{} ms", us / 1000)),
+            text(&m.waits),
+        )
+    };
+    let in_container = s.modules.iter().any(|m| m.image.is_some() || m.memory_peak.is_some());
+    let rows: String = s.modules.iter().filter(|_| in_container).map(row).collect();
+    let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory peak<th>limit<th>throttled<th class=l>waits";
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 

@@ -320,6 +320,7 @@ impl Component for CppComponent {
                 node: dl_node { node: io.node },
                 outputs: io.outputs.into_iter().map(dl_publisher::new).collect(),
                 timers: io.timers,
+                timer_handles: std::sync::Mutex::default(),
                 facts: io.facts,
                 stop: io.stop,
                 modes: io.modes,

@@ -92,7 +92,8 @@ pub(super) fn ready_within(spec: &ModuleSpec) -> Option<Duration> {
     spec.ready_within_ms.and_then(Milliseconds::duration)
 }
 
-/// Reports references to modules that do not exist, modules that name themselves, and circles of `depends_on`.
+/// Reports references to modules that do not exist, modules that name themselves, and circles of
+/// `depends_on`.
 pub(super) fn check(
     files: &mut Files,
     specs: &[(String, usize, ModuleSpec)],
@@ -134,7 +135,8 @@ pub(super) fn check(
 fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
     let mut done = std::collections::BTreeSet::new();
     for start in depends.keys() {
-        // Depth first; the path holds each module with the number of its dependencies that were followed.
+        // Depth first; the path holds each module with the number of its dependencies that were
+        // followed.
         let mut path = vec![(*start, 0)];
         while let Some((module, followed)) = path.last_mut() {
             let next = depends.get(*module).and_then(|d| d.get(*followed));

@@ -39,6 +39,8 @@ fn classes() -> Vec<ComponentClass> {
         parameter("gain", ParameterValue::Float(1.5)),
         parameter("model", ParameterValue::Text(String::new())),
         parameter("draw", ParameterValue::Bool(false)),
+        parameter("weights", serde_json::from_str("[0.5]").unwrap()),
+        parameter("pid", serde_json::from_str(r#"{"gains": [1.5], "on": true}"#).unwrap()),
     ];
     vec![
         class(
@@ -256,7 +258,7 @@ fn pins_suffice_for_every_subscription_of_the_graph() {
 
 #[test]
 fn structural_mistakes_are_all_found_at_their_places() {
-    let text = "driveline: 2\nmodule: {}\ntopics:\n  a/b: {reach: hosst, max_payload: 2 MiBs, qos: {dept: 1, depth: x}, pins: 0}\n  'bad name': {}\nmodules:\n  m:\n    executors: {main: {threads: 1.5, schedule: {priority: 300}}}\n    components:\n      c:\n        clas: Lane\n        library: 7\n        inputs: {image: [x], b: {topik: x}}\n        trigger: {kind: al_latest}\n        callback_group: 3\n      d: {library: l, class: C, trigger: {on: x}}\n      e: {library: l, class: C, trigger: {kind: exact, on: x}, parameters: {p: {}}}\n  n:\n";
+    let text = "driveline: 2\nmodule: {}\ntopics:\n  a/b: {reach: hosst, max_payload: 2 MiBs, qos: {dept: 1, depth: x}, pins: 0}\n  'bad name': {}\nmodules:\n  m:\n    executors: {main: {threads: 1.5, schedule: {priority: 300}}}\n    components:\n      c:\n        clas: Lane\n        library: 7\n        inputs: {image: [x], b: {topik: x}}\n        trigger: {kind: al_latest}\n        callback_group: 3\n      d: {library: l, class: C, trigger: {on: x}}\n      e: {library: l, class: C, trigger: {kind: exact, on: x}, parameters: {p: {q: ~}}}\n  n:\n";
     finds(
         &graph(text),
         &[
@@ -281,7 +283,7 @@ fn structural_mistakes_are_all_found_at_their_places() {
             (17, "unknown key `on`", "known keys"),
             (
                 17,
-                "`p` needs true or false or an integer or a number or text, and this is a mapping",
+                "`q` needs true or false or an integer or a number or text or a list or a mapping, and this is nothing",
                 "",
             ),
             (18, "`n` needs a mapping, and this is nothing", "remove the key"),
@@ -419,7 +421,7 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     );
     // What comes from elsewhere counts as published.
     let other = "other: {library: libdemo.so, class: Lane, inputs: {image: camera/img}}";
-    let external = "{external: true, max_payload: 1 MiB}";
+    let external = "{reach: host, external: true, max_payload: 1 MiB}";
     finds(
         &graph_of(external, &[lane, other]),
         &[(7, "nobody publishes the topic `camera/image`", "did you mean `camera/img`?")],
@@ -617,6 +619,22 @@ fn the_ends_of_a_topic_must_agree() {
             &[("external: true", "external: false")],
             &[(25, "nobody listens to the topic `lanes`", "external: true")],
         ),
+        (
+            &[("lanes: { reach: host, external: true }", "lanes: {}")],
+            &[(
+                25,
+                "nobody listens to the topic `lanes`",
+                "declare `topics: {lanes: {reach: host, external: true}}`",
+            )],
+        ),
+        (
+            &[("lanes: { reach: host, external: true }", "lanes: { external: true }")],
+            &[(6, "`lanes` is `external`, and its samples stay in their process", "reach: host")],
+        ),
+        (
+            &[("qos: {depth: 5}", "qos: {history: keep_last}")],
+            &[(5, "unknown key `history`", "`depth: N` alone keeps the last N samples")],
+        ),
     ];
     for (changes, expected) in &cases[1..] {
         finds(&replaced(changes), expected);
@@ -698,7 +716,7 @@ fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
 fn circles_need_a_timer_or_another_trigger() {
     let circle = |trigger: &str| {
         format!(
-            "driveline: 1\ntopics: {{lanes: {{external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, scene: scene}}, outputs: {{scene: scene}}{trigger}}}\n"
+            "driveline: 1\ntopics: {{lanes: {{reach: host, external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, scene: scene}}, outputs: {{scene: scene}}{trigger}}}\n"
         )
     };
     finds(&graph(&circle("")), &[(6, "in a circle without a timer: f → f", "all_latest")]);
@@ -716,7 +734,7 @@ fn circles_need_a_timer_or_another_trigger() {
 fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
     let g = |rest: &str| {
         graph(&format!(
-            "driveline: 1\ntopics: {{a: {{external: true}}, b: {{external: true}}, c: {{external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, outputs: {{scene: c}}, {rest}}}\n"
+            "driveline: 1\ntopics: {{a: {{reach: host, external: true}}, b: {{reach: host, external: true}}, c: {{reach: host, external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, outputs: {{scene: c}}, {rest}}}\n"
         ))
     };
     finds(
@@ -778,7 +796,7 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
         &f.load(),
         &[
             (1, "`lane` needs parameters, and this is the integer 5", "parameter: value"),
-            (3, "a parameter is a boolean, a number or text, and `gain` is a list", ""),
+            (3, "the parameter `gain` of `Lane` is a number, and this is a list", "gain: 1.5"),
         ],
     );
     std::fs::write(f.dir.path().join("a.yaml"), "").unwrap();
@@ -786,14 +804,14 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
         &f.load(),
         &[
             (1, "no component `lame`", "`lane`"),
-            (3, "a parameter is a boolean, a number or text, and `gain` is a list", ""),
+            (3, "the parameter `gain` of `Lane` is a number, and this is a list", "gain: 1.5"),
         ],
     );
 }
 
 #[test]
 fn included_files_are_joined_and_conflicts_name_both_places() {
-    let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {external: true, max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: t}}\n";
+    let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {reach: host, external: true, max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: t}}\n";
     let f = Fixture::new(&[
         ("g.yaml", "driveline: 1\ndomain: mine\ninclude: [s.yaml, s.yaml]\n"),
         ("s.yaml", sensing),
@@ -823,32 +841,6 @@ fn included_files_are_joined_and_conflicts_name_both_places() {
         &load_path(Path::new("/nonexistent/g.yaml")),
         &[(0, "cannot read /nonexistent/g.yaml", "check the path")],
     );
-}
-
-#[test]
-fn what_is_no_text_file_is_not_read() {
-    let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [pipe, /dev/full, picture.png]\n")]);
-    let made =
-        std::process::Command::new("mkfifo").arg(f.dir.path().join("pipe")).status().unwrap();
-    assert!(made.success());
-    std::fs::write(f.dir.path().join("picture.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
-    let help = "relative to the file";
-    let not_read = [
-        (2, "it is not a regular file", help),
-        (2, "it is not a regular file", help),
-        (2, "it is not text; YAML", help),
-    ];
-    finds(&f.load(), &not_read);
-    // Its length says nothing about how much would be read.
-    finds(
-        &load_path(Path::new("/dev/zero")),
-        &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")],
-    );
-    finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
-    std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
-    finds(&f.load(), &[(0, "line 2 is not in UTF-8", "")]);
-    std::fs::write(f.dir.path().join("g.yaml"), vec![b'#'; (4 << 20) + 1]).unwrap();
-    finds(&f.load(), &[(0, "it is longer than", "")]);
 }
 
 #[test]
@@ -972,6 +964,8 @@ fn the_graph_in_the_documentation_is_valid() {
 mod generated;
 #[path = "reach_tests.rs"]
 mod network;
+#[path = "parameter_tests.rs"]
+mod parameter_values;
 #[path = "payload_tests.rs"]
 mod payload;
 #[path = "ros2_rules_tests.rs"]
@@ -979,6 +973,8 @@ mod ros2;
 
 #[path = "reaction_tests.rs"]
 mod reaction_keys;
+#[path = "reading_tests.rs"]
+mod reading;
 #[path = "supervision_tests.rs"]
 mod supervision_keys;
 

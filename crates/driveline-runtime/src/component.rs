@@ -192,7 +192,8 @@ impl Timers {
     }
 
     /// Adds a timer in the group of the component's callback; its calls, and those that fail or panic, are accounted to the
-    /// component. Only from `init`: once the executor runs, it takes no more.
+    /// component. Only from `init`: once the executor runs, it takes no more. The handle moves the next tick
+    /// ([`CallbackHandle::next_tick_at`]).
     ///
     /// # Errors
     /// [`ExecutorError`] if the period is zero or the executor runs already.
@@ -200,7 +201,7 @@ impl Timers {
         &self,
         period: Duration,
         tick: impl Fn(&TimerTick) -> Result<(), ComponentFailure> + Send + Sync + 'static,
-    ) -> Result<(), ExecutorError> {
+    ) -> Result<CallbackHandle, ExecutorError> {
         let Some(executor) = self.executor.upgrade() else {
             return Err(ExecutorError::Running { name: self.component.clone() });
         };
@@ -214,8 +215,8 @@ impl Timers {
             }
         })?;
         self.stop.ends(handle.timer_end());
-        self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
-        Ok(())
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle.clone());
+        Ok(handle)
     }
 
     /// Timers that were added.

@@ -199,25 +199,3 @@ fn print(run: &RunStatus, mode: &str, ending: &Ending, screen: &Screen) -> u8 {
     }
     if done { exit::DONE } else { exit::FAILED }
 }
-
-/// What a shell's completion script needs for the names of modes, which only a run knows.
-pub(super) fn completion(shell: clap_complete::Shell) -> &'static str {
-    match shell {
-        clap_complete::Shell::Bash => {
-            r#"
-_driveline_with_modes() {
-    _driveline "$@"
-    local current="${COMP_WORDS[COMP_CWORD]}"
-    if [[ "${COMP_WORDS[1]}" == mode && "${current}" != -* && COMP_CWORD -eq 2 ]]; then
-        COMPREPLY=( $(compgen -W "$("${COMP_WORDS[0]}" mode --names 2>/dev/null)" -- "${current}") )
-    fi
-}
-complete -F _driveline_with_modes -o bashdefault -o default driveline
-"#
-        }
-        clap_complete::Shell::Fish => {
-            "\ncomplete -c driveline -n \"__fish_seen_subcommand_from mode\" -f -a \"(driveline mode --names 2>/dev/null)\"\n"
-        }
-        _ => "",
-    }
-}

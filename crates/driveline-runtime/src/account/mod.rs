@@ -6,10 +6,12 @@
 //! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
 //! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
+mod build_id;
 mod contained;
 mod reader;
 mod writer;
 
+pub use build_id::build_id;
 pub use contained::{CONTAINED_FORMAT, ContainedRecord, OutputStream, Usage, Word};
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
@@ -36,6 +38,9 @@ pub enum Record {
         module: String,
         /// Process id, in its own namespace.
         pid: u32,
+        /// [`build_id`] of the process; empty in releases before this.
+        #[serde(default)]
+        build: String,
     },
     /// All components are initialised; the process waits for the word to start.
     Ready,
@@ -168,6 +173,13 @@ pub enum Record {
         /// Since when.
         at_ns: u64,
     },
+    /// What work the module has left, for the launcher that has asked.
+    Work {
+        /// Of the question.
+        round: u64,
+        /// Each component with inputs, timers or an output.
+        components: Vec<ComponentWork>,
+    },
     /// Records that are missing from the stream because the reader was too slow.
     Lost {
         /// Callbacks, since the start.
@@ -232,6 +244,34 @@ pub enum Record {
     /// A record of a newer release.
     #[serde(other)]
     Unknown,
+}
+
+/// Work of one component that is in progress or waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentWork {
+    /// Component.
+    pub component: String,
+    /// Calls that have ended, timers included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u64,
+    /// Calls in progress.
+    #[serde(default)]
+    pub running: u32,
+    /// Inputs with samples that will be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadInput>,
+    /// Time until the tick that works on them, or on what calls have left to a timer of the component, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ms: Option<u64>,
+}
+
+/// An input with samples that will be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadInput {
+    /// Input port.
+    pub input: String,
+    /// How many.
+    pub samples: u64,
 }
 
 /// End of what [`Record::Held`] reports.

@@ -6,7 +6,8 @@ use super::pulse::Budget;
 use super::run::HostError;
 use super::transitions::Transitions;
 use crate::account::{
-    BlockedCounters, Call, CallPlace, CallbackCounters, InputCounters, Record, Writer,
+    BlockedCounters, Call, CallPlace, CallbackCounters, ComponentWork, InputCounters, Record,
+    UnreadInput, Writer,
 };
 use crate::activity::Seen;
 use crate::component::{
@@ -270,6 +271,26 @@ impl Instance {
     /// A component of the run has finished: timers tick once more, and then only for what is new.
     pub(super) fn drain(&self) {
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
+    }
+
+    /// What is in progress or waits. In this order: a call that ends meanwhile is seen in one of the two.
+    pub(super) fn work(&self) -> ComponentWork {
+        let timers = self.timers.added();
+        let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();
+        let names: Vec<String> =
+            self.callback.iter().flat_map(|c| c.inputs()).map(|i| i.input).collect();
+        let unread = all.iter().flat_map(|p| &p.unread).map(|(input, samples)| UnreadInput {
+            input: names.get(*input).cloned().unwrap_or_default(),
+            samples: *samples,
+        });
+        let tick = all.iter().filter_map(|p| p.tick).min();
+        ComponentWork {
+            component: self.name.clone(),
+            calls: self.calls(),
+            running: all.iter().map(|p| p.running).sum(),
+            unread: unread.collect(),
+            tick_ms: tick.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        }
     }
 
     /// Reports inputs whose samples the component keeps although nothing else is to come, however short that has lasted.

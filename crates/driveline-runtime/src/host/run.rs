@@ -9,7 +9,9 @@ use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
 use super::without_launcher;
 use super::words::{ModeWord, Word, Words};
-use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
+use crate::account::{
+    Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id,
+};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -35,8 +37,10 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// Without a launcher: how long after a component has finished the others may still work on what it left.
+/// Without a launcher: the module ends when this long after a component has finished the others have no work left …
 const SETTLE: Duration = Duration::from_millis(500);
+/// … and when no call of it has ended for this long.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// What a host process runs.
 #[derive(Clone, Debug)]
@@ -51,6 +55,8 @@ pub struct HostOptions {
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
+    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -134,6 +140,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 format: FORMAT,
                 module: options.module.clone(),
                 pid: std::process::id(),
+                build: build_id().to_owned(),
             });
             Some(Arc::new(writer))
         }
@@ -337,7 +344,11 @@ fn resolve(
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);
-    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+    let mut graph = loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))?;
+    if let Some(user) = options.default_user {
+        graph.admit_users(user);
+    }
+    Ok(graph)
 }
 
 fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {
@@ -380,6 +391,29 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     let null = std::fs::File::open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     Ok(UnixStream::from(owned))
+}
+
+/// Time between two looks at the work that is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Work that is left after a component has finished, in a module without a launcher.
+#[derive(Default)]
+struct WorkLeft {
+    /// Calls that had ended at the last look, and when that changed.
+    calls: Option<(u64, Instant)>,
+}
+
+impl WorkLeft {
+    fn is_over(&mut self, now: Instant, instances: &[Instance]) -> bool {
+        let work: Vec<_> = instances.iter().map(Instance::work).collect();
+        let calls = work.iter().fold(0u64, |sum, w| sum.wrapping_add(w.calls));
+        let before = self.calls.filter(|(before, _)| *before == calls);
+        let (_, since) = *self.calls.insert(before.unwrap_or((calls, now)));
+        let soon = |ms: u64| Duration::from_millis(ms) <= SETTLE;
+        let busy =
+            |w: &ComponentWork| w.running > 0 || w.tick_ms.map_or(!w.unread.is_empty(), soon);
+        before.is_some() && !work.iter().any(busy) || now >= since + STUCK
+    }
 }
 
 struct Running<'a> {
@@ -452,6 +486,7 @@ impl Running<'_> {
                                 // Both may have come at once.
                                 Word::Drain => drain_at_once = true,
                                 Word::Mode(mode) => self.mode(&mode),
+                                Word::Work(round) => self.report_work(round),
                             }
                         }
                     }
@@ -482,10 +517,14 @@ impl Running<'_> {
         }
         let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
+        let mut left = WorkLeft::default();
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
-                return Ok(());
+                if left.is_over(now, self.instances) {
+                    return Ok(());
+                }
+                end = Some(now + LOOK_AGAIN);
             }
             let next = [end, watched.then_some(events_at)]
                 .into_iter()
@@ -548,6 +587,7 @@ impl Running<'_> {
             Word::Go => {}
             Word::Drain => self.drain(),
             Word::Mode(mode) => self.mode(mode),
+            Word::Work(round) => self.report_work(*round),
         }
     }
 
@@ -562,6 +602,11 @@ impl Running<'_> {
             let named = |i: &&Instance| names.iter().any(|name| name == i.name());
             self.instances.iter().filter(named).for_each(|i| i.request(active, word.switch));
         }
+    }
+
+    fn report_work(&self, round: u64) {
+        let components = self.instances.iter().map(Instance::work).collect();
+        self.send_vital(Record::Work { round, components });
     }
 
     /// Nothing new comes from what has finished: timers are not to repeat the last of it.

@@ -17,6 +17,8 @@ pub(crate) enum Word {
     Drain,
     /// Components change their states.
     Mode(ModeWord),
+    /// Asks for the remaining work; answered with a record of this round.
+    Work(u64),
 }
 
 /// States of modal components. A component that it does not name stays as it is.
@@ -42,6 +44,7 @@ pub(crate) struct ModeWord {
 #[serde(tag = "word", rename_all = "snake_case")]
 enum Line {
     Mode(ModeWord),
+    Work { round: u64 },
 }
 
 impl ModeWord {
@@ -53,11 +56,21 @@ impl ModeWord {
     }
 }
 
+/// The line that asks for the remaining work, with its end.
+pub(crate) fn work_line(round: u64) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Line::Work { round }).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
 fn word(line: &[u8]) -> Option<Word> {
     match line.trim_ascii() {
         b"go" => Some(Word::Go),
         b"drain" => Some(Word::Drain),
-        line => serde_json::from_slice(line).ok().map(|Line::Mode(mode)| Word::Mode(mode)),
+        line => Some(match serde_json::from_slice(line).ok()? {
+            Line::Mode(mode) => Word::Mode(mode),
+            Line::Work { round } => Word::Work(round),
+        }),
     }
 }
 
@@ -106,8 +119,10 @@ mod tests {
                 BTreeMap::from([("gain".into(), ParameterValue::Float(1.5))]),
             )]),
         };
-        let text = [b"go\nlater\n{\"word\":\"dance\"}\n", &mode.line()[..], b"drain\n"].concat();
-        let expected = [Word::Go, Word::Mode(mode), Word::Drain];
+        let text =
+            [b"go\nlater\n{\"word\":\"dance\"}\n", &mode.line()[..], &work_line(7)[..], b"drain\n"]
+                .concat();
+        let expected = [Word::Go, Word::Mode(mode), Word::Work(7), Word::Drain];
         for size in 1..text.len() {
             let mut words = Words::default();
             let all: Vec<_> = text.chunks(size).flat_map(|piece| words.feed(piece)).collect();

@@ -6,6 +6,7 @@ use super::gateway::GatewayOptions;
 use super::remote::{Remote, RemoteNews};
 use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
+use crate::host::words;
 use crate::lines::Lines;
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -266,6 +267,13 @@ impl Child {
     pub(super) fn drain(&mut self) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(b"drain\n");
+        }
+    }
+
+    /// Asks what work is left; a record answers.
+    pub(super) fn ask_for_work(&mut self, round: u64) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(&words::work_line(round));
         }
     }
 

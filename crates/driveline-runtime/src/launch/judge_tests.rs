@@ -55,6 +55,7 @@ pub(crate) fn module() -> ResolvedModule {
         ready_within: None,
         depends_on: Vec::new(),
         restart_with: Vec::new(),
+        deployment: Default::default(),
         watch: ResolvedWatch {
             hang: Some((Duration::from_secs(2), Reaction::Restart)),
             ..ResolvedWatch::default()
@@ -204,7 +205,8 @@ fn a_launcher_that_is_stopped_for_a_minute_makes_no_finding() {
     assert_eq!(world.runs(Duration::from_millis(400)), []);
 }
 
-/// A machine that is so busy that a process gets one slice each second: none of its calls can be judged.
+/// A machine that is so busy that a process gets one slice each second: none of its calls can be
+/// judged.
 #[test]
 fn a_busy_machine_makes_no_finding() {
     let module = module();

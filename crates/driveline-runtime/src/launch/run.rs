@@ -3,6 +3,8 @@
 
 mod modes;
 mod reactions;
+mod remaining;
+mod settling;
 mod state;
 
 use super::child::{Child, Source, Start};
@@ -15,17 +17,17 @@ use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
-use super::{Down, End, Event, Interrupt, Outcome, Sink};
-use crate::account::{InputAccount, Record};
+use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink};
+use crate::account::{Record, build_id};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
 };
 use crate::host;
-use driveline_types::TopicId;
 use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use settling::Settling;
 use state::Past;
 use std::collections::VecDeque;
 use std::io;
@@ -104,9 +106,11 @@ pub fn run<'a>(
         down: Vec::new(),
         unreadable: 0,
         unconnected: Vec::new(),
+        other_build: false,
         match_at: Instant::now(),
         stopped: Vec::new(),
-        finished: Vec::new(),
+        settling: Settling::default(),
+        cut_off: Vec::new(),
         slowest: Duration::ZERO,
         slowest_timer: slowest_timer(graph, wanted),
         began,
@@ -227,11 +231,8 @@ enum Phase {
         until: Instant,
     },
     Running,
-    /// A component has finished. `active` is when something that descends from it was last triggered.
-    Settling {
-        active: Instant,
-        until: Instant,
-    },
+    /// A component has finished, and what it has left is worked on.
+    Settling,
     /// Process `at` was told to end; the ones after it have ended.
     Stopping {
         at: usize,
@@ -282,11 +283,13 @@ struct Launcher<'a> {
     unreadable: u64,
     /// Connections that have not existed so far, and when to look again.
     unconnected: Vec<Unconnected>,
+    /// A program of another build was reported.
+    other_build: bool,
     match_at: Instant,
     /// Modules that were stopped when the run was to end.
     stopped: Vec<String>,
-    /// What finished components publish.
-    finished: Vec<TopicId>,
+    settling: Settling,
+    cut_off: Vec<CutOff>,
     /// The longest call of a callback so far.
     slowest: Duration,
     /// The longest period of timers that read inputs.
@@ -340,8 +343,8 @@ impl Launcher<'_> {
                 .map(Child::unreadable)
                 .sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
-        let Self { killed, down, unconnected, stopped, .. } = self;
-        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped })
+        let Self { killed, down, unconnected, stopped, cut_off, .. } = self;
+        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped, cut_off })
     }
 
     /// Responds to the tools that ask.
@@ -358,7 +361,9 @@ impl Launcher<'_> {
     fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for action in self.supervisor.step(self.began.elapsed(), input) {
+            let actions = self.supervisor.step(self.began.elapsed(), input);
+            let stops = actions.iter().any(|action| matches!(action, Action::StopRun(_)));
+            for action in actions {
                 match action {
                     Action::Start(i) => {
                         if let Err(source) = self.start(i) {
@@ -376,7 +381,7 @@ impl Launcher<'_> {
                         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                         self.sink.event(&Event::Restarts { module, after_ms });
                     }
-                    Action::Down { process, why } => self.stays_down(process, why),
+                    Action::Down { process, why } => self.stays_down(process, why, !stops),
                     Action::StopRun(i) => {
                         self.end_because_of(i);
                         self.stop();
@@ -476,7 +481,7 @@ impl Launcher<'_> {
         });
     }
 
-    fn stays_down(&mut self, process: usize, why: DownReason) {
+    fn stays_down(&mut self, process: usize, why: DownReason, others_go_on: bool) {
         let module = self.name(process);
         let p = &self.processes[process];
         // Ended together with another one, in order, and the run ended before its new start.
@@ -494,7 +499,7 @@ impl Launcher<'_> {
             (DownReason::Dependency(other), _) => {
                 format!("it depends on '{}', which is down", self.processes[other].program.name())
             }
-            (DownReason::RunStops, _) => "the run ended before its restart".to_owned(),
+            (DownReason::RunStops, _) => "the run ended before it was ready again".to_owned(),
             (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => {
                 "it ended by itself (`restart: policy`)".to_owned()
             }
@@ -504,9 +509,8 @@ impl Launcher<'_> {
         if self.is_running() {
             self.react_to_down(process, &why);
         }
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. })
-            || self.continues_without(process);
-        if goes_on {
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling);
+        if others_go_on && (runs || self.continues_without(process)) {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
             self.service_manager.status(&format!("running without module '{module}': {why}"));
         }
@@ -543,18 +547,13 @@ impl Launcher<'_> {
         });
     }
 
-    /// How long nothing must happen until a run is over whose source has finished: a timer may still have to read it.
-    fn quiet(&self) -> Duration {
-        self.options.quiet + self.slowest + self.slowest_timer
-    }
-
     /// Sleeps until something happens and says what, and whether a tool asks.
     fn wait(&mut self) -> io::Result<(Vec<(usize, Source)>, bool)> {
         let next = match self.phase {
             Phase::Running | Phase::Starting => self.tick_at,
             Phase::Stopping { until, .. } => until.min(self.tick_at),
             Phase::Matching { next, .. } => next.min(self.tick_at),
-            Phase::Settling { active, until } => until.min(active + self.quiet()).min(self.tick_at),
+            Phase::Settling => self.settling.next(self.began).min(self.tick_at),
         };
         let next = self.supervisor.next().map_or(next, |due| next.min(self.began + due));
         let next = self.mode_due().map_or(next, |due| next.min(due));
@@ -614,6 +613,16 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Hello { build, .. } => {
+                child.words.greeted = true;
+                if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
+                    self.sink.event(&Event::OtherBuild {
+                        module: module.clone(),
+                        program: self.options.host.display().to_string(),
+                        build: build.clone(),
+                    });
+                }
+            }
             Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
@@ -629,42 +638,16 @@ impl Launcher<'_> {
                     module: module.clone(),
                     component: component.clone(),
                 });
-                let outputs = self
-                    .graph
-                    .components()
-                    .filter(|(_, c)| c.name.as_str() == component)
-                    .flat_map(|(_, c)| &c.outputs);
-                self.finished.extend(outputs.map(|o| o.topic.id()));
-                if matches!(self.phase, Phase::Starting | Phase::Matching { .. } | Phase::Running) {
-                    self.end = Some(End::Finished { component: component.clone() });
-                    if matches!(self.phase, Phase::Running) {
-                        self.processes
-                            .iter_mut()
-                            .filter_map(Process::alive)
-                            .filter(|c| !is_gateway(&c.module))
-                            .for_each(Child::drain);
-                    }
-                    let now = Instant::now();
-                    self.phase = Phase::Settling {
-                        active: now,
-                        until: now + self.options.settle + self.slowest,
-                    };
-                }
+                self.finished(component);
             }
+            Record::Work { round, components } => self.settling.answer(process, *round, components),
             Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
                 self.slowest = self
                     .slowest
                     .max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
-                // What a timer reads again is nothing new.
-                let from_finished = |i: &InputAccount| {
-                    (i.triggered || i.fresh)
-                        && i.origins.iter().any(|o| self.finished.contains(&o.topic))
-                };
-                if let Phase::Settling { active, .. } = &mut self.phase
-                    && call.inputs.iter().any(from_finished)
-                {
-                    *active = Instant::now();
+                if let Phase::Settling = self.phase {
+                    self.settling.called(self.began.elapsed(), call);
                 }
             }
             _ => {}
@@ -674,15 +657,20 @@ impl Launcher<'_> {
 
     fn ready(&mut self, process: usize) {
         self.step(Input::Ready(process));
-        if !matches!(self.phase, Phase::Running | Phase::Settling { .. }) {
+        if !matches!(self.phase, Phase::Running | Phase::Settling) {
             return;
         }
+        let settling = matches!(self.phase, Phase::Settling);
         // The others run already.
         self.tell_mode(process);
         let p = &mut self.processes[process];
         let Some(child) = p.child.as_mut() else { return };
         child.go();
-        let after = p.ended_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        if settling {
+            child.drain();
+        }
+        // One that has never run before has nothing to recover from.
+        let Some(after) = p.ended_at.take().map(|at| at.elapsed()) else { return };
         let event = Event::Recovered {
             module: child.module.clone(),
             pid: child.pid(),
@@ -856,7 +844,7 @@ impl Launcher<'_> {
     fn when(&self) -> When {
         match self.phase {
             Phase::Starting | Phase::Matching { .. } => When::Starting,
-            Phase::Running | Phase::Settling { .. } => When::Running,
+            Phase::Running | Phase::Settling => When::Running,
             Phase::Stopping { .. } => When::Stopping,
         }
     }
@@ -906,10 +894,7 @@ impl Launcher<'_> {
                 self.look_for_matches(now);
             }
             Phase::Matching { next, .. } if now >= next => self.look_for_matches(now),
-            Phase::Settling { active, until } if now >= until || now >= active + self.quiet() => {
-                self.stop();
-                self.advance_stop(now);
-            }
+            Phase::Settling => self.settle(now),
             Phase::Stopping { .. } => self.advance_stop(now),
             _ => {}
         }

@@ -51,7 +51,7 @@ impl Component for Modal {
             let mut output = output.lock().map_err(failure)?;
             publish(&mut output, next.fetch_add(1, Ordering::Relaxed))
         });
-        added.map_err(failure)
+        added.map(drop).map_err(failure)
     }
 
     fn on_activate(&self) -> Result<(), ComponentFailure> {

@@ -86,7 +86,9 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_init", 0, "Never come back from the initialisation unless 0."),
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
+                    parameter("fill_on", 0, "Fill memory without end at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
+                    parameter("slow_on", 0, "Only the call for this number takes so long."),
                     parameter("keep", 0, "Keep the last samples, as many as this."),
                     parameter(
                         "give_back_ms",
@@ -196,7 +198,7 @@ impl Component for Counter {
             assert!(number != panic_on, "told to panic");
             if number == fail_on { Err(failure("told to fail")) } else { Ok(()) }
         });
-        added.map_err(failure)
+        added.map(drop).map_err(failure)
     }
 
     fn on_event(&self, event: &PortEvent) -> Result<(), ComponentFailure> {
@@ -221,11 +223,22 @@ struct Relay {
     abort_on: AtomicI64,
     hang_on: AtomicI64,
     overflow_on: AtomicI64,
+    fill_on: AtomicI64,
     take_ms: AtomicU64,
+    slow_on: AtomicU64,
     ask: AtomicI64,
     client: OnceLock<Mutex<RawClient>>,
     keep: AtomicU64,
     kept: Arc<Mutex<VecDeque<RawSample>>>,
+}
+
+/// Until the kernel ends it, or 4 GiB are taken.
+fn fill_memory() {
+    let mut filled: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..4096 {
+        filled.push(vec![1; 1 << 20]);
+    }
+    println!("relay has filled {} MiB", filled.len());
 }
 
 fn hang() -> ! {
@@ -281,8 +294,10 @@ impl Component for Relay {
             println!("spawned {}", child.id());
         }
         self.take_ms.store(integer(&io, "take_ms").unsigned_abs(), Ordering::Relaxed);
+        self.slow_on.store(integer(&io, "slow_on").unsigned_abs(), Ordering::Relaxed);
         self.hang_on.store(integer(&io, "hang_on"), Ordering::Relaxed);
         self.overflow_on.store(integer(&io, "overflow_on"), Ordering::Relaxed);
+        self.fill_on.store(integer(&io, "fill_on"), Ordering::Relaxed);
         self.ask.store(integer(&io, "ask"), Ordering::Relaxed);
         if integer(&io, "ask") != 0 {
             serve_odd_numbers(&io.node)?;
@@ -312,7 +327,10 @@ impl Component for Relay {
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
-        std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
+        let slow_on = self.slow_on.load(Ordering::Relaxed);
+        if slow_on == 0 || slow_on == number {
+            std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
+        }
         if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
             std::process::abort();
         }
@@ -322,6 +340,9 @@ impl Component for Relay {
         }
         if number.cast_signed() == self.overflow_on.load(Ordering::Relaxed) {
             return Err(failure(deep(0)));
+        }
+        if number.cast_signed() == self.fill_on.load(Ordering::Relaxed) {
+            fill_memory();
         }
         if number.cast_signed() == self.fail_on.load(Ordering::Relaxed) {
             return Err(failure("this number was forbidden"));

@@ -98,6 +98,23 @@ pub struct SubscriptionStats {
     pub deadlines_missed: u64,
 }
 
+impl SubscriptionStats {
+    /// Number of samples that came or were passed over, whatever became of them.
+    pub(crate) fn came(&self) -> u64 {
+        let parts = [
+            self.received,
+            self.missed,
+            self.superseded,
+            self.expired,
+            self.corrupt,
+            self.refused,
+            self.not_read,
+            self.inactive,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
+}
+
 impl RawSubscription {
     pub(crate) fn new(
         context: &Context,

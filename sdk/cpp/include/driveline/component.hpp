@@ -388,8 +388,8 @@ public:
 private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
-        const dl_parameter_value c = detail::to_c(default_);
-        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), &c, detail::shown(doc_).c_str()));
+        auto c = detail::given(default_);
+        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
@@ -427,6 +427,13 @@ public:
         if (period.count() <= 0) return Error{"a timer's period of " + std::to_string(period.count()) + " ns is not possible"};
         started_ = true;
         return detail::checked(dl_component_io_add_timer(io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
+    }
+
+    /// Moves the next tick to `at`, at once if that is past; the others follow one period apart from there. For sources with times of
+    /// their own. Only within a call of the component.
+    Status next(MonotonicTime at) {
+        if (!started_) return Error{"this timer was not started: call start() in init"};
+        return detail::checked(dl_component_io_next_tick(io_, this, to_ns(at)));
     }
 
 private:

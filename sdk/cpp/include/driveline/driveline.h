@@ -171,6 +171,10 @@ typedef enum {
   DL_PARAMETER_FLOAT = 2,
   // `text`.
   DL_PARAMETER_TEXT = 3,
+  // `text` is a JSON array; `integer` is the number of its items, in results. Items have the names `NAME/0`, `NAME/1`, …
+  DL_PARAMETER_LIST = 4,
+  // `text` is a JSON object; `integer` is the number of its entries, in results. Entries have names such as `NAME/KEY`.
+  DL_PARAMETER_MAP = 5,
 } dl_parameter_type;
 
 // How important a line is.
@@ -690,6 +694,15 @@ dl_status dl_component_io_add_timer(const dl_component_io *io,
                                     dl_timer_callback callback,
                                     void *context);
 
+// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`, at once if that is
+// past; the others follow on the grid of the period from there. Only within a call of the component.
+//
+// What the caller promises:
+// `io` is NULL or live.
+dl_status dl_component_io_next_tick(const dl_component_io *io,
+                                    void *context,
+                                    uint64_t at_ns);
+
 // Index of the input that triggered the call; -1 if none did.
 //
 // What the caller promises:
@@ -805,7 +818,7 @@ dl_status dl_node_set_parameter(const dl_node *node,
                                 const char *name,
                                 const dl_parameter_value *value);
 
-// Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
 //
 // What the caller promises:
 // `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`

@@ -176,6 +176,6 @@ impl<'a> Launcher<'a> {
 
     /// Whether a module that has just gone down belongs to a run that goes on.
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.phase, Phase::Running | Phase::Settling { .. })
+        matches!(self.phase, Phase::Running | Phase::Settling)
     }
 }

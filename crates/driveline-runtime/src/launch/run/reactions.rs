@@ -58,7 +58,7 @@ impl<'a> Launcher<'a> {
     }
 
     fn faults_of(&mut self, process: usize, now: Instant) -> Vec<Fault> {
-        let runs = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling);
         let time = now.saturating_duration_since(self.began);
         let ready = matches!(self.supervisor.state(process), State::Ready { .. });
         let p = &mut self.processes[process];

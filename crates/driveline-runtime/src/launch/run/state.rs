@@ -72,7 +72,7 @@ impl Launcher<'_> {
     pub(super) fn shown_phase(&self) -> RunPhase {
         match self.phase {
             Phase::Starting | Phase::Matching { .. } => RunPhase::Starting,
-            Phase::Running | Phase::Settling { .. } => RunPhase::Running,
+            Phase::Running | Phase::Settling => RunPhase::Running,
             Phase::Stopping { .. } => RunPhase::Ending,
         }
     }
