@@ -120,7 +120,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "Subscriptions",
         "Every input, with what arrived and what did not. \
          Inputs that trigger <b>miss</b> samples, which is work not done; on those that are only read, newer samples <b>supersede</b> \
-         older ones. <b>Inactive</b>: samples that came while no mode had the component active.",
+         older ones. <b>Inactive</b>: samples that came while no mode had the component active. <b>Standby</b>: samples of a publisher \
+         that stood by for a stronger one.",
         subscription_table(summary),
         "There are none.",
     );
@@ -444,7 +445,7 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th>inactive<th>not connected<th class=l>count unknown</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th>inactive<th>standby<th>not connected<th class=l>count unknown</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published =
@@ -473,7 +474,7 @@ fn subscription_table(s: &Summary) -> Option<String> {
             (None, 0) => "<td></td>".to_owned(),
             (None, n) => format!("<td>{}</td>", grouped(n as f64)),
         };
-        for n in [x.inactive, x.not_connected] {
+        for n in [x.inactive, x.standby, x.not_connected] {
             others += &match n {
                 0 => "<td></td>".to_owned(),
                 n => format!("<td>{}</td>", grouped(n as f64)),

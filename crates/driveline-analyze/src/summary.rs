@@ -142,6 +142,8 @@ pub struct SubscriptionSummary {
     pub not_read: u64,
     /// Samples that came while the component was inactive.
     pub inactive: u64,
+    /// Samples of publishers that stood by.
+    pub standby: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
     pub uncounted: u64,
     /// Why, of one of them.
@@ -551,6 +553,7 @@ fn subscriptions_of<'a>(
             lost_on_the_way: c.lost_on_the_way,
             not_read: c.not_read.saturating_add(unread),
             inactive: c.inactive,
+            standby: c.standby,
             uncounted: c.uncounted,
             uncounted_reason: c.uncounted_reason,
             unread,

@@ -252,7 +252,7 @@ pub unsafe extern "C" fn dl_subscription_matched(
 }
 
 /// Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
-/// corrupt + refused + lost_on_the_way + not_read + inactive.
+/// corrupt + refused + lost_on_the_way + not_read + inactive + standby.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_subscription_stats {
@@ -287,6 +287,8 @@ pub struct dl_subscription_stats {
     pub deadlines_missed: u64,
     /// Samples that came while the component was inactive.
     pub inactive: u64,
+    /// Samples of publishers that stood by for a stronger one.
+    pub standby: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -323,6 +325,7 @@ pub unsafe extern "C" fn dl_subscription_get_stats(
             uncounted_reason: s.uncounted_reason.map_or(0, |reason| u64::from(reason.code())),
             deadlines_missed: s.deadlines_missed,
             inactive: s.inactive,
+            standby: s.standby,
         };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }

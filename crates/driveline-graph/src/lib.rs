@@ -35,6 +35,7 @@ pub mod resolved;
 pub mod section;
 mod shape;
 mod sound;
+mod standby;
 mod supervision;
 mod together;
 mod topology;

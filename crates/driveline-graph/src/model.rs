@@ -292,6 +292,11 @@ pub struct OutputDetail {
     /// Where this publisher's QoS differs from the topic's.
     #[serde(default)]
     pub qos: QosChange,
+    /// Strength of this publisher among those of the topic. Subscriptions of a topic with strengths deliver the strongest publisher's
+    /// samples, and those of the next one when it is silent for `deadline_ms`. Default: 0; without any, all are delivered.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub strength: Option<u32>,
     /// How often the output publishes while the graph runs, in Hz. Default: not checked.
     #[serde(default)]
     pub rate_hz: Option<RateSpec>,
@@ -425,6 +430,7 @@ impl QosChange {
             liveliness: self.liveliness.unwrap_or(base.liveliness),
             lease_ms: self.lease_ms.or(base.lease_ms),
             checksum: self.checksum.unwrap_or(base.checksum),
+            strength: base.strength,
         }
     }
 }

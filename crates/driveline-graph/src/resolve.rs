@@ -17,6 +17,7 @@ use super::resolved::{
     ResolvedOutput, ResolvedTrigger,
 };
 use super::section::{self, GraphTopics, Section};
+use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use super::{reaction, supervision};
@@ -215,7 +216,7 @@ impl<'a> Resolver<'a> {
         // Parameters of unknown components can only be told once all components are known.
         self.component_names(&specs);
         self.unknown_assignments();
-        let modules: Vec<_> = specs
+        let mut modules: Vec<_> = specs
             .iter()
             .filter_map(|(name, document, spec)| self.module(name, *document, spec))
             .collect();
@@ -228,6 +229,7 @@ impl<'a> Resolver<'a> {
         reaction::check(self.files, &specs, &names);
         let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
+        standby::apply(self.files, &specs, &topics, &mut modules);
         let of = |publishes: bool| {
             let ends = self.ends.iter();
             ends.filter(|e| (e.kind == EndKind::Publisher) == publishes).map(|e| &e.topic).collect()

@@ -786,3 +786,6 @@ mod supervision_keys;
 
 #[path = "modes_tests.rs"]
 mod modes_keys;
+
+#[path = "standby_tests.rs"]
+mod standby_keys;

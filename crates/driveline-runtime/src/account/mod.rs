@@ -529,7 +529,7 @@ impl From<driveline::Blocked> for BlockedCounters {
     }
 }
 
-/// Counters of an input. Published after the match is the sum of all up to `inactive`, whenever they are read.
+/// Counters of an input. Published after the match is the sum of all up to `standby`, whenever they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -552,6 +552,9 @@ pub struct InputCounters {
     /// Samples that came while the component was inactive.
     #[serde(skip_serializing_if = "is_zero")]
     pub inactive: u64,
+    /// Samples of publishers that were not the owner of the topic.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub standby: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came. In no sum.
     pub uncounted: u64,
     /// Why, of one of them.
@@ -581,6 +584,7 @@ impl InputCounters {
             lost_on_the_way: self.lost_on_the_way.saturating_add(other.lost_on_the_way),
             not_read: self.not_read.saturating_add(other.not_read),
             inactive: self.inactive.saturating_add(other.inactive),
+            standby: self.standby.saturating_add(other.standby),
             uncounted: self.uncounted.saturating_add(other.uncounted),
             uncounted_reason: other.uncounted_reason.or(self.uncounted_reason),
             deadlines_missed: self.deadlines_missed.saturating_add(other.deadlines_missed),
@@ -599,6 +603,7 @@ impl InputCounters {
             self.lost_on_the_way,
             self.not_read,
             self.inactive,
+            self.standby,
         ];
         parts.into_iter().fold(0, u64::saturating_add)
     }
@@ -681,6 +686,7 @@ impl From<SubscriptionStats> for InputCounters {
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
             inactive: s.inactive,
+            standby: s.standby,
             uncounted: s.uncounted,
             uncounted_reason: s.uncounted_reason,
             deadlines_missed: s.deadlines_missed,

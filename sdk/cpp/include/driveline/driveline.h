@@ -502,7 +502,7 @@ typedef struct {
 } dl_subscription_options;
 
 // Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
-// corrupt + refused + lost_on_the_way + not_read + inactive.
+// corrupt + refused + lost_on_the_way + not_read + inactive + standby.
 typedef struct {
   // `sizeof(dl_subscription_stats)`, set by the caller.
   size_t size;
@@ -535,6 +535,8 @@ typedef struct {
   uint64_t deadlines_missed;
   // Samples that came while the component was inactive.
   uint64_t inactive;
+  // Samples of publishers that stood by for a stronger one.
+  uint64_t standby;
 } dl_subscription_stats;
 
 // An event of an input or output of a component.
