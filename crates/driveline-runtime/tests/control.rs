@@ -7,7 +7,9 @@ mod support;
 
 use driveline_runtime::account::Record;
 use driveline_runtime::host::exit;
-use driveline_runtime::launch::control::{ControlSocket, ProcessState, RunPhase, RunStatus, Verb};
+use driveline_runtime::launch::control::{
+    ClaimError, ControlSocket, ProcessState, RunPhase, RunStatus, Taken, Verb, claim,
+};
 use driveline_runtime::launch::{Down, End};
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -240,7 +242,7 @@ fn removes_the_socket_of_its_dead_launcher(code: u8, arguments: impl Fn(&Fixture
     let domain = f.dir.path().join("domain");
     std::fs::create_dir(&domain).unwrap();
     // It stands for a launcher: alive as long as it listens.
-    let path = ControlSocket::new(&domain, "test").unwrap().path().to_owned();
+    let path = ControlSocket::new(&domain, "test", "g").unwrap().path().to_owned();
     let listener = UnixListener::bind(&path).unwrap();
     let (mut first, to_first) = started(&f, &arguments, &path);
     drop(to_first);
@@ -268,4 +270,30 @@ fn a_module_that_hangs_removes_it_as_well() {
     removes_the_socket_of_its_dead_launcher(exit::STUCK, |f| {
         one(f, &["--set", "printer.hang=1", "--stop-within-ms", "50"])
     });
+}
+
+#[test]
+fn a_second_launcher_is_refused_even_while_a_module_is_away() {
+    let away = "restart: {policy: on_failure, backoff_ms: 30000}";
+    let (_, outcome) = while_running(&without_end("", "", away), |tool| {
+        tool.until(Verb::Health, is_ready);
+        let claimed = |graph: &str, modules: &[&str]| {
+            let modules: Vec<String> = modules.iter().map(ToString::to_string).collect();
+            claim(&tool.domain, "test", graph, &modules)
+        };
+        let taken = |modules: &[&str]| match claimed("demo", modules) {
+            Err(ClaimError::Taken(Taken { pid, modules, graph })) => {
+                assert_eq!((pid, graph.as_str()), (Some(std::process::id()), "demo"));
+                modules
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(taken(&["one", "three"]), ["one"]);
+        tool.signal("one", Signal::KILL);
+        tool.until(Verb::Status, |run| process(run, "one").state == ProcessState::Restarting);
+        assert_eq!(taken(&["one", "two"]), ["one", "two"]);
+        assert!(claimed("demo", &["three"]).is_ok(), "another part of the graph");
+        assert!(claimed("other", &["one"]).is_ok());
+    });
+    assert_eq!(outcome.down.len(), 1, "{outcome:?}");
 }

@@ -16,7 +16,7 @@ use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_runtime::account::{Record, Usage};
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::control::ControlSocket;
+use driveline_runtime::launch::control::{ClaimError, claim};
 use driveline_runtime::launch::{
     self, Death, Down, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream,
     When,
@@ -111,7 +111,6 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     {
         screen.print_error(&format!("{text}\n"));
     }
-    not_running_already(&graph, &domain_dir)?;
     let (interrupt, interrupter) =
         Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let mut gateways = Vec::new();
@@ -128,9 +127,19 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         Some(_) => DomainPlace::Directory(domain_dir.display().to_string()),
         None => DomainPlace::of(Some(domain_name))?,
     };
-    let control = ControlSocket::new(&domain_dir, place.name()).map_err(|e| {
-        format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
+    let names: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
+    let control = claim(&domain_dir, place.name(), &graph.name, &names).map_err(|e| match e {
+        ClaimError::Os(e) => {
+            format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
+        }
+        ClaimError::Taken(taken) => format!(
+            "{taken}; `driveline stop --run '{}'` ends that run, or {}",
+            taken.graph,
+            another_domain(names_directory())
+        ),
     })?;
+    // Modules whose launcher is gone have none.
+    not_running_already(&graph, &domain_dir)?;
     // Its name goes when this run is over, reports included: then `driveline stop` returns.
     let control = Some(Arc::new(control));
     let mut options = LaunchOptions {
@@ -339,18 +348,28 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
         alive.extend(answered.or_else(stopped).map(|pid| (module.name.to_string(), pid)));
     }
-    let directory = std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|d| !d.is_empty());
-    runs_already(&alive, directory).map_or(Ok(()), Err)
+    runs_already(&alive, names_directory()).map_or(Ok(()), Err)
+}
+
+/// Whether the environment names the directory of the domain.
+fn names_directory() -> bool {
+    std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|d| !d.is_empty())
+}
+
+/// How to run a graph in another domain, for people.
+fn another_domain(directory: bool) -> String {
+    if directory {
+        format!("set another directory in {DIRECTORY_VARIABLE}")
+    } else {
+        "use another domain: --domain NAME".to_owned()
+    }
 }
 
 /// Why a run cannot begin while modules of an earlier one live; nothing if none does.
 fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
     let (_, first) = alive.first()?;
     let how = process::how_to_end(*first);
-    let another = match directory {
-        true => format!("set another directory in {DIRECTORY_VARIABLE}"),
-        false => "use another domain: --domain NAME".to_owned(),
-    };
+    let another = another_domain(directory);
     Some(match alive {
         [(module, pid)] => {
             format!(

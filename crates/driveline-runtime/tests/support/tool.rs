@@ -63,7 +63,7 @@ pub fn while_running(text: &str, with: impl FnOnce(&Tool)) -> (Seen, Outcome) {
     let mut f = Fixture::new(text);
     let domain = f.dir.path().join("domain");
     std::fs::create_dir(&domain).unwrap();
-    f.options.control = Some(Arc::new(ControlSocket::new(&domain, "test").unwrap()));
+    f.options.control = Some(Arc::new(ControlSocket::new(&domain, "test", &f.graph.name).unwrap()));
     f.options.grace = PATIENCE;
     let tool = Tool { domain: domain.clone() };
     let ended = std::thread::scope(|scope| {

@@ -5,10 +5,12 @@
 //!
 //! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate `driveline-cli`).
 
+mod claim;
 mod client;
 mod request;
 mod status;
 
+pub use claim::{ClaimError, Taken, claim};
 pub use client::{AskError, RunSocket, find};
 pub(super) use request::RequestError;
 pub use request::{Ask, ErrorCode, Verb};
@@ -92,14 +94,16 @@ pub struct ControlSocket {
 
 impl ControlSocket {
     /// Listens under a new name, and removes the names of dead launchers. `domain` is what tools call the domain. Does not block.
+    /// Does not care whether the graph runs already: [`claim`] does.
     ///
     /// # Errors
     /// If the directory does not exist or does not admit sockets of this user.
-    pub fn new(domain_dir: &Path, domain: &str) -> io::Result<Self> {
+    pub fn new(domain_dir: &Path, domain: &str, graph: &str) -> io::Result<Self> {
         // Only to remove what dead ones have left.
         let _ = find(domain_dir);
         let directory = open_directory(domain_dir)?;
-        let id = EndpointId::random()?.to_string();
+        let random = EndpointId::random()?.to_string();
+        let id = format!("{}{}", random.get(..16).unwrap_or_default(), claim::graph_digits(graph));
         let name = format!("{PREFIX}{id}{SUFFIX}");
         let at = address(&directory, &format!("{PREFIX}{id}{NEW}"));
         let listener = UnixListener::bind(&at)?;
