@@ -2,9 +2,9 @@
 //! Any text is a graph or a list of findings, each of which can be shown.
 #![no_main]
 
+use driveline_gateway::registered;
 use driveline_graph::descriptor::ComponentClass;
 use driveline_graph::{Colour, Describe, DescribeError, Environment, LoadOptions, load};
-use driveline_gateway::registered;
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use std::sync::LazyLock;
