@@ -29,7 +29,8 @@ fn edge(rig: &Rig, reach: Reach) -> (RawPublisher, (String, RawSubscription)) {
         .unwrap();
     let o = SubscriptionOptions { reach, max_held: 2, ..Default::default() };
     let subscription = rig.node.bytes_subscription("topic", "raw", o).unwrap();
-    while publisher.matched() == 0 {
+    // Each end learns of the match by itself, and what comes before is not read.
+    while publisher.matched() == 0 || subscription.matched() == 0 {
         std::thread::yield_now();
     }
     (publisher, ("in".to_owned(), subscription))
