@@ -122,7 +122,7 @@ modes:
     assert_eq!(code, 0, "{out}{err}");
     let (code, _, err) = f.run(&["run", "g.yaml"]);
     assert!(
-        code == 1 && err.contains("module 'source' of this graph runs already (process "),
+        code == 1 && err.contains("modules of this graph run already: 'source' (process "),
         "{err}"
     );
     for module in &modules {
