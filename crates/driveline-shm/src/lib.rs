@@ -120,7 +120,6 @@ pub mod fuzzing {
 }
 
 #[cfg(not(loom))]
-pub use self::layout::reserved_bytes;
 pub use self::{
     afar::{AfarCount, AfarState},
     blocking::{Blocked, BlockingMeter},
@@ -138,6 +137,7 @@ pub use self::{
         EdgeInfo, MatchInfo, MatchedPublisher, ParticipantInfo, PublisherInfo, PublisherStats,
         SubscriptionInfo, SubscriptionStats,
     },
+    layout::reserved_bytes,
     list::{Survey, list, survey},
     loan::Loan,
     participant::Participant,
