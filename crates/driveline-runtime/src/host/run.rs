@@ -40,8 +40,8 @@ const COUNTERS: Duration = Duration::from_secs(1);
 const EVENTS: Duration = Duration::from_millis(100);
 /// Without a launcher: the module ends when this long after a component has finished the others have no work left …
 const SETTLE: Duration = Duration::from_millis(500);
-/// … and when no call of it has ended for this long.
-const STUCK: Duration = Duration::from_secs(30);
+/// … and at the latest after this: it cannot know whether what others go on publishing matters.
+const SETTLE_AT_MOST: Duration = Duration::from_secs(3);
 
 /// What a host process runs.
 #[derive(Clone, Debug)]
@@ -404,20 +404,22 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Work that is left after a component has finished, in a module without a launcher.
 #[derive(Default)]
 struct WorkLeft {
-    /// Calls that had ended at the last look, and when that changed.
-    calls: Option<(u64, Instant)>,
+    /// Calls that had ended at the last look.
+    calls: Option<u64>,
+    /// First look.
+    since: Option<Instant>,
 }
 
 impl WorkLeft {
     fn is_over(&mut self, now: Instant, instances: &[Instance]) -> bool {
         let work: Vec<_> = instances.iter().map(Instance::work).collect();
         let calls = work.iter().fold(0u64, |sum, w| sum.wrapping_add(w.calls));
-        let before = self.calls.filter(|(before, _)| *before == calls);
-        let (_, since) = *self.calls.insert(before.unwrap_or((calls, now)));
+        let same = self.calls.replace(calls) == Some(calls);
+        let since = *self.since.get_or_insert(now);
         let soon = |ms: u64| Duration::from_millis(ms) <= SETTLE;
         let busy =
             |w: &ComponentWork| w.running > 0 || w.tick_ms.map_or(!w.unread.is_empty(), soon);
-        before.is_some() && !work.iter().any(busy) || now >= since + STUCK
+        same && !work.iter().any(busy) || now >= since + SETTLE_AT_MOST
     }
 }
 
