@@ -12,7 +12,7 @@ namespace peers {
 template <typename Function>
 Function* WorkLibrary::symbol(const char* name) const {
   auto* found = reinterpret_cast<Function*>(dlsym(library_, name));
-  if (found == nullptr) throw std::runtime_error("the work " + name_ + " has no function '" + name + "': it must be built against peers/work/work.h");
+  if (found == nullptr) throw std::runtime_error("the work " + name_ + " has no function '" + name + "': it must be built against lab/peers/work/work.h");
   return found;
 }
 
@@ -24,7 +24,7 @@ WorkLibrary::WorkLibrary(const std::filesystem::path& library, const std::string
   }
   const auto abi = symbol<decltype(work_abi)>("work_abi")();
   if (abi != WORK_ABI) {
-    throw std::runtime_error("the work " + name_ + " has version " + std::to_string(abi) + " of peers/work/work.h, this program version " +
+    throw std::runtime_error("the work " + name_ + " has version " + std::to_string(abi) + " of lab/peers/work/work.h, this program version " +
                              std::to_string(WORK_ABI) + ": build both from the same source");
   }
   process_ = symbol<decltype(work_process)>("work_process");

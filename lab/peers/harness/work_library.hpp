@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A work of peers/work/work.h, loaded.
+// A work of lab/peers/work/work.h, loaded.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: what `peers/harness` has for those in C++.
+//! The role `stage` of `docs/protocols/chain.md`, for peers in Rust: what `lab/peers/harness` has for those in C++.
 //!
 //! A peer implements [`StageSender`] and [`StageReceiver`] beside the traits of links, and calls [`program`] from `main`.
 

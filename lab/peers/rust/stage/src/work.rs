@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A work of `peers/work/work.h`, loaded. All that is unsafe here is what calling a foreign library takes: that the library does
+//! A work of `lab/peers/work/work.h`, loaded. All that is unsafe here is what calling a foreign library takes: that the library does
 //! as that header says cannot be checked.
 
 use anyhow::{Context, Result, bail, ensure};
@@ -67,7 +67,7 @@ unsafe fn function<T: Copy>(library: &Library, work: &str, name: &CStr) -> Resul
     let symbol = unsafe { library.get::<T>(name.to_bytes_with_nul()) };
     Ok(*symbol.with_context(|| {
         format!(
-            "the work {work} has no function {name:?}: it must be built against peers/work/work.h"
+            "the work {work} has no function {name:?}: it must be built against lab/peers/work/work.h"
         )
     })?)
 }
@@ -91,7 +91,7 @@ impl Work {
         };
         ensure!(
             abi == ABI,
-            "the work {name} has version {abi} of peers/work/work.h, this program version {ABI}: build both from the same source"
+            "the work {name} has version {abi} of lab/peers/work/work.h, this program version {ABI}: build both from the same source"
         );
         let parameters = CString::new(parameters).context("the parameters contain a zero byte")?;
         let mut error = Sentence::default();
