@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways measure mutants steady demo bench lab peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways test-containers measure mutants steady demo bench lab peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -35,6 +35,11 @@ test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Ze
 	@tools/setup.sh gateways
 	@python3 tools/run_tests.py --gateways $(ONLY)
 
+test-containers: ## what runs in containers: modules, rights, restarts, images; installs podman by name, needs root, keeps to a storage of its own
+	@tools/setup.sh containers
+	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
+	@python3 tools/test_containers.py $(ONLY)
+
 measure: ## what takes long and judges durations: outages, slow links, other middleware; ROUNDS=3; a release needs it, a landing does not
 	@tools/setup.sh gateways
 	@tools/setup.sh peers
@@ -47,10 +52,10 @@ mutants: ## break ten promises in the source, one at a time: tests notice each; 
 steady: ## run each test program 30 times in random order beside a CPU load, for hours; goes on where it ended; ARGS="--shard 1/4 --minutes 20"
 	@python3 tools/steady.py $(ARGS) $(ONLY)
 
-demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own
+demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers in a container each
 	@tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 	@$(MAKE) --no-print-directory build
-	@tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
+	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
 lab: build ## the laboratory, `driveline bench`: experiments, reports, comparisons, into build/bin
 	$(LAB)

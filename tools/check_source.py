@@ -28,7 +28,7 @@ LAYERS = [
     ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-analyze", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
     ["driveline-bench", "driveline-workloads", "driveline-lab"],
 ]
 # The laboratory, which measures the product. Nothing in crates/ depends on it, not even a test.

@@ -4,6 +4,7 @@
 use crate::collector::Collector;
 use crate::summary::Summary;
 use driveline_runtime::account::BlockedCounters;
+use driveline_terminal::figures::duration_us;
 use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -103,7 +104,7 @@ impl Summary {
         let mut outputs: Vec<_> = self.backpressure.iter().collect();
         outputs.sort_by(|a, b| b.blocked_ms.total_cmp(&a.blocked_ms));
         let one = |b: &&BlockedOutput| {
-            let time = driveline_terminal::figures::duration_us(b.blocked_ms * 1e3);
+            let time = duration_us(b.blocked_ms * 1e3);
             let waits = if b.waits == 1 { "wait" } else { "waits" };
             let readers = if b.readers.is_empty() {
                 "readers outside of the graph".to_owned()

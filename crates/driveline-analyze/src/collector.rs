@@ -5,6 +5,7 @@ use crate::account::Accounts;
 use crate::faults::Faults;
 use crate::machine::MachineFacts;
 use crate::modes::ModeSwitches;
+use crate::modules::ModuleFacts;
 use crate::series::{Ages, Growth, Series};
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
@@ -56,6 +57,8 @@ pub struct RunFacts {
     pub stopped: Vec<String>,
     /// Components that are active in some modes only.
     pub modal: Vec<String>,
+    /// Where each module ran and what it used, in the order of the graph.
+    pub modules: Vec<ModuleFacts>,
 }
 
 impl RunFacts {
@@ -78,6 +81,7 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
             external: graph
                 .topics
                 .iter()

@@ -118,7 +118,7 @@ fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
         "lane was not called for topic 'image'",
         "2 of its samples",
         "max_held",
-        "drop one first, or raise max_held",
+        "drop one first, or write in the graph `inputs: {",
         "until the end",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");

@@ -220,19 +220,27 @@ fn mode_table(s: &Summary) -> Option<String> {
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
+/// Inputs that a row of the table of faults names.
+const MAX_INPUTS_OF_FAULT: usize = 8;
+
 fn fault_table(s: &Summary) -> Option<String> {
     let row = |f: &Fault| {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        let missed = f.missed.iter().map(|m| {
+        // Of many inputs, those that lost most.
+        let mut inputs: Vec<_> = f.missed.iter().collect();
+        inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
+        let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
+        let missed = inputs.into_iter().take(MAX_INPUTS_OF_FAULT).map(|m| {
             let samples = m.samples.map_or_else(|| "–".to_owned(), |n| grouped(n as f64));
             format!("{samples} of {} by {}", escape(&m.topic), escape(&m.stage))
         });
-        let missed = missed.collect::<Vec<_>>().join("<br>");
+        let more = (more > 0).then(|| format!("and {more} more inputs"));
+        let missed = missed.chain(more).collect::<Vec<_>>().join("<br>");
         let ready = if f.down { "stays down".to_owned() } else { ms(f.ready_after_ms) };
         format!(
-            "<tr><th>{}<td>{} s<td class=l>{}<td>{ready}<td>{}<td class=l>{missed}</tr>",
+            "<tr><th>{}<td>{} s<td class=text>{}<td>{ready}<td>{}<td class=text>{missed}</tr>",
             escape(&f.module),
             significant(f.at_s),
             escape(&f.cause),

@@ -8,6 +8,7 @@ use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
 use crate::modes::{MAX_SWITCHES, ModeSwitch};
+use crate::modules::ModuleFacts;
 use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
 use crate::series::{AgePart, AgeParts, Ages, EXACT_SAMPLES, HISTOGRAM_ERROR_PERCENT};
@@ -48,6 +49,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// What it was measured on.
     pub machine: MachineFacts,
+    /// Where each module ran, and what its container used.
+    pub modules: Vec<ModuleFacts>,
     /// Samples published on source topics (those of sensors), all together.
     pub frames_published: u64,
     /// Samples published by topic.
@@ -318,6 +321,7 @@ impl Summary {
                 run.last.since(first).as_secs_f64()
             }),
             machine: run.facts.machine.clone(),
+            modules: run.facts.modules.clone(),
             frames_published: run
                 .topics
                 .iter()

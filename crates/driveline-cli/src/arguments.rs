@@ -150,6 +150,12 @@ Examples:
   driveline doctor graph.yaml --json | jq -r '.checks[].change // empty'
 
 Exit code 0, also with notes and changes; 1 if something FAILS; 3 if the graph has errors.";
+const DEPLOY: &str = "\
+Examples:
+  driveline run graph.yaml --deploy containers
+  driveline validate graph.yaml --deploy containers
+  driveline deploy build graph.yaml
+  driveline deploy clean";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
@@ -170,6 +176,8 @@ pub(crate) enum Command {
   driveline run graph.yaml --module perception --module planning
   driveline run graph.yaml --set lane.canny_low=40
   driveline run graph.yaml --report out/demo --speed-kmh 130
+  driveline run graph.yaml --deploy containers
+      each module in a container of its own, with podman or docker
 
 Ctrl-C, or `driveline stop`, stops the modules in reverse order; a second one
 kills them.")]
@@ -196,6 +204,12 @@ kills them.")]
     /// Check this machine, and whether it has what a graph asks for: memory, priorities, cores
     #[command(after_help = DOCTOR)]
     Doctor(Doctor),
+    /// Images and containers of graphs
+    #[command(after_help = DEPLOY)]
+    Deploy {
+        #[command(subcommand)]
+        command: Deployment,
+    },
     /// Show a graph as text or as a picture
     #[command(after_help = "Examples:
   driveline graph graph.yaml
@@ -406,6 +420,15 @@ pub(crate) struct Run {
     /// Domain, instead of the one that the graph names
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
+    /// Run the modules in one container together, or in a container each
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deploy: Option<Deploy>,
+    /// Container engine: podman, docker, or a path [default: the first that works]
+    #[arg(long, value_name = "ENGINE", requires = "deploy")]
+    pub(crate) engine: Option<String>,
+    /// Start no module: modules that others start find this run in this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["deploy", "domain"])]
+    pub(crate) attach: Option<PathBuf>,
     /// Write report.html and summary.json into this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
@@ -418,6 +441,54 @@ pub(crate) struct Run {
     /// No live table, also on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
+}
+
+/// Where modules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deploy {
+    /// All in one container, a process each
+    Container,
+    /// A container for each module
+    Containers,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Deployment {
+    /// Make the images of a graph's modules
+    #[command(after_help = "Examples:
+  driveline deploy build graph.yaml
+  driveline deploy build graph.yaml lane --push registry.example/pilot")]
+    Build(DeployBuild),
+    /// Print the engine's seccomp profile with futex_waitv
+    Seccomp {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+    },
+    /// Remove containers and directories of runs whose launcher is dead
+    Clean {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployBuild {
+    /// Graph file
+    pub(crate) graph: PathBuf,
+    /// Modules [default: all]
+    #[arg(value_name = "MODULE")]
+    pub(crate) modules: Vec<String>,
+    /// Container engine: podman, docker, or a path [default: the first that works]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<String>,
+    /// Push each image there, as REGISTRY/MODULE:latest
+    #[arg(long, value_name = "REGISTRY")]
+    pub(crate) push: Option<String>,
+    /// The registry has no TLS, or no certificate that is known here (podman)
+    #[arg(long, requires = "push")]
+    pub(crate) insecure: bool,
 }
 
 #[derive(Debug, Args)]
@@ -434,6 +505,12 @@ pub(crate) struct Validate {
     /// Set a parameter, as for `run`
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Check also that it can run in containers on this machine
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deploy: Option<Deploy>,
+    /// Container engine, as for `run`
+    #[arg(long, value_name = "ENGINE", requires = "deploy")]
+    pub(crate) engine: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
         Command::Doctor(doctor) => commands::doctor::doctor(&doctor, &screen),
+        Command::Deploy { command } => commands::deploy::deploy(&command, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
         Command::Describe { library } => commands::graph::describe(&library, &screen),
         Command::Schema => commands::graph::schema(&screen),

@@ -7,7 +7,7 @@ use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
 use super::modes::ModeSpec;
 use super::supervision::OnLauncherLost;
 use super::yaml::{self, Fault, Node, Value};
-use super::{shape, sound};
+use super::{shape, sound, variables};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use indexmap::IndexMap;
@@ -88,8 +88,35 @@ pub(super) struct Files {
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
+/// What to do about a file that cannot be read, where nothing more is known.
+pub(super) const CHECK_PATH: &str = "check the path";
+
+/// Why a file cannot be read, and the remedy where it is another than to check the path.
+#[derive(Debug)]
+pub(super) struct Unreadable {
+    pub(super) reason: String,
+    pub(super) help: Option<String>,
+}
+
+impl From<String> for Unreadable {
+    fn from(reason: String) -> Self {
+        Self { reason, help: None }
+    }
+}
+
+impl Unreadable {
+    /// Remedy for a file of another encoding.
+    fn encoding(reason: String, path: &Path) -> Self {
+        let path = path.display();
+        let help = format!(
+            "save it as UTF-8; `iconv -f ISO-8859-1 -t UTF-8 {path} > utf8.yaml` converts a file of Western Europe, `file {path}` guesses the encoding"
+        );
+        Self { reason, help: Some(help) }
+    }
+}
+
 /// The text of a file. A pipe, which could keep everybody waiting, or a device, which has no end, is not read.
-pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
+pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
     let regular = |m: &std::fs::Metadata| {
         if m.is_dir() {
             Err("it is a directory".to_owned())
@@ -111,11 +138,14 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     if bytes.len() > yaml::MAX_FILE_BYTES {
-        return Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES));
+        return Err(
+            format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES).into()
+        );
     } else if bytes.len() > most {
         return Err(format!(
             "with it, the files of the graph are longer than {MAX_BYTES} bytes together"
-        ));
+        )
+        .into());
     }
     const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
     let binary = bytes.contains(&0);
@@ -126,9 +156,10 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
                 .iter()
                 .filter(|b| **b == b'\n')
                 .count();
-            Err(format!("line {line} is not in UTF-8"))
+            Err(Unreadable::encoding(format!("line {line} is not in UTF-8"), path))
         }
-        _ => Err(NOT_TEXT.to_owned()),
+        Err(_) if !binary => Err(Unreadable::encoding("line 1 is not in UTF-8".to_owned(), path)),
+        _ => Err(NOT_TEXT.to_owned().into()),
     }
 }
 
@@ -189,6 +220,12 @@ impl Files {
         Site { file: doc.file, span }
     }
 
+    /// The directory of the file of a document, below which its relative paths are.
+    pub(super) fn directory_of(&self, document: usize) -> PathBuf {
+        let file = self.documents.get(document).and_then(|d| self.sources.path(d.file));
+        file.and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+
     pub(super) fn place(&self, document: usize, path: &[&str], part: Part) -> Place {
         self.sources.place(self.site(document, path, part))
     }
@@ -197,19 +234,20 @@ impl Files {
         let room = MAX_BYTES.saturating_sub(self.sources.bytes());
         self.tried += 1;
         let fault = if self.tried > MAX_FILES {
-            Err(format!("a graph can have at most {MAX_FILES} files"))
+            Err(format!("a graph can have at most {MAX_FILES} files").into())
         } else {
             bounded_text(path, room)
         };
         match fault {
             Ok(text) => Some((self.sources.add(path.to_owned(), text.clone()), text)),
-            Err(reason) => {
+            Err(Unreadable { reason, help }) => {
                 let d = Diagnostic::error(format!("cannot read {}: {reason}", path.display()));
-                let d = match from {
-                    Some(place) => d
+                let d = match (from, help) {
+                    (Some(place), Some(help)) => d.at(place.clone()).help(help),
+                    (Some(place), None) => d
                         .at(place.clone())
                         .help("paths are relative to the file in which they stand"),
-                    None => d.help("check the path"),
+                    (None, help) => d.help(help.unwrap_or_else(|| CHECK_PATH.to_owned())),
                 };
                 self.error(d);
                 None
@@ -254,14 +292,17 @@ impl Files {
         let Some((file, text)) = self.text(path, from.as_ref()) else { return };
         let (root, faults) = yaml::parse(&text);
         self.faults(file, faults);
-        let Some(root) = root else { return };
+        let Some(mut root) = root else { return };
         if let Some(f) = shape::another_kind(&root, &SCHEMA, path) {
             let d = Diagnostic::error(f.message)
                 .at(self.sources.place(Site { file, span: f.span }))
                 .maybe_help(f.help);
             return self.error(d);
         }
-        let spec = self.sound(file, &root);
+        let faults = variables::expand(&mut root, &|name| std::env::var(name).ok());
+        let mistakes = faults.iter().map(|f| f.span).collect();
+        self.faults(file, faults);
+        let spec = self.sound(file, &root, mistakes);
         let document = self.documents.len();
         self.documents.push(Document { file, root });
         let Some(spec) = spec else { return };
@@ -286,9 +327,10 @@ impl Files {
         }
     }
 
-    /// A file without what has mistakes, which are told. `None`: nothing is left that could be looked at by itself.
-    fn sound(&mut self, file: usize, root: &Node) -> Option<GraphFile> {
-        let mut mistakes = Vec::new();
+    /// A file without what has mistakes, which are told, those of `mistakes` already. `None`: nothing is left that could be
+    /// looked at by itself.
+    fn sound(&mut self, file: usize, root: &Node, mut mistakes: Vec<Span>) -> Option<GraphFile> {
+        let told = mistakes.len();
         for f in shape::check(root, &SCHEMA) {
             let d = Diagnostic::error(f.message)
                 .at(self.sources.place(Site { file, span: f.span }))
@@ -299,7 +341,7 @@ impl Files {
         if mistakes.len() >= Diagnostics::MOST {
             return None;
         }
-        let by_schema = !mistakes.is_empty();
+        let by_schema = mistakes.len() > told;
         // What the schema does not know is refused one after the other: each time, what was is taken out.
         for _ in 0..MOST_REFUSED {
             let part =

@@ -20,6 +20,7 @@
 //! ```
 
 mod de;
+mod deployment;
 pub mod descriptor;
 mod diagnostic;
 mod document;
@@ -43,8 +44,10 @@ mod supervision;
 mod together;
 mod topology;
 mod units;
+mod variables;
 mod yaml;
 
+pub use deployment::{Cpus, Mount, ResolvedDeployment};
 pub use diagnostic::{
     Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };

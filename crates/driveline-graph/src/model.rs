@@ -4,6 +4,7 @@
 //! Names and references are plain text here; what they refer to is checked when the graph is
 //! resolved.
 
+use super::deployment::Cpus;
 use super::modes::ModeSpec;
 use super::reaction::{LimitsSpec, RateSpec, Reaction};
 use super::supervision::{OnLauncherLost, RestartSpec};
@@ -144,6 +145,19 @@ pub struct ModuleSpec {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts this one as well.
     pub restart_with: Vec<String>,
+    /// Image of the module's container. Default: one that is made from its libraries. This key and those below are for runs in containers.
+    pub image: Option<String>,
+    /// User id of the module in its container. Default: that of the launcher, or 65532 if that is root.
+    #[schemars(range(min = 1, max = 2_147_483_647))]
+    pub user: Option<u32>,
+    /// CPUs of the container: a number is a share of CPU time, a list a set of CPUs. Default: all.
+    pub cpus: Option<Cpus>,
+    /// Memory limit of the container, such as `512 MiB`; shared memory of the module's outputs counts. Default: none.
+    pub memory: Option<ByteSize>,
+    /// Devices in the container: `/dev/video0`, or a CDI name such as `nvidia.com/gpu=all`.
+    pub devices: Vec<String>,
+    /// Files and directories of the host in the container, read-only: `source`, `source:target`, or either with `:rw`. Relative sources are beside this file.
+    pub mounts: Vec<String>,
     /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
     pub hang_ms: Option<Milliseconds>,
     /// What happens when a call hangs. Default: `event`.

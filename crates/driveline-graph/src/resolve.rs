@@ -3,6 +3,7 @@
 //!
 //! What concerns the ends of a topic together is in `topology`.
 
+use super::deployment;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
@@ -215,6 +216,7 @@ impl<'a> Resolver<'a> {
             name,
             domain,
             file: path.to_owned(),
+            files: self.files.sources.paths(),
             network,
             ros2,
             on_launcher_lost,
@@ -347,6 +349,7 @@ impl<'a> Resolver<'a> {
             ready_within: supervision::ready_within(spec),
             depends_on: spec.depends_on.clone(),
             restart_with: spec.restart_with.clone(),
+            deployment: deployment::deployment(self.files, document, name, spec),
             watch: reaction::watch(spec),
         })
     }

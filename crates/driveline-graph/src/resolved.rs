@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in which every reference is resolved and every default filled in.
 
+use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
@@ -8,6 +9,7 @@ use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
+use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +25,8 @@ pub struct ResolvedGraph {
     pub domain: String,
     /// The file it was loaded from.
     pub file: PathBuf,
+    /// All its files: that one, files that it includes, and parameter files.
+    pub files: Vec<PathBuf>,
     /// How this host takes part in the network; paths are relative to the working directory.
     pub network: Option<NetworkSpec>,
     /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
@@ -82,6 +86,8 @@ pub struct ResolvedModule {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts it as well.
     pub restart_with: Vec<String>,
+    /// How its container is made.
+    pub deployment: ResolvedDeployment,
     /// What it keeps to.
     pub watch: ResolvedWatch,
 }
@@ -237,6 +243,30 @@ impl ResolvedGraph {
     #[must_use]
     pub fn module(&self, name: &str) -> Option<&ResolvedModule> {
         self.modules.iter().find(|m| m.name.as_str() == name)
+    }
+
+    /// Lets modules of several users meet, as `user:` gives them to containers: each topic of one user's processes admits the users
+    /// of all modules at its ends in place of one, with pins enough for those who are not the publisher's own. `default` is the user of
+    /// modules without the key. Topics that state their `access` keep it.
+    pub fn admit_users(&mut self, default: u32) {
+        let user = |m: &ResolvedModule| m.deployment.user.unwrap_or(default);
+        for (name, topic) in &mut self.topics {
+            let at = |m: &&ResolvedModule| {
+                let ends = m.components.iter().any(|c| {
+                    c.inputs.iter().any(|i| i.topic == *name)
+                        || c.outputs.iter().any(|o| o.topic == *name)
+                });
+                ends && topic.reach >= Reach::Host
+            };
+            let mut users: Vec<u32> = self.modules.iter().filter(at).map(user).collect();
+            users.sort_unstable();
+            users.dedup();
+            if users.len() > 1 && topic.access == Access::OwnUser {
+                topic.access = Access::Users(users);
+                // Of a publisher's pins, half stay for its own user.
+                topic.pins = topic.pins.saturating_mul(2).min(MAX_PINS);
+            }
+        }
     }
 
     /// All components with their modules.

@@ -421,7 +421,7 @@ fn a_port_whose_topic_is_declared_with_another_spelling_is_told_of_it() {
     );
     // What comes from elsewhere counts as published.
     let other = "other: {library: libdemo.so, class: Lane, inputs: {image: camera/img}}";
-    let external = "{external: true, max_payload: 1 MiB}";
+    let external = "{reach: host, external: true, max_payload: 1 MiB}";
     finds(
         &graph_of(external, &[lane, other]),
         &[(7, "nobody publishes the topic `camera/image`", "did you mean `camera/img`?")],
@@ -619,6 +619,22 @@ fn the_ends_of_a_topic_must_agree() {
             &[("external: true", "external: false")],
             &[(25, "nobody listens to the topic `lanes`", "external: true")],
         ),
+        (
+            &[("lanes: { reach: host, external: true }", "lanes: {}")],
+            &[(
+                25,
+                "nobody listens to the topic `lanes`",
+                "declare `topics: {lanes: {reach: host, external: true}}`",
+            )],
+        ),
+        (
+            &[("lanes: { reach: host, external: true }", "lanes: { external: true }")],
+            &[(6, "`lanes` is `external`, and its samples stay in their process", "reach: host")],
+        ),
+        (
+            &[("qos: {depth: 5}", "qos: {history: keep_last}")],
+            &[(5, "unknown key `history`", "`depth: N` alone keeps the last N samples")],
+        ),
     ];
     for (changes, expected) in &cases[1..] {
         finds(&replaced(changes), expected);
@@ -700,7 +716,7 @@ fn a_unit_where_the_key_has_one_is_told_with_the_number_to_write() {
 fn circles_need_a_timer_or_another_trigger() {
     let circle = |trigger: &str| {
         format!(
-            "driveline: 1\ntopics: {{lanes: {{external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, scene: scene}}, outputs: {{scene: scene}}{trigger}}}\n"
+            "driveline: 1\ntopics: {{lanes: {{reach: host, external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, inputs: {{lanes: lanes, scene: scene}}, outputs: {{scene: scene}}{trigger}}}\n"
         )
     };
     finds(&graph(&circle("")), &[(6, "in a circle without a timer: f → f", "all_latest")]);
@@ -718,7 +734,7 @@ fn circles_need_a_timer_or_another_trigger() {
 fn inputs_must_be_connected_and_hold_what_their_trigger_needs() {
     let g = |rest: &str| {
         graph(&format!(
-            "driveline: 1\ntopics: {{a: {{external: true}}, b: {{external: true}}, c: {{external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, outputs: {{scene: c}}, {rest}}}\n"
+            "driveline: 1\ntopics: {{a: {{reach: host, external: true}}, b: {{reach: host, external: true}}, c: {{reach: host, external: true}}}}\nmodules:\n  m:\n    components:\n      f: {{library: libdemo.so, class: Fusion, outputs: {{scene: c}}, {rest}}}\n"
         ))
     };
     finds(
@@ -795,7 +811,7 @@ fn later_assignments_win_and_unknown_ones_are_errors() {
 
 #[test]
 fn included_files_are_joined_and_conflicts_name_both_places() {
-    let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {external: true, max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: t}}\n";
+    let sensing = "driveline: 1\ndomain: other\ntopics:\n  t: {reach: host, external: true, max_payload: 1}\nmodules:\n  sensing:\n    components:\n      camera: {library: libdemo.so, class: Camera, outputs: {image: t}}\n";
     let f = Fixture::new(&[
         ("g.yaml", "driveline: 1\ndomain: mine\ninclude: [s.yaml, s.yaml]\n"),
         ("s.yaml", sensing),
@@ -825,32 +841,6 @@ fn included_files_are_joined_and_conflicts_name_both_places() {
         &load_path(Path::new("/nonexistent/g.yaml")),
         &[(0, "cannot read /nonexistent/g.yaml", "check the path")],
     );
-}
-
-#[test]
-fn what_is_no_text_file_is_not_read() {
-    let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [pipe, /dev/full, picture.png]\n")]);
-    let made =
-        std::process::Command::new("mkfifo").arg(f.dir.path().join("pipe")).status().unwrap();
-    assert!(made.success());
-    std::fs::write(f.dir.path().join("picture.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
-    let help = "relative to the file";
-    let not_read = [
-        (2, "it is not a regular file", help),
-        (2, "it is not a regular file", help),
-        (2, "it is not text; YAML", help),
-    ];
-    finds(&f.load(), &not_read);
-    // Its length says nothing about how much would be read.
-    finds(
-        &load_path(Path::new("/dev/zero")),
-        &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")],
-    );
-    finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
-    std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
-    finds(&f.load(), &[(0, "line 2 is not in UTF-8", "")]);
-    std::fs::write(f.dir.path().join("g.yaml"), vec![b'#'; (4 << 20) + 1]).unwrap();
-    finds(&f.load(), &[(0, "it is longer than", "")]);
 }
 
 #[test]
@@ -983,6 +973,8 @@ mod ros2;
 
 #[path = "reaction_tests.rs"]
 mod reaction_keys;
+#[path = "reading_tests.rs"]
+mod reading;
 #[path = "supervision_tests.rs"]
 mod supervision_keys;
 

@@ -306,6 +306,22 @@ impl<'a> Topic<'a> {
     }
 
     fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
+        let is_one_sided =
+            self.publishers().next().is_none() != self.subscriptions().next().is_none();
+        // Of a topic with a rule for ROS 2 that is said already.
+        let in_vain = is_one_sided && self.spec.reach == Reach::Process;
+        if self.spec.external && in_vain && !has_rule(self.files, self.name) {
+            let message = format!(
+                "the topic `{}` is `external`, and its samples stay in their process: no program outside of this graph takes part",
+                self.name
+            );
+            let help = format!(
+                "declare `topics: {{{}: {{reach: host, external: true}}}}`, or remove `external`",
+                self.name
+            );
+            let place = self.declared_at("external");
+            self.report(Diagnostic::warning(message).help(help), place);
+        }
         // What reaches other hosts may have its other end there.
         if self.spec.external || self.spec.reach == Reach::Network {
             return;
@@ -335,7 +351,8 @@ impl<'a> Topic<'a> {
                 }
                 Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
                 None => Some(format!(
-                    "connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"
+                    "connect an output to it, or declare `topics: {{{name}: {}}}` if it comes from elsewhere",
+                    self.external()
                 )),
             };
             (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
@@ -345,7 +362,8 @@ impl<'a> Topic<'a> {
                 Some(near) if of_idle(near) => None,
                 Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
                 None => Some(format!(
-                    "remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"
+                    "remove the output, connect an input to it, or declare `topics: {{{name}: {}}}` if a program outside of this graph listens",
+                    self.external()
                 )),
             };
             (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
@@ -357,6 +375,15 @@ impl<'a> Topic<'a> {
             None => self.meant(d, None),
         };
         self.report(d, place);
+    }
+
+    /// Keys of a topic that programs outside of this graph take part in: what stays in its process is beyond them.
+    fn external(&self) -> &'static str {
+        if self.spec.reach == Reach::Process {
+            "{reach: host, external: true}"
+        } else {
+            "{external: true}"
+        }
     }
 
     /// Two topics with one side each are one topic with two spellings; that under `topics:` is the right one.

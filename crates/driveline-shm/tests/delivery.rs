@@ -402,12 +402,18 @@ fn freed_pins_are_given_to_those_who_were_refused() {
 fn own_publishers_can_be_left_out() {
     let d = Domain::new();
     let (a, b) = (d.join("a"), d.join("b"));
-    let _own = publisher(&a, |_| {});
-    let s = subscription(&a, |c| c.own_process = OwnProcess::Exclude);
-    let _other = publisher(&b, |_| {});
+    let mut own = publisher(&a, |_| {});
+    let mut s = subscription(&a, |c| c.own_process = OwnProcess::Exclude);
+    let mut other = publisher(&b, |_| {});
     eventually(|| s.matched() == 1);
-    std::thread::sleep(Duration::from_millis(20));
-    assert_eq!(s.matched(), 1);
+    // A publisher that came later is matched, so the own one was passed over.
+    let _later = publisher(&b, |_| {});
+    eventually(|| s.matched() == 2);
+    say(&mut own, "own");
+    say(&mut other, "other");
+    assert_eq!(text(&s.take_next().unwrap().unwrap()), "other");
+    assert!(s.take_next().unwrap().is_none());
+    assert_eq!((own.matched(), s.matched()), (0, 2));
 }
 
 #[test]
@@ -565,6 +571,7 @@ fn reliable_waits_for_the_reader_and_not_forever() {
         }
         p.stats().reliable_timeouts
     });
+    // time: so that the writer waits by then; one that does not yet wait must not time out either
     std::thread::sleep(Duration::from_millis(20));
     drop(s);
     assert_eq!(writer.join().unwrap(), 0);

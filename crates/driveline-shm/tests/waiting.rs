@@ -79,6 +79,7 @@ fn time_kicks_and_data_end_a_wait() {
         assert_eq!(w.wait(None, Duration::ZERO), Wake::Kicked);
         assert_eq!(w.wait(in_ms(2), Duration::ZERO), Wake::TimedOut);
         let t = std::thread::spawn(move || {
+            // time: so that the wait has begun; one that begins later must end as well
             std::thread::sleep(Duration::from_millis(20));
             kicker.kick();
         });
@@ -93,6 +94,7 @@ fn time_kicks_and_data_end_a_wait() {
         assert_eq!(w.wait(None, Duration::MAX), Wake::Data);
         assert!(s.take_next().unwrap().is_some());
         let t = std::thread::spawn(move || {
+            // time: so that the wait has begun; one that begins later must end as well
             std::thread::sleep(Duration::from_millis(20));
             publish(&mut p);
             p
@@ -242,6 +244,7 @@ fn more_topics_than_one_call_can_wait_for() {
         for i in [0, 1, 77, TOPICS - 1] {
             let mut p = publishers.remove(i);
             let t = std::thread::spawn(move || {
+                // time: so that the wait has begun; one that begins later must end as well
                 std::thread::sleep(Duration::from_millis(5));
                 publish(&mut p);
                 p

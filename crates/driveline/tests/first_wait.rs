@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 /// Only a wake-up that was lost takes that long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Each round has a new subscription, and publishes 0 to 30 µs after it begins to wait.
 fn rounds(reach: Reach, rounds: u32) {

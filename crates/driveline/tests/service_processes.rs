@@ -71,6 +71,7 @@ fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = MonotonicNs::now() + PATIENCE;
     while !condition() {
         assert!(MonotonicNs::now() < deadline, "not {what} within {PATIENCE:?}");
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -133,9 +134,10 @@ fn say(what: &str) {
     println!("{MARK}{what}");
 }
 
-fn sleep() -> ! {
+/// Does nothing until this process is killed.
+fn linger() -> ! {
     loop {
-        std::thread::sleep(PATIENCE);
+        std::thread::park();
     }
 }
 
@@ -147,7 +149,7 @@ fn a_peer_plays_its_role() {
     match role.as_str() {
         "server_that_takes_nothing" => {
             let _service = service(&node);
-            sleep();
+            linger();
         }
         "server_that_computes" => {
             let mut service = service(&node);
@@ -157,7 +159,7 @@ fn a_peer_plays_its_role() {
                 kept.is_some()
             });
             say("taken");
-            sleep();
+            linger();
         }
         "server" => {
             let mut service = service(&node);
@@ -175,12 +177,13 @@ fn a_peer_plays_its_role() {
             }
         }
         "client_that_has_sent" => {
+            // time: nobody answers, so only the time-out ends it
             let error = client(&node).call(question(1), Duration::from_millis(1)).err().unwrap();
             assert!(matches!(error, CallError::TimedOut { .. }), "{error}");
             // Drops nothing: it dies with all that it has.
             std::mem::forget(node);
             say("sent");
-            sleep();
+            linger();
         }
         "client_that_waits" => {
             let mut client = client(&node);
@@ -190,7 +193,7 @@ fn a_peer_plays_its_role() {
         "client_that_holds" => {
             let _reply = client(&node).call(question(1), PATIENCE).unwrap();
             say("holds");
-            sleep();
+            linger();
         }
         other => panic!("nobody knows the role '{other}'"),
     }
@@ -306,6 +309,7 @@ fn a_server_that_is_stopped_costs_its_clients_their_time_out_and_nothing_else() 
     assert_eq!(client.call(question(1), PATIENCE).unwrap().view().unwrap().value, 1);
     server.says("answered");
     server.stop();
+    // time: the server is stopped, so only the time-out ends it
     let outcome = client.call(question(2), Duration::from_millis(50)).map(|_| ());
     assert!(matches!(outcome, Err(CallError::TimedOut { was_taken: false, .. })), "{outcome:?}");
     assert!(matches!(client.call(question(3), PATIENCE), Err(CallError::QueueFull { .. })));

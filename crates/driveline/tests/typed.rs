@@ -53,7 +53,8 @@ fn subscription(reach: Reach) -> SubscriptionOptions {
 fn until(mut condition: impl FnMut() -> bool) {
     let deadline = MonotonicNs::now() + Duration::from_secs(60);
     while !condition() {
-        assert!(MonotonicNs::now() < deadline, "it did not happen within 20 s");
+        assert!(MonotonicNs::now() < deadline, "it did not happen within 60 s");
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(1));
     }
 }

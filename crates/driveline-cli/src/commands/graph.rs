@@ -27,6 +27,11 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
                 ..LoadOptions::new(&describer)
             },
         );
+        let mut loaded = loaded;
+        if let (Some(deploy), Some(graph)) = (arguments.deploy, &loaded.graph) {
+            let found = super::deploy::mistakes(graph, deploy, arguments);
+            found.into_iter().for_each(|d| loaded.diagnostics.push(d));
+        }
         let (errors, warnings) = (loaded.diagnostics.errors(), loaded.diagnostics.warnings());
         if errors > 0 {
             worst = exit::GRAPH;
@@ -49,7 +54,8 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
 fn verdict(loaded: &Loaded, screen: &Screen) -> String {
     let tell = |n: usize, what: &str| count(n as u64, what);
     let warnings = tell(loaded.diagnostics.warnings(), "warning");
-    let Some(g) = &loaded.graph else {
+    let whole = loaded.graph.as_ref().filter(|_| loaded.diagnostics.errors() == 0);
+    let Some(g) = whole else {
         return format!(
             "{}, {warnings}",
             screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error"))

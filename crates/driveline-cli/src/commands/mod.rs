@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each command does.
 
+mod absent;
 pub(crate) mod bench;
 pub(crate) mod control;
 pub(crate) mod doctor;
+pub(crate) mod deploy;
+mod deployed;
 mod domains;
 mod echo;
 mod figures;
@@ -13,6 +16,7 @@ mod hung;
 pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
+mod recent;
 pub(crate) mod run;
 pub(crate) mod services;
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline run`.
 
+use super::deployed::{Deployed, Prepared};
 use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
 use super::live::Live;
 use crate::arguments::Run;
 use crate::exit;
-use crate::process;
+use crate::process::{self, CpuUse};
 use crate::text::cut;
 use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
-use driveline_runtime::account::Record;
+use driveline_runtime::account::{Record, Usage};
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
 use driveline_runtime::launch::control::ControlSocket;
 use driveline_runtime::launch::{
@@ -41,6 +42,9 @@ const MOST_WAITING: usize = 8;
 
 /// Problems of a run that are printed at its end; the report has all.
 const MAX_PROBLEMS: usize = 8;
+
+/// Time for modules to come that others start, by hand perhaps.
+const ATTACHED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Explains the figures of what was not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
@@ -89,7 +93,16 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         writable(directory)?;
     }
     let domain_name = arguments.domain.as_deref().unwrap_or(&graph.domain);
-    let domain_dir = domain::prepare(domain_name).map_err(|e| e.to_string())?;
+    // Before anything is made: images can take a while, and Ctrl-C must end that.
+    let deployed = match Deployed::prepare(arguments, &graph, &host, screen)? {
+        Prepared::Bare => None,
+        Prepared::Deployed(deployed) => Some(deployed),
+        Prepared::Mistakes => return Ok(exit::GRAPH),
+    };
+    let domain_dir = match &deployed {
+        Some(deployed) => deployed.domain(),
+        None => domain::prepare(domain_name).map_err(|e| e.to_string())?,
+    };
     not_running_already(&graph, &domain_dir)?;
     let (interrupt, interrupter) =
         Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
@@ -103,23 +116,33 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         gateways.push(GatewayOptions::to_ros2(program, &config).map_err(|e| e.to_string())?);
     }
     let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
-    let place = DomainPlace::of(Some(domain_name))?;
+    let place = match &deployed {
+        Some(_) => DomainPlace::Directory(domain_dir.display().to_string()),
+        None => DomainPlace::of(Some(domain_name))?,
+    };
     let control = ControlSocket::new(&domain_dir, place.name()).map_err(|e| {
         format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
     })?;
     // Its name goes when this run is over, reports included: then `driveline stop` returns.
     let control = Some(Arc::new(control));
-    let options = LaunchOptions {
+    let mut options = LaunchOptions {
         modules,
         gateways,
         control,
         set: arguments.set.clone(),
+        placement: deployed.as_ref().map(Deployed::placement),
         ..LaunchOptions::new(host, domain_dir)
     };
+    if arguments.attach.is_some() {
+        options.ready_within = ATTACHED_WITHIN;
+    }
     let mut show = Show::new(arguments, &graph, &beside, interrupter, screen);
     show.domain(&place);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
+    if let Some(deployed) = deployed {
+        deployed.end(&mut show.collector.facts_mut().modules, screen);
+    }
     match outcome {
         Ok(outcome) => show.end(arguments, &outcome),
         Err(e) => {
@@ -339,6 +362,7 @@ struct Show<'a> {
     collector: Collector,
     live: Live,
     hung: Hung,
+    cpu: CpuUse,
     /// Since when all modules run.
     running: Option<Instant>,
     interrupter: Interrupter,
@@ -370,6 +394,7 @@ impl<'a> Show<'a> {
             collector,
             live,
             hung: Hung::new(graph),
+            cpu: CpuUse::default(),
             running: None,
             interrupter,
         }
@@ -600,6 +625,9 @@ impl Sink for Show<'_> {
     }
 
     fn record(&mut self, module: &str, record: Record) {
+        if let Record::Started { waits: Some(waits), .. } = &record {
+            self.collector.facts_mut().waits(module, waits);
+        }
         if let Record::Fact { component, name, text } = &record {
             self.fact(component, name, text);
         }
@@ -607,10 +635,18 @@ impl Sink for Show<'_> {
         self.collector.take(module, &record);
     }
 
+    fn usage(&mut self, module: &str, usage: &Usage) {
+        self.collector.facts_mut().usage(module, usage);
+    }
+
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Spawned { module, .. } => {
+            Event::Spawned { module, pid } => {
+                self.cpu.started(module, *pid);
+                self.collector.process_started(self.hung.components(module), MonotonicNs::now())
+            }
+            Event::Placed { module, .. } => {
                 self.collector.process_started(self.hung.components(module), MonotonicNs::now())
             }
             Event::Ended { death, expected: false } => {
@@ -659,6 +695,7 @@ impl Sink for Show<'_> {
         let bad = matches!(
             event,
             Event::Unmatched { .. }
+                | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Stopped { .. }
@@ -678,7 +715,8 @@ impl Sink for Show<'_> {
             self.interrupter.hang_up();
         }
         if self.running.is_some() && self.has_figures() && !self.screen.json {
-            self.live.tick(&self.collector, &self.hung, self.screen);
+            let cpu = &mut self.cpu;
+            self.live.tick(&self.collector, &self.hung, &mut || cpu.line(), self.screen);
         }
     }
 }

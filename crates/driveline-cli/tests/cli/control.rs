@@ -124,6 +124,16 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
         "{out}{err}"
     );
     assert!(out.contains("ready, suspended"), "{out}");
+    let is_suspended =
+        format!("is suspended (`kill -CONT {}` lets it go on)", source.as_raw_nonzero());
+    let blamed = format!("'a': module 'source' publishes it and {is_suspended}\n");
+    let (_, out, _) = f.run(&["topic", "info", "a"]);
+    assert!(out.contains(&blamed) && !out.contains("process reach"), "{out}");
+    let (_, out, _) = f.run(&["topic", "list"]);
+    let missing = format!("module 'source' {is_suspended}: its ends of 'a' are missing here\n");
+    assert!(out.contains(&blamed) && out.contains(&missing), "{out}");
+    let (_, _, err) = f.run(&["topic", "echo", "a", "--timeout", "0.01"]);
+    assert!(err.contains("module 'source' publishes it and is suspended"), "{err}");
     kill_process(source, Signal::CONT).unwrap();
     ready(&f);
 

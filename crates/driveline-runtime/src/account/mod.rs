@@ -6,10 +6,12 @@
 //! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
 //! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
+mod build_id;
 mod contained;
 mod reader;
 mod writer;
 
+pub use build_id::build_id;
 pub use contained::{CONTAINED_FORMAT, ContainedRecord, OutputStream, Usage, Word};
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
@@ -36,6 +38,9 @@ pub enum Record {
         module: String,
         /// Process id, in its own namespace.
         pid: u32,
+        /// [`build_id`] of the process; empty in releases before this.
+        #[serde(default)]
+        build: String,
     },
     /// All components are initialised; the process waits for the word to start.
     Ready,

@@ -9,14 +9,15 @@ use std::time::Duration;
 /// How a host process is called.
 pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
-                [--account-stdin | --account-socket PATH] [--control PATH]
+                [--account-stdin | --account-socket PATH] [--control PATH] [--default-user UID]
        HOST contain --account-socket PATH ...
        HOST hold
        HOST describe LIBRARY
        HOST load LIBRARY...
 
 run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
-          after 5 s (--stop-within-ms) is left behind; if the launcher dies, its socket (--control) is removed
+          after 5 s (--stop-within-ms) is left behind; with --default-user, modules run as the users that the graph
+          names, and as this one where it names none; if the launcher dies, its socket (--control) is removed
 contain   is the first process of a container: starts `run` with the same arguments, passes on signals, reports to the
           launcher what the module prints, what memory the container uses, and how the module ends
 hold      is the first process of a container into which modules are started one by one; ends on SIGTERM
@@ -72,7 +73,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     }
     let (mut graph, mut module, mut set, mut account_stdin, mut control) =
         (None, None, Vec::new(), false, None);
-    let mut account_socket = None;
+    let (mut account_socket, mut default_user) = (None, None);
     let mut stop_within = super::STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
@@ -85,6 +86,13 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             "--account-stdin" => account_stdin = true,
             "--account-socket" => account_socket = Some(PathBuf::from(value()?)),
             "--control" => control = Some(PathBuf::from(value()?)),
+            "--default-user" => {
+                let given = text(value()?)?;
+                let user = given.parse().map_err(|_| {
+                    format!("error: `--default-user` needs a user id, not {given:?}")
+                })?;
+                default_user = Some(user);
+            }
             "--stop-within-ms" => {
                 let given = text(value()?)?;
                 let ms = given.parse().map_err(|_| {
@@ -106,6 +114,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         set,
         account_stdin,
         account_socket,
+        default_user,
         control,
         stop_within,
     }))
@@ -158,6 +167,7 @@ mod tests {
             ("run --module m", "--graph"),
             ("run --graph", "needs a value"),
             ("run --graph g --module m --stop-within-ms soon", "soon"),
+            ("run --graph g --module m --default-user me", "user id"),
             ("run --graph g --module m extra", "extra"),
             ("describe", "path of a library"),
             ("describe a b", "\"b\""),

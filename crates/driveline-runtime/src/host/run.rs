@@ -9,7 +9,7 @@ use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
 use super::without_launcher;
 use super::words::{ModeWord, Word, Words};
-use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
+use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer, build_id};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
@@ -51,6 +51,8 @@ pub struct HostOptions {
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
+    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -134,6 +136,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 format: FORMAT,
                 module: options.module.clone(),
                 pid: std::process::id(),
+                build: build_id().to_owned(),
             });
             Some(Arc::new(writer))
         }
@@ -337,7 +340,11 @@ fn resolve(
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);
-    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+    let mut graph = loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))?;
+    if let Some(user) = options.default_user {
+        graph.admit_users(user);
+    }
+    Ok(graph)
 }
 
 fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {

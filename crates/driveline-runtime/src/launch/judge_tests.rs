@@ -55,6 +55,7 @@ pub(crate) fn module() -> ResolvedModule {
         ready_within: None,
         depends_on: Vec::new(),
         restart_with: Vec::new(),
+        deployment: Default::default(),
         watch: ResolvedWatch {
             hang: Some((Duration::from_secs(2), Reaction::Restart)),
             ..ResolvedWatch::default()

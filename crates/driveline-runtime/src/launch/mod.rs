@@ -46,7 +46,7 @@ pub use run::{LaunchError, run};
 #[cfg(test)]
 pub(crate) use judge::tests::module as judge_module;
 
-use crate::account::{Call, CallPlace, Record, Usage};
+use crate::account::{Call, CallPlace, Record, Usage, build_id};
 use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
@@ -98,6 +98,15 @@ pub enum Event {
         module: String,
         /// Where, or who, for people.
         place: String,
+    },
+    /// The program that runs modules is of another build than the launcher.
+    OtherBuild {
+        /// Module.
+        module: String,
+        /// The program.
+        program: String,
+        /// Its build; empty in releases before this.
+        build: String,
     },
     /// Two ends of a host topic have not found each other; the graph runs without it.
     Unmatched {
@@ -271,6 +280,15 @@ impl fmt::Display for Event {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
             Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
+            Self::OtherBuild { module, program, build } => {
+                let build = if build.is_empty() { "an earlier release" } else { build };
+                write!(
+                    f,
+                    "warning: {}: its program {program} is of another build ({build}) than this command ({}); use both of one installation, or correct DRIVELINE_HOST",
+                    Called(module),
+                    build_id()
+                )
+            }
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
@@ -286,6 +304,9 @@ impl fmt::Display for Event {
                     Call::Load => write!(f, "library {} has been loading for {for_s} s", call.component),
                     _ => write!(f, "component '{}' has been in {} for {for_s} s", call.component, call.inside()),
                 }
+            }
+            Self::Waiting { module, pid: 0, for_s } => {
+                write!(f, "waiting for {} for {for_s} s: it has not connected", Called(module))
             }
             Self::Waiting { module, pid, for_s } => {
                 write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))

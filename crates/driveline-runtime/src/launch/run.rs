@@ -16,7 +16,7 @@ use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
 use super::{Down, End, Event, Interrupt, Outcome, Sink};
-use crate::account::{InputAccount, Record};
+use crate::account::{InputAccount, Record, build_id};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
@@ -104,6 +104,7 @@ pub fn run<'a>(
         down: Vec::new(),
         unreadable: 0,
         unconnected: Vec::new(),
+        other_build: false,
         match_at: Instant::now(),
         stopped: Vec::new(),
         finished: Vec::new(),
@@ -282,6 +283,8 @@ struct Launcher<'a> {
     unreadable: u64,
     /// Connections that have not existed so far, and when to look again.
     unconnected: Vec<Unconnected>,
+    /// A program of another build was reported.
+    other_build: bool,
     match_at: Instant,
     /// Modules that were stopped when the run was to end.
     stopped: Vec<String>,
@@ -615,6 +618,16 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Hello { build, .. } => {
+                child.words.greeted = true;
+                if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
+                    self.sink.event(&Event::OtherBuild {
+                        module: module.clone(),
+                        program: self.options.host.display().to_string(),
+                        build: build.clone(),
+                    });
+                }
+            }
             Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());

@@ -86,6 +86,7 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_init", 0, "Never come back from the initialisation unless 0."),
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
+                    parameter("fill_on", 0, "Fill memory without end at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
                     parameter("keep", 0, "Keep the last samples, as many as this."),
                     parameter(
@@ -221,11 +222,21 @@ struct Relay {
     abort_on: AtomicI64,
     hang_on: AtomicI64,
     overflow_on: AtomicI64,
+    fill_on: AtomicI64,
     take_ms: AtomicU64,
     ask: AtomicI64,
     client: OnceLock<Mutex<RawClient>>,
     keep: AtomicU64,
     kept: Arc<Mutex<VecDeque<RawSample>>>,
+}
+
+/// Until the kernel ends it, or 4 GiB are taken.
+fn fill_memory() {
+    let mut filled: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..4096 {
+        filled.push(vec![1; 1 << 20]);
+    }
+    println!("relay has filled {} MiB", filled.len());
 }
 
 fn hang() -> ! {
@@ -283,6 +294,7 @@ impl Component for Relay {
         self.take_ms.store(integer(&io, "take_ms").unsigned_abs(), Ordering::Relaxed);
         self.hang_on.store(integer(&io, "hang_on"), Ordering::Relaxed);
         self.overflow_on.store(integer(&io, "overflow_on"), Ordering::Relaxed);
+        self.fill_on.store(integer(&io, "fill_on"), Ordering::Relaxed);
         self.ask.store(integer(&io, "ask"), Ordering::Relaxed);
         if integer(&io, "ask") != 0 {
             serve_odd_numbers(&io.node)?;
@@ -322,6 +334,9 @@ impl Component for Relay {
         }
         if number.cast_signed() == self.overflow_on.load(Ordering::Relaxed) {
             return Err(failure(deep(0)));
+        }
+        if number.cast_signed() == self.fill_on.load(Ordering::Relaxed) {
+            fill_memory();
         }
         if number.cast_signed() == self.fail_on.load(Ordering::Relaxed) {
             return Err(failure("this number was forbidden"));

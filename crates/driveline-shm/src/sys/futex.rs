@@ -111,6 +111,7 @@ mod tests {
     fn a_wait_ends_at_its_deadline_and_at_once_if_the_word_has_changed() {
         let word = AtomicU32::new(1);
         wait(&word, Scope::Private, 2, None);
+        // time: nothing wakes these, so only their deadlines end them
         wait(&word, Scope::Private, 1, Some(MonotonicNs::real_now() + Duration::from_millis(1)));
         if have_waitv() {
             let mut list = WaitList::with_room_for(2);

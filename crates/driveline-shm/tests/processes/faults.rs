@@ -341,6 +341,7 @@ fn writers_and_readers_die_at_moments_of_chance() {
             "follow s copy",
             "follow s want=latest backend=threads",
         ]));
+        // time: the moment of the death is to be any
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         r.kill();
     }
@@ -356,6 +357,7 @@ fn writers_and_readers_die_at_moments_of_chance() {
         w.ask("await p 1");
         w.ask(&format!("flood p {LEN} {}", random.below(2) * 200));
         r.until("progress s", |t| t.split(' ').nth(3) == Some(&round.to_string()));
+        // time: the moment of the death is to be any
         std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
         w.kill();
         r.until("matched s", |t| t == "0");
@@ -377,6 +379,7 @@ fn a_reliable_writer_is_not_held_by_the_dead() {
     r.until("take s hold", |t| t == "1 0");
     r.signal(Signal::STOP);
     r.stopped();
+    // time: so that the writer waits by then; a later wait for the dead reader must end as well
     std::thread::sleep(Duration::from_millis(100));
     r.kill();
     assert_eq!(w.answer("say").unwrap(), "102");

@@ -53,6 +53,7 @@ impl All {
         set.attach(&slept).unwrap();
         // The control thread answers after it has woken those who wait for a match.
         assert_eq!(list(domain, PATIENCE / 2).unwrap().len(), 1);
+        // time: until no wake-up is left over; one more is only taken as well
         while set.wait(Some(MonotonicNs::now() + Duration::from_millis(1)), Duration::ZERO)
             != Wake::TimedOut
         {}
@@ -107,9 +108,9 @@ impl All {
         // A participant of its own works.
         let own = Participant::open(config(&self.domain)).unwrap();
         let mut s = subscription(&own);
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + PATIENCE;
         while s.take_latest().unwrap().is_none() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         must("a participant of its own", s.stats().received == 1);
         wrong
@@ -133,7 +134,8 @@ fn fork(f: impl FnOnce() -> i32) -> Pid {
 /// In a peer, by command: a child that lives on and does nothing; returns its number.
 pub(crate) fn linger() -> i32 {
     fork(|| {
-        std::thread::sleep(Duration::from_secs(120));
+        // time: the end of a child that its test did not end
+        std::thread::sleep(2 * PATIENCE);
         0
     })
     .as_raw_nonzero()
@@ -163,7 +165,8 @@ pub(crate) fn try_everything() -> Result<String, String> {
         wrong.len() as i32
     });
     all = copy.expect("the child took its own copy");
-    let end = Instant::now() + Duration::from_secs(30);
+    // Longer than the child waits.
+    let end = Instant::now() + 2 * PATIENCE;
     let status = loop {
         publish(&mut all.p, 100);
         let s = all
@@ -179,6 +182,7 @@ pub(crate) fn try_everything() -> Result<String, String> {
                 let _ = waitpid(Some(child), WaitOptions::empty());
                 return Err("the child hangs".into());
             }
+            // time: a pause between polls; only the time-out above ends them
             None => std::thread::sleep(Duration::from_millis(5)),
         }
     };

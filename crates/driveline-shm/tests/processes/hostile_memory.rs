@@ -165,6 +165,7 @@ fn samples_with_a_wrong_word_each_harm_nobody() {
             _ => {}
         }
         if n.is_multiple_of(16) {
+            // time: paces the writer, so that readers see some of what it writes
             std::thread::sleep(Duration::from_micros(50));
         }
     });

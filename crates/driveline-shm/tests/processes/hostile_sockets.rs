@@ -252,6 +252,7 @@ fn silent_connections_are_bounded_and_ended() {
     eventually("no more than 64 of a user are kept waiting", || {
         // Those who are here already may have been ended before anybody looked.
         connections = (0..300).filter_map(|_| connect_to(&path)).collect();
+        // time: the length of one attempt of several
         let end = Instant::now() + Duration::from_millis(500);
         std::iter::from_fn(|| (Instant::now() < end).then(|| s.w.descriptors()))
             .any(|n| (usual + 1..=usual + 64).contains(&n))
@@ -300,7 +301,8 @@ fn a_full_queue_of_a_stopped_publisher_is_no_death() {
     }
     let mut late = s.d.peer("late");
     late.ask("subscription s");
-    std::thread::sleep(Duration::from_millis(300));
+    let before = late.sleeps();
+    eventually("it has tried several times", || late.sleeps() >= before + 5);
     assert!(path.exists() && late.ask("matched s") == "0");
     s.w.signal(rustix::process::Signal::CONT);
     drop(connections);
@@ -322,6 +324,7 @@ fn who_cannot_be_asked_is_counted() {
     r.ask("subscription s");
     // On a busy machine the one that could answer is too late for some of these, too.
     eventually("the one that runs answers", || {
+        // time: the length of one attempt of several: the stopped one never answers
         let survey = driveline_shm::survey(d.path(), Duration::from_millis(300)).unwrap();
         assert_eq!(
             (survey.participants.len() + survey.silent.len(), survey.silent_others.len()),
@@ -336,6 +339,7 @@ fn who_cannot_be_asked_is_counted() {
     w.signal(rustix::process::Signal::CONT);
     // While those who ask too much are hung up on, others ask again.
     eventually("all answer", || {
+        // time: the length of one attempt of several
         driveline_shm::survey(d.path(), Duration::from_secs(2)).unwrap().participants.len() == 2
     });
     drop(clogs);
@@ -351,6 +355,26 @@ fn askers_that_do_not_read_keep_nobody_from_asking() {
         send_with(c, &packet(LIST, b""), &[]);
     }
     s.unharmed("askers");
+}
+
+/// As `topic echo` does that has printed what it was asked for.
+#[test]
+fn a_subscription_that_leaves_before_the_answer_is_not_noted_as_refused() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    let page = Area::new(PAGE);
+    let body = right_hello().to_string();
+    let gone = connect_to(&find(d.path(), "p-")).unwrap();
+    // Nothing can be sent to it any more.
+    rustix::net::shutdown(&gone, rustix::net::Shutdown::Read).unwrap();
+    assert!(send_with(&gone, &packet(HELLO, body.as_bytes()), &[page.fd.as_fd()]));
+    let second = Area::new(PAGE);
+    let (_stays, answer) = say_hello(d.path(), &right_hello(), &[second.fd.as_fd()]);
+    assert_eq!(kind(&answer.unwrap().0), ACCEPT);
+    let events = w.until("events p", |t| t.contains("Matched"));
+    assert!(!events.contains("Refused"), "{events}");
+    w.quit();
 }
 
 /// A descriptor of the wrong kind where a page is expected.
@@ -502,6 +526,7 @@ fn a_publisher_that_hangs_up_again_and_again_is_asked_less_and_less_often() {
         let accept = packet(ACCEPT, LAYOUT.accept(&Qos::default()).to_string().as_bytes());
         let begun = Instant::now();
         let mut asked = 0;
+        // time: attempts are counted in the time that has passed; a slow machine makes fewer
         while asked < 3 || begun.elapsed() < Duration::from_millis(1500) {
             let (s, _) = listener.accept();
             asked += 1;
@@ -533,7 +558,7 @@ fn a_flood_of_hints_wakes_nobody_much_and_publishers_are_found_all_the_same() {
     let mut late = None;
     for n in 1..=10_000 {
         send_datagram(&socket, name(n).as_bytes(), &[]);
-        // So that each hint finds it asleep.
+        // time: paces the hints, so that each finds the reader asleep
         std::thread::sleep(Duration::from_micros(100));
         if n == 5_000 {
             late = Some(d.peer("late writer"));

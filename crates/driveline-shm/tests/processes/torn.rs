@@ -33,6 +33,7 @@ fn hunt(len: usize, depth: u32) {
         .collect();
     w.ask(&format!("await p {}", readers.len()));
     w.ask(&format!("flood p {len} 0"));
+    // time: between two looks at what the readers have received so far
     let pause = || std::thread::sleep(Duration::from_millis(100));
     repeat(USUAL, pause, || {
         let received: Vec<u64> = readers.iter_mut().map(|r| r.number("progress s")).collect();

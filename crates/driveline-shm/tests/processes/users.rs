@@ -156,6 +156,7 @@ fn names_that_other_users_claim_are_known_as_such() {
     let mut survey = driveline_shm::Survey::default();
     // On a busy machine nobody may answer in time.
     eventually("its own user's participant answers", || {
+        // time: the length of one attempt of several
         survey = driveline_shm::survey(d.path(), std::time::Duration::from_secs(1)).unwrap();
         survey.participants.iter().any(|p| p.of_this_user)
     });

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{Context, ContextOptions, Node, PublisherOptions, RawPublisher, SubscriptionOptions};
 use driveline_types::header::Arrival;
-use driveline_types::{MonotonicNs, Qos};
+use driveline_types::{MonotonicNs, Qos, VirtualClock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod saturated;
@@ -193,6 +193,8 @@ fn a_panic_is_counted_and_the_callback_stays_in_service() {
 
 #[test]
 fn timers_keep_their_grid_and_count_overruns() {
+    let clock = VirtualClock::starting_at(MonotonicNs(1 << 40));
+    let _entered = clock.enter();
     let r = rig(1);
     let ticks = Arc::new(Mutex::new(Vec::new()));
     let sink = ticks.clone();
@@ -206,9 +208,10 @@ fn timers_keep_their_grid_and_count_overruns() {
         .unwrap();
     while ticks.lock().unwrap().len() < 3 {
         r.executor.run_ready();
+        clock.advance(Duration::from_millis(1));
     }
     let before = ticks.lock().unwrap().len();
-    std::thread::sleep(Duration::from_millis(7));
+    clock.advance(Duration::from_millis(7));
     r.executor.run_ready();
     let ticks = ticks.lock().unwrap();
     let grid = period.as_nanos() as u64;
@@ -346,7 +349,7 @@ fn the_observer_is_told_of_inputs_that_cannot_be_connected() {
     r.executor.start().unwrap();
     let end = std::time::Instant::now() + PATIENCE;
     while refusals.0.lock().unwrap().is_empty() && std::time::Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::yield_now();
     }
     r.executor.stop();
     let refusals = refusals.0.lock().unwrap();
@@ -382,11 +385,13 @@ impl crate::Value for Slow {
         Some(1)
     }
     fn encode(inner: &u8, into: &mut [u8]) -> Result<(), crate::EncodeError> {
+        // time: makes a slow conversion; its figures are only compared with each other
         std::thread::sleep(SLOW);
         into[0] = *inner;
         Ok(())
     }
     fn decode(bytes: &[u8]) -> Result<u8, String> {
+        // time: makes a slow conversion; its figures are only compared with each other
         std::thread::sleep(SLOW);
         Ok(bytes[0])
     }
@@ -662,7 +667,7 @@ fn one_executor_serves_more_topics_than_the_kernel_waits_for_at_once() {
     let deadline = MonotonicNs::now() + PATIENCE;
     while publishers.iter_mut().any(|p| p.matched() == 0) {
         assert!(MonotonicNs::now() < deadline, "not matched within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::yield_now();
     }
     // One at a time: each has to wake the sleeping executor by itself.
     for (i, publisher) in publishers.iter_mut().enumerate() {
@@ -680,7 +685,7 @@ fn an_input_that_may_hold_one_sample_is_read_anew_at_every_reach() {
         let o = SubscriptionOptions { reach, max_held: 1, ..Default::default() };
         let data = rig.node.bytes_subscription("data", "raw", o).unwrap();
         while publisher.matched() == 0 || data.matched() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         let inputs = vec![rig.input("tick", 1), ("data".to_owned(), data)];
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -839,7 +844,7 @@ fn an_input_whose_samples_are_all_held_goes_on_when_one_is_given_back() {
             called.send(i.sample(0).unwrap().clone()).unwrap()
         });
         while publisher.matched() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::yield_now();
         }
         rig.executor.start().unwrap();
         for round in 0..200u8 {

@@ -43,7 +43,8 @@ impl fmt::Display for InputStall {
                 let what = if *triggers { "does not trigger any more" } else { "cannot be read" };
                 write!(
                     f,
-                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or raise max_held for this input in the graph"
+                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or write `max_held: {}` at this input in the graph",
+                    held.saturating_add(1)
                 )
             }
         }

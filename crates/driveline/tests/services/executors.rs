@@ -52,6 +52,7 @@ conformance! {
         let (executor, caller) = caller(client);
         executor.start().unwrap();
         let (told, heard) = channel();
+        // time: nobody answers, so only the time-out ends it
         caller.call_then(at(1, 1), Duration::from_millis(20), move |outcome| told.send(outcome.err()).unwrap()).unwrap();
         let error = heard.recv_timeout(PATIENCE).unwrap().unwrap();
         assert!(matches!(error, CallError::TimedOut { was_taken: false, .. }), "{error}");
@@ -63,6 +64,7 @@ conformance! {
         executor.start().unwrap();
         let (told, heard) = channel();
         caller.call_then(at(1, 1), Duration::MAX, move |outcome| told.send(outcome.err()).unwrap()).unwrap();
+        // time: so that the executor sleeps by then; one that is awake must notice as well
         std::thread::sleep(Duration::from_millis(5));
         drop(service);
         let error = heard.recv_timeout(PATIENCE).unwrap().unwrap();
@@ -161,6 +163,7 @@ conformance! {
         executor.start().unwrap();
         let mut client = r.client();
         assert!(client.wait_for_server(PATIENCE));
+        // time: the responder is kept, so only the time-out ends it
         assert!(client.call(at(1, 1), Duration::from_millis(50)).is_err());
         let responder = kept.recv_timeout(PATIENCE).unwrap();
         assert!(!responder.raw().client_is_gone());

@@ -7,9 +7,11 @@ use crate::support::{
 use driveline::Payload as _;
 use driveline::service::{ClientStats, ServiceStats};
 use driveline::types::service::{MAX_REFUSAL_LEN, Outcome};
+use driveline::types::{MonotonicNs, VirtualClock};
 use driveline::{AnswerError, CallError, ClientOptions, Reach, ServiceError, ServiceOptions};
 use std::time::Duration;
 
+// time: in each test nobody answers, so only the time-out ends the call
 const SHORT: Duration = Duration::from_millis(30);
 
 /// Waits for a request, and answers it.
@@ -31,6 +33,7 @@ conformance! {
         assert!(!client.wait_for_server(SHORT));
         let server = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| client.wait_for_server(PATIENCE));
+            // time: so that the wait has begun; one that begins later must end as well
             std::thread::sleep(Duration::from_millis(3));
             let server = r.map_server();
             assert!(waiting.join().unwrap());
@@ -80,6 +83,8 @@ conformance! {
     }
 
     fn a_time_out_says_whether_the_request_was_taken(r: &Rig) {
+        let clock = VirtualClock::starting_at(MonotonicNs::real_now());
+        let _entered = clock.enter();
         let (mut service, client) = r.pair();
         let (executor, caller) = caller(client);
         let outcomes = Outcomes::default();
@@ -89,6 +94,9 @@ conformance! {
             held = held.take().or_else(|| service.take().unwrap());
             held.is_some()
         });
+        executor.run_ready();
+        assert!(outcomes.seen().is_empty(), "{:?}", outcomes.seen());
+        clock.advance(SHORT);
         until("over", || {
             executor.run_ready();
             !outcomes.seen().is_empty()

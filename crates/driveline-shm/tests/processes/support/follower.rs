@@ -68,6 +68,7 @@ impl Follower {
                     let Some(s) = taken.expect("a sample can be taken") else { break };
                     self.note(s.payload(), s.header().sequence, s.publisher(), s.missed());
                     if !self.stall.is_zero() {
+                        // time: makes a slow reader
                         std::thread::sleep(self.stall);
                         self.verify(s.payload(), s.header().sequence, s.publisher());
                     }
@@ -91,6 +92,7 @@ impl Follower {
                             c.publisher,
                             c.missed,
                         );
+                        // time: makes a slow reader
                         std::thread::sleep(self.stall);
                     }
                     self.buffer = buffer;

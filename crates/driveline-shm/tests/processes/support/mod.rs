@@ -20,6 +20,7 @@ pub(crate) fn eventually(what: &str, mut f: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !f() {
         assert!(Instant::now() < end, "did not come about: {what}");
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -39,6 +40,7 @@ pub(crate) fn repeat(
         .map_or(usual, Duration::from_secs);
     loop {
         step();
+        // time: how long a test hunts; what must have happened by then is counted
         if begun.elapsed() < time {
             continue;
         }

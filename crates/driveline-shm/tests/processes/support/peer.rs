@@ -145,7 +145,7 @@ impl Machine {
             ["matched", name] => self.matched(name).map(|n| n.to_string()),
             ["await", name, count] => {
                 let count: usize = count.parse().map_err(|e| text(&e))?;
-                let end = std::time::Instant::now() + super::PATIENCE / 2;
+                let end = std::time::Instant::now() + super::PATIENCE;
                 while self.matched(name)? != count {
                     if std::time::Instant::now() > end {
                         return Err(format!(
@@ -154,6 +154,7 @@ impl Machine {
                             self.events(name)
                         ));
                     }
+                    // time: a pause between polls; only the time-out of 60 s ends them
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(String::new())
@@ -194,6 +195,7 @@ impl Machine {
                 _ => Err(format!("no {name}")),
             },
             ["list"] => {
+                // time: a stopped participant does not answer, however long it is waited for
                 let all = list(&self.domain, Duration::from_secs(10)).map_err(|e| text(&e))?;
                 serde_json::to_string(&all).map_err(|e| text(&e))
             }
@@ -363,6 +365,7 @@ impl Machine {
             while !told.load(SeqCst) {
                 publish(&mut p, len);
                 if !gap.is_zero() {
+                    // time: paces a publisher
                     std::thread::sleep(gap);
                 }
             }

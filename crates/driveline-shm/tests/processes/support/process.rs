@@ -191,6 +191,7 @@ impl Peer {
                 return text;
             }
             assert!(Instant::now() < end, "{}: '{line}' remains '{text}'", self.name);
+            // time: a pause between polls; only the time-out of 60 s ends them
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -245,6 +246,7 @@ impl Peer {
                 return status;
             }
             assert!(Instant::now() < end, "{}: does not end", self.name);
+            // time: a pause between polls; only the time-out of 60 s ends them
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -297,6 +299,7 @@ impl Peer {
     pub(crate) fn descriptors(&self) -> usize {
         let count = || std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count();
         let several = std::iter::repeat_with(|| {
+            // time: between several counts, of which the smallest is taken
             std::thread::sleep(Duration::from_millis(5));
             count()
         });
