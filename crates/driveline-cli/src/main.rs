@@ -37,6 +37,8 @@ fn main() -> ExitCode {
         Command::Stop(stop) => commands::control::stop(&stop, &screen),
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
+        Command::Param { command } => commands::parameters::param(&command, &screen),
+        Command::LogLevel(level) => commands::parameters::log_level(&level, &screen),
         Command::Doctor(doctor) => commands::doctor::doctor(&doctor, &screen),
         Command::Deploy { command } => commands::deploy::deploy(&command, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),

@@ -56,6 +56,7 @@ pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_
 pub use mistakes::ConfigMistakes;
 pub use model::json_schema;
 pub use modes::{MAX_MODES, ModeOrder, ModeSource, ResolvedMode, ResolvedModes};
+pub use parameters::{parameter_from_text, parameters_of_file};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };

@@ -6,6 +6,7 @@ use super::model::{Access, GroupSpec, TopicNetworkSpec};
 use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
+use crate::descriptor::LiveRange;
 use crate::network::NetworkSpec;
 use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
@@ -136,6 +137,8 @@ pub struct ResolvedComponent {
     /// Every parameter of the class with its value. Of a library that was not looked at: those that
     /// are set.
     pub parameters: BTreeMap<String, ParameterValue>,
+    /// Parameters that can be changed while it runs.
+    pub live: BTreeMap<String, LiveRange>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,
     /// Outputs, in the order in which the class declares them.

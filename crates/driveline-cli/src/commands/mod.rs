@@ -4,9 +4,9 @@
 mod absent;
 pub(crate) mod bench;
 pub(crate) mod control;
-pub(crate) mod doctor;
 pub(crate) mod deploy;
 mod deployed;
+pub(crate) mod doctor;
 mod domains;
 mod echo;
 mod figures;
@@ -16,6 +16,7 @@ mod hung;
 pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
+pub(crate) mod parameters;
 mod recent;
 pub(crate) mod run;
 pub(crate) mod services;

@@ -268,6 +268,7 @@ impl Module<'_> {
         let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
+                loader: self.loader,
                 stop: self.stop,
                 word: &self.watch.word,
                 socket: self.socket,
@@ -390,6 +391,7 @@ fn take_stdin() -> std::io::Result<UnixStream> {
 }
 
 struct Running<'a> {
+    loader: &'a dyn ComponentLoader,
     stop: &'a StopControl,
     word: &'a UnixStream,
     socket: Option<&'a UnixStream>,
@@ -459,6 +461,7 @@ impl Running<'_> {
                                 // Both may have come at once.
                                 Word::Drain => drain_at_once = true,
                                 Word::Mode(mode) => self.mode(&mode),
+                                other => self.obey(&other),
                             }
                         }
                     }
@@ -555,7 +558,18 @@ impl Running<'_> {
             Word::Go => {}
             Word::Drain => self.drain(),
             Word::Mode(mode) => self.mode(mode),
+            Word::Parameter(word) => {
+                match self.instances.iter().find(|i| i.name() == word.component) {
+                    Some(instance) => instance.change(word, self.account),
+                    None => self.changed(word.change, Err("there is no such component".into())),
+                }
+            }
+            Word::Log(word) => self.changed(word.change, self.loader.set_log_level(&word.filter)),
         }
+    }
+
+    fn changed(&self, change: u64, outcome: Result<(), String>) {
+        self.send_vital(Record::Changed { change, error: outcome.err() });
     }
 
     /// Hands each component its transition; each is made on the component's executor.
