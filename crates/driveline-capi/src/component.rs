@@ -177,6 +177,7 @@ pub unsafe extern "C" fn dl_class_add_parameter(
             name: name.to_owned(),
             default,
             doc: doc.unwrap_or_default().to_owned(),
+            live: None,
         });
         Ok(())
     })

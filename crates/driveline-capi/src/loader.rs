@@ -39,6 +39,10 @@ fn failed(library: &Path, reason: impl std::fmt::Display) -> LoadError {
 }
 
 impl ComponentLoader for Loader {
+    fn set_log_level(&self, filter: &str) -> Result<(), String> {
+        crate::log::set_filter(filter)
+    }
+
     fn load(&self, path: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError> {
         let library = open(path)?;
         let found = entry(&library, path);

@@ -5,6 +5,7 @@ use crate::status::{guard_value, optional_text};
 use driveline_types::text::seen;
 use std::ffi::c_char;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use tracing_subscriber::EnvFilter;
 
 /// How important a line is.
@@ -34,8 +35,28 @@ pub(crate) fn to_stderr_unless_set(default: &str) {
         .with_target(false);
     // Where the log cannot be written, neither can that be said; and trying to would panic.
     let log = log.log_internal_errors(false);
+    // Last: the handle is of the writer's type.
+    let log = log.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+    let handle = log.reload_handle();
     // Another thread may have been faster; then its choice holds.
-    let _ = log.with_ansi(std::io::stderr().is_terminal()).try_init();
+    if log.try_init().is_ok() {
+        let change = move |filter: EnvFilter| handle.reload(filter).map_err(|e| e.to_string());
+        let _ = CHANGE.set(Box::new(change));
+    }
+}
+
+/// Changes which lines the log has, if this library has made it.
+static CHANGE: OnceLock<Box<Change>> = OnceLock::new();
+
+type Change = dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync;
+
+/// Changes which lines the log of the process has.
+pub(crate) fn set_filter(filter: &str) -> Result<(), String> {
+    let parsed = EnvFilter::try_new(filter).map_err(|e| {
+        format!("{filter:?} is no filter ({e}); write error, warn, info, debug or trace, or a filter such as `driveline=debug,warn`")
+    })?;
+    let change = CHANGE.get().ok_or("the program has a log of its own, which it filters itself")?;
+    change(parsed)
 }
 
 /// Writes a line into the log. `level`: a `dl_log_level`, anything else counts as `DL_LOG_INFO`. `who`: name of the
@@ -60,4 +81,20 @@ pub unsafe extern "C" fn dl_log(level: u32, who: *const c_char, text: *const c_c
             _ => tracing::info!("[{who}] {text}"),
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_filter_is_changed_while_the_process_runs() {
+        to_stderr_unless_set("warn");
+        set_filter("off,filter_test=debug").unwrap();
+        assert!(tracing::enabled!(target: "filter_test", tracing::Level::DEBUG));
+        set_filter("warn").unwrap();
+        assert!(!tracing::enabled!(target: "filter_test", tracing::Level::DEBUG));
+        let e = set_filter("filter_test=much").unwrap_err();
+        assert!(e.contains("is no filter") && e.contains("driveline=debug,warn"), "{e}");
+    }
 }

@@ -148,6 +148,29 @@ Examples:
   driveline deploy build graph.yaml
   driveline deploy clean";
 
+const PARAM: &str = "\
+A component declares which of its parameters can be changed while it runs, and in which range. The others are refused: set them in the graph. \
+A change is made between two calls of the component, which may refuse it; it is an event of the run, and survives a restart of the module.
+
+Examples:
+  driveline param list
+  driveline param get lane.canny_low
+  driveline param set lane.canny_low 70
+  driveline param set planner.weights '[1, 2.5]'
+  driveline param dump > tuned.yaml
+  driveline param load tuned.yaml
+
+Exit code 0 if it was done; 1 if the run has refused it, with the reason.";
+
+const LOG_LEVEL: &str = "\
+The level is that of DRIVELINE_LOG: `error`, `warn`, `info`, `debug`, `trace`, or a filter. A restarted module begins with its old one.
+
+Examples:
+  driveline log-level perception debug
+  driveline log-level perception driveline=debug,warn
+
+Exit code 0 if it was done; 1 if the module has refused it, with the reason.";
+
 const DOCTOR: &str = "\
 Each line says what was found, and what to change and why. `note`: worth knowing; `change`: latencies get better; `FAILS`: the graph does \
 not get what it asks for. Priorities and cores are tried on a thread of this command, with the rights of its user.
@@ -203,6 +226,15 @@ kills them.")]
   driveline validate graph.yaml --no-libraries  # where none is built
   driveline validate graph.yaml --json | jq '.[].diagnostics[].message'")]
     Validate(Validate),
+    /// Parameters of a run: read them, change them while it goes on
+    #[command(after_help = PARAM)]
+    Param {
+        #[command(subcommand)]
+        command: Param,
+    },
+    /// Change which log lines a module of a run writes
+    #[command(after_help = LOG_LEVEL)]
+    LogLevel(LogLevel),
     /// Images and containers of graphs
     #[command(after_help = DEPLOY)]
     Deploy {
@@ -333,6 +365,63 @@ pub(crate) struct WhichRun {
     /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Param {
+    /// All parameters with their values, and which can be changed
+    List {
+        #[command(flatten)]
+        which: WhichRun,
+    },
+    /// Value of a parameter
+    Get {
+        /// Parameter, as COMPONENT.PARAMETER
+        #[arg(value_parser = parameter)]
+        parameter: (String, String),
+        #[command(flatten)]
+        which: WhichRun,
+    },
+    /// Change a parameter
+    Set {
+        /// Parameter, as COMPONENT.PARAMETER
+        #[arg(value_parser = parameter)]
+        parameter: (String, String),
+        /// New value, written as in a graph
+        #[arg(allow_hyphen_values = true)]
+        value: String,
+        #[command(flatten)]
+        which: WhichRun,
+    },
+    /// Print all values as a parameter file
+    Dump {
+        #[command(flatten)]
+        which: WhichRun,
+    },
+    /// Change all parameters that a parameter file has otherwise
+    Load {
+        /// Parameter file: `component: {parameter: value}`
+        file: PathBuf,
+        #[command(flatten)]
+        which: WhichRun,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogLevel {
+    /// Module
+    pub(crate) module: String,
+    /// Level or filter, as for DRIVELINE_LOG
+    pub(crate) level: String,
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('.').filter(|(c, p)| !c.is_empty() && !p.is_empty());
+    parts
+        .map(|(c, p)| (c.to_owned(), p.to_owned()))
+        .ok_or_else(|| "write COMPONENT.PARAMETER, such as lane.canny_low".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -666,7 +755,7 @@ mod tests {
         }
         let all = told("driveline topics list");
         assert!(
-            all.contains("`driveline` has: run, status, mode, stop, health, validate")
+            all.contains("`driveline` has: run, status, mode, stop, health, validate, param")
                 && !all.contains("peer"),
             "{all}"
         );

@@ -38,6 +38,8 @@ fn main() -> ExitCode {
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
         Command::Deploy { command } => commands::deploy::deploy(&command, &screen),
+        Command::Param { command } => commands::parameters::param(&command, &screen),
+        Command::LogLevel(level) => commands::parameters::log_level(&level, &screen),
         Command::Doctor(doctor) => commands::doctor::doctor(&doctor, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
         Command::Describe { library } => commands::graph::describe(&library, &screen),

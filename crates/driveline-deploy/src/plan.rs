@@ -388,6 +388,7 @@ mod tests {
                 name: "source".into(),
                 default: driveline::ParameterValue::Text(String::new()),
                 doc: String::new(),
+                live: None,
             };
             let class = ComponentClass {
                 name: "X".into(),

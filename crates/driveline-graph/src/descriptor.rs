@@ -46,6 +46,38 @@ pub struct ParameterDecl {
     /// One line for people.
     #[serde(default)]
     pub doc: String,
+    /// The parameter can be changed while the component runs, within this range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<LiveRange>,
+}
+
+/// Range of a parameter that can be changed while its component runs. Of a list, it holds for each item; it means nothing for
+/// text, booleans and maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveRange {
+    /// Least value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
+    /// Greatest value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+}
+
+impl LiveRange {
+    /// Why a value is out of the range; nothing if it is within.
+    #[must_use]
+    pub fn mistake(&self, value: &ParameterValue) -> Option<String> {
+        let number = match value {
+            ParameterValue::Integer(i) => *i as f64,
+            ParameterValue::Float(f) => *f,
+            ParameterValue::List(items) => return items.iter().find_map(|i| self.mistake(i)),
+            _ => return None,
+        };
+        let low = self.min.filter(|min| number < *min).map(|min| format!("{value} is below {min}"));
+        low.or_else(|| {
+            self.max.filter(|max| number > *max).map(|max| format!("{value} is above {max}"))
+        })
+    }
 }
 
 #[cfg(test)]

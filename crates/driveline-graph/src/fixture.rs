@@ -32,8 +32,12 @@ fn classes() -> Vec<ComponentClass> {
         outputs,
         parameters: Vec::new(),
     };
-    let parameter =
-        |name: &str, default| ParameterDecl { name: name.into(), default, doc: String::new() };
+    let parameter = |name: &str, default| ParameterDecl {
+        name: name.into(),
+        default,
+        doc: String::new(),
+        live: None,
+    };
     let mut lane = class(
         "Lane",
         vec![port("image", Bytes, "demo/Image")],

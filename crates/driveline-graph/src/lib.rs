@@ -52,6 +52,7 @@ pub use files::{MAX_BYTES, Unreadable, bounded_text};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
 pub use model::json_schema;
 pub use modes::{MAX_MODES, ModeOrder, ModeSource, ResolvedMode, ResolvedModes};
+pub use parameters::{parameter_from_text, parameters_of_file};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };

@@ -7,8 +7,57 @@ use super::model::ComponentSpec;
 use super::resolve::{At, Resolver};
 use super::yaml::{Entry, Value};
 use crate::descriptor::ComponentClass;
+use crate::descriptor::LiveRange;
 use driveline::ParameterValue;
 use std::collections::BTreeMap;
+
+/// Parameters of a class that can be changed while a component of it runs.
+pub(super) fn live(class: &ComponentClass) -> BTreeMap<String, LiveRange> {
+    class.parameters.iter().filter_map(|p| Some((p.name.clone(), p.live?))).collect()
+}
+
+/// A value as `--set` takes it, for a parameter that is declared as `declared`; nothing if it is of another type.
+#[must_use]
+pub fn parameter_from_text(text: &str, declared: &ParameterValue) -> Option<ParameterValue> {
+    if let ParameterValue::Text(_) = declared {
+        // In quotes, as a dump has it, or as it is.
+        let quoted = text.starts_with('"').then(|| ParameterValue::from_json(text).ok()).flatten();
+        return Some(match quoted {
+            Some(value @ ParameterValue::Text(_)) => value,
+            _ => ParameterValue::Text(text.to_owned()),
+        });
+    }
+    let (Some(node), faults) = super::yaml::parse(&format!("- {text}")) else { return None };
+    let Value::List(items) = node.value else { return None };
+    match (items.as_slice(), faults.is_empty()) {
+        ([item], true) => parameter_value(&item.value)?.coerce(declared),
+        _ => None,
+    }
+}
+
+/// Reads the values of a parameter file: component, parameter, value.
+///
+/// # Errors
+/// A text for people, if it is not `component: {parameter: value}`.
+pub fn parameters_of_file(text: &str) -> Result<Vec<(String, String, ParameterValue)>, String> {
+    let (node, faults) = super::yaml::parse(text);
+    if let Some(fault) = faults.first() {
+        return Err(fault.message.clone());
+    }
+    let mut all = Vec::new();
+    let form = || "the file is not `component: {parameter: value}`".to_owned();
+    let Some(node) = node else { return Ok(all) };
+    let Value::Map(components) = node.value else { return Err(form()) };
+    for (component, entry) in components {
+        let Value::Map(values) = entry.value.value else { return Err(form()) };
+        for (name, entry) in values {
+            let value = parameter_value(&entry.value.value)
+                .ok_or_else(|| format!("{component}.{name} is nothing (null)"))?;
+            all.push((component.clone(), name, value));
+        }
+    }
+    Ok(all)
+}
 
 /// A value of a file as one of a parameter; none if it, or something in it, is null.
 fn parameter_value(value: &Value) -> Option<ParameterValue> {
@@ -143,7 +192,14 @@ impl Resolver<'_> {
         };
         let given = value.type_name();
         match value.coerce(&declared.default) {
-            Some(value) => drop(values.insert(name.to_owned(), value)),
+            Some(value) => {
+                if let Some(mistake) = declared.live.and_then(|range| range.mistake(&value)) {
+                    let message =
+                        format!("the parameter `{name}` of `{}`: {mistake}{from}", class.name);
+                    self.files.error(report(Diagnostic::error(message), place));
+                }
+                values.insert(name.to_owned(), value);
+            }
             None => {
                 let message = format!(
                     "the parameter `{name}` of `{}` is {}, and this is {}{from}",

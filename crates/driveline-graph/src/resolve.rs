@@ -457,7 +457,9 @@ impl<'a> Resolver<'a> {
         let ports: Vec<&str> = inputs.iter().map(|i| i.port.as_str()).collect();
         let trigger = self.trigger(at, spec.trigger.as_ref(), &ports);
         let parameters = self.parameters(at, spec, class.as_ref());
+        let live = class.as_ref().map(super::parameters::live).unwrap_or_default();
         Some(ResolvedComponent {
+            live,
             name: name.ok()?,
             library,
             class: spec.class.clone(),

@@ -23,6 +23,14 @@ pub trait ComponentLoader: Send + Sync {
     /// # Errors
     /// [`LoadError`] if it cannot be loaded or holds no components.
     fn load(&self, library: &Path) -> Result<Box<dyn ComponentLibrary>, LoadError>;
+
+    /// Changes which lines the log of this process has, by a filter such as `debug` or `driveline=debug,warn`.
+    ///
+    /// # Errors
+    /// A text for people.
+    fn set_log_level(&self, _filter: &str) -> Result<(), String> {
+        Err("this program has no log whose level can be changed".into())
+    }
 }
 
 /// A loaded library.
@@ -60,6 +68,15 @@ pub trait Component: Send + Sync {
     /// # Errors
     /// As [`Self::on_trigger`].
     fn on_event(&self, _event: &PortEvent) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
+
+    /// A parameter that the class declares as changeable is changed (`driveline param set`). The value has the declared type and is within
+    /// the declared range. Called on a thread of the executor in the group of `on_trigger`; the node has the new value already.
+    ///
+    /// # Errors
+    /// After a [`ComponentFailure`] the node gets the old value back, and its text is the reason that the caller of the change gets.
+    fn on_parameter(&self, _name: &str, _value: &ParameterValue) -> Result<(), ComponentFailure> {
         Ok(())
     }
 

@@ -17,6 +17,7 @@ mod hung;
 pub(crate) mod list;
 mod live;
 pub(crate) mod mode;
+pub(crate) mod parameters;
 mod recent;
 mod rights;
 pub(crate) mod run;

@@ -163,6 +163,14 @@ pub enum Record {
         #[serde(flatten)]
         calls: CallCounters,
     },
+    /// A change of a parameter, or of the log, that the launcher has asked for was made or refused.
+    Changed {
+        /// Number of the change.
+        change: u64,
+        /// Why it was not made.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
     /// A component asks for the end of the run: its work is done.
     Finished {
         /// Component.

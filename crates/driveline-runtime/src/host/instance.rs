@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One component, brought up and wired to its executor.
 
+use super::changes::{Changes, Target};
 use super::failures::{FailureSink, Failures};
 use super::pulse::Budget;
 use super::run::HostError;
 use super::transitions::Transitions;
+use super::words::ParameterWord;
 use crate::account::{
     BlockedCounters, Call, CallPlace, CallbackCounters, ComponentWork, InputCounters, Record,
     UnreadInput, Writer,
@@ -39,6 +41,8 @@ pub(crate) struct Instance {
     node: Node,
     /// Whether it is active, if a mode names it.
     lifecycle: Option<Lifecycle>,
+    /// Changes of its parameters, if any can be changed.
+    changes: Option<Changes>,
     reported: CallbackCounters,
     reported_inputs: Vec<InputCounters>,
     reported_calls: Vec<ServiceCalls>,
@@ -203,6 +207,14 @@ impl Instance {
             events.0.follow(lifecycle);
             timers.added().iter().for_each(|timer| timer.follow(lifecycle));
         }
+        let changes = if spec.live.is_empty() {
+            None
+        } else {
+            let target = Target { component: component.clone(), node: node.clone(), seen };
+            let account = with.account.clone();
+            let added = Changes::add(name, &with.executor, group.clone(), target, account);
+            Some(added.map_err(|e| fail(e.to_string()))?)
+        };
         let callback =
             add_callback(spec, &with.executor, group, inputs, component.clone(), failures)
                 .map_err(|e| fail(e.to_string()))?;
@@ -226,6 +238,7 @@ impl Instance {
             outputs: counted,
             node,
             lifecycle,
+            changes,
             reported: CallbackCounters::default(),
             reported_inputs: Vec::new(),
             reported_calls: Vec::new(),
@@ -251,6 +264,18 @@ impl Instance {
     pub(super) fn request(&self, active: bool, switch: u64) {
         if let Some(lifecycle) = &self.lifecycle {
             lifecycle.request(StateRequest { active, number: switch });
+        }
+    }
+
+    /// Has a parameter changed; the outcome is a record of the account.
+    pub(super) fn change(&self, word: &ParameterWord, account: Option<&Writer>) {
+        match (&self.changes, account) {
+            (Some(changes), _) => changes.request(word.clone()),
+            (None, Some(account)) => {
+                let error = Some("it cannot be changed while the component runs".to_owned());
+                account.send_vital(Record::Changed { change: word.change, error });
+            }
+            (None, None) => {}
         }
     }
 

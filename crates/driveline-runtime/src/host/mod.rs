@@ -21,6 +21,7 @@
 //! stopping is up, or at a second signal.
 
 mod arguments;
+mod changes;
 mod contain;
 mod crash;
 pub(crate) mod failures;

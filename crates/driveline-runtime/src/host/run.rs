@@ -276,6 +276,7 @@ impl Module<'_> {
         let mut drained = false;
         let ran = brought_up.and_then(|()| {
             let mut host = Running {
+                loader: self.loader,
                 stop: self.stop,
                 word: &self.watch.word,
                 socket: self.socket,
@@ -424,6 +425,7 @@ impl WorkLeft {
 }
 
 struct Running<'a> {
+    loader: &'a dyn ComponentLoader,
     stop: &'a StopControl,
     word: &'a UnixStream,
     socket: Option<&'a UnixStream>,
@@ -494,6 +496,7 @@ impl Running<'_> {
                                 Word::Drain => drain_at_once = true,
                                 Word::Work(round) => self.report_work(round),
                                 Word::Mode(mode) => self.mode(&mode),
+                                other => self.obey(&other),
                             }
                         }
                     }
@@ -597,12 +600,23 @@ impl Running<'_> {
             Word::Drain => self.drain(),
             Word::Work(round) => self.report_work(*round),
             Word::Mode(mode) => self.mode(mode),
+            Word::Parameter(word) => {
+                match self.instances.iter().find(|i| i.name() == word.component) {
+                    Some(instance) => instance.change(word, self.account),
+                    None => self.changed(word.change, Err("there is no such component".into())),
+                }
+            }
+            Word::Log(word) => self.changed(word.change, self.loader.set_log_level(&word.filter)),
         }
     }
 
     fn report_work(&self, round: u64) {
         let components = self.instances.iter().map(Instance::work).collect();
         self.send_vital(Record::Work { round, components });
+    }
+
+    fn changed(&self, change: u64, outcome: Result<(), String>) {
+        self.send_vital(Record::Changed { change, error: outcome.err() });
     }
 
     /// Hands each component its transition; each is made on the component's executor.

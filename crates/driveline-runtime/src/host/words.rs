@@ -19,6 +19,29 @@ pub(crate) enum Word {
     Mode(ModeWord),
     /// Asks for the remaining work; answered with a record of this round.
     Work(u64),
+    /// A parameter is changed.
+    Parameter(ParameterWord),
+    /// The log is changed.
+    Log(LogWord),
+}
+
+/// A change of a parameter; `Record::Changed` responds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ParameterWord {
+    /// Number of the change.
+    pub(crate) change: u64,
+    pub(crate) component: String,
+    pub(crate) name: String,
+    pub(crate) value: ParameterValue,
+}
+
+/// A change of the log; `Record::Changed` responds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LogWord {
+    /// Number of the change.
+    pub(crate) change: u64,
+    /// Filter, such as `debug`.
+    pub(crate) filter: String,
 }
 
 /// States of modal components. A component that it does not name stays as it is.
@@ -45,14 +68,36 @@ pub(crate) struct ModeWord {
 enum Line {
     Mode(ModeWord),
     Work { round: u64 },
+    Parameter(ParameterWord),
+    Log(LogWord),
+}
+
+impl Line {
+    fn bytes(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
+
+impl ParameterWord {
+    /// The line, with its end.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        Line::Parameter(self.clone()).bytes()
+    }
+}
+
+impl LogWord {
+    /// The line, with its end.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        Line::Log(self.clone()).bytes()
+    }
 }
 
 impl ModeWord {
     /// The line, with its end.
     pub(crate) fn line(&self) -> Vec<u8> {
-        let mut line = serde_json::to_vec(&Line::Mode(self.clone())).unwrap_or_default();
-        line.push(b'\n');
-        line
+        Line::Mode(self.clone()).bytes()
     }
 }
 
@@ -70,6 +115,8 @@ fn word(line: &[u8]) -> Option<Word> {
         line => serde_json::from_slice(line).ok().map(|line| match line {
             Line::Mode(mode) => Word::Mode(mode),
             Line::Work { round } => Word::Work(round),
+            Line::Parameter(parameter) => Word::Parameter(parameter),
+            Line::Log(log) => Word::Log(log),
         }),
     }
 }

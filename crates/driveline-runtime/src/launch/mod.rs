@@ -271,6 +271,17 @@ pub enum Event {
         /// What happens now: `event`, `restart`, `stop`, or a mode.
         reaction: String,
     },
+    /// A parameter was changed while the run goes on, or was not.
+    ParameterChanged {
+        /// Component.
+        component: String,
+        /// Parameter.
+        name: String,
+        /// New value, as JSON or plain text.
+        value: String,
+        /// Why it was not changed.
+        error: Option<String>,
+    },
     /// A process was killed, at the end of the launcher's or the user's patience.
     Killed {
         /// Module.
@@ -338,6 +349,10 @@ impl fmt::Display for Event {
                 write!(f, "{} was not ready within {} s (`ready_within_ms`)", Called(module), *within_ms as f64 / 1e3)?;
                 call.as_ref().map_or(Ok(()), |call| write!(f, ": it was in {call}"))
             }
+            Self::ParameterChanged { component, name, value, error } => match error {
+                None => write!(f, "parameter {component}.{name} is {value} now"),
+                Some(error) => write!(f, "parameter {component}.{name} stays: {error}"),
+            },
             Self::Fault { module, text, reaction } => {
                 write!(f, "{}: {text}", Called(module))?;
                 match reaction.as_str() {

@@ -2,6 +2,7 @@
 //! The launcher's loop.
 
 mod modes;
+mod parameters;
 mod reactions;
 mod remaining;
 mod settling;
@@ -24,6 +25,7 @@ use crate::graph::{
     ResolvedTrigger, RestartPolicy,
 };
 use crate::host;
+use parameters::Changes;
 use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -118,6 +120,7 @@ pub fn run<'a>(
         service_manager: ServiceManager::new(),
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
+        changes: Changes::default(),
         modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
@@ -301,6 +304,8 @@ struct Launcher<'a> {
     phase_since: (RunPhase, Instant),
     /// Responds to tools.
     server: Option<Server>,
+    /// Parameters that tools have changed.
+    changes: Changes,
     modes: Option<ModeControl<'a>>,
 }
 
@@ -604,6 +609,10 @@ impl Launcher<'_> {
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
+            Record::Changed { change, error } => {
+                let (change, error) = (*change, error.clone());
+                self.changed(process, change, error);
+            }
             Record::Held { .. } => self.holds_too_much(process, &record),
             Record::Ready => {
                 child.ready = true;
@@ -664,6 +673,7 @@ impl Launcher<'_> {
         let settling = matches!(self.phase, Phase::Settling);
         // The others run already.
         self.tell_mode(process);
+        self.tell_parameters(process);
         let p = &mut self.processes[process];
         let Some(child) = p.child.as_mut() else { return };
         child.go();
@@ -688,6 +698,7 @@ impl Launcher<'_> {
         for record in records.drain(..) {
             self.record(process, record);
         }
+        self.changes_lost(process);
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         let with_the_run =
             matches!((self.phase, &self.end), (Phase::Stopping { .. }, Some(End::Interrupted)));

@@ -13,7 +13,7 @@ use driveline::{
 use driveline_runtime::component::{
     Component, ComponentFailure, ComponentIo, ComponentLibrary, ComponentLoader, LoadError,
 };
-use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_runtime::descriptor::{ComponentClass, LiveRange, ParameterDecl, Port};
 use driveline_runtime::host;
 use std::collections::VecDeque;
 use std::path::Path;
@@ -43,6 +43,7 @@ impl ComponentLibrary for Builtin {
             name: name.into(),
             default: ParameterValue::Integer(default),
             doc: doc.into(),
+            live: None,
         };
         vec![
             ComponentClass {
@@ -71,6 +72,7 @@ impl ComponentLibrary for Builtin {
                         name: "mode".into(),
                         default: ParameterValue::Text(String::new()),
                         doc: "The mode.".into(),
+                        live: None,
                     },
                 ],
             },
@@ -119,7 +121,13 @@ impl ComponentLibrary for Builtin {
                 doc: "Prints numbers.".into(),
                 inputs: vec![port("count")],
                 outputs: vec![],
-                parameters: vec![parameter("hang", 0, "Never end unless 0.")],
+                parameters: vec![
+                    parameter("hang", 0, "Never end unless 0."),
+                    ParameterDecl {
+                        live: Some(LiveRange { min: Some(0.0), max: Some(99.0) }),
+                        ..parameter("mark", 1, "Printed when it is changed; refuses 13.")
+                    },
+                ],
             },
         ]
     }
@@ -414,6 +422,14 @@ impl Component for Printer {
             println!("both ends know that {} is late", self.late.load(Ordering::Relaxed));
         }
         println!("{} got {number}", self.name);
+        Ok(())
+    }
+
+    fn on_parameter(&self, name: &str, value: &ParameterValue) -> Result<(), ComponentFailure> {
+        if *value == ParameterValue::Integer(13) {
+            return Err(failure("13 is unlucky"));
+        }
+        println!("{} has {name} {value} now", self.name);
         Ok(())
     }
 

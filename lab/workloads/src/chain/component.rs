@@ -73,11 +73,13 @@ impl ComponentLibrary for Builtin {
             name: name.into(),
             default: ParameterValue::Integer(0),
             doc: doc.into(),
+            live: None,
         };
         let text = |name: &str, doc: &str| ParameterDecl {
             name: name.into(),
             default: ParameterValue::Text(String::new()),
             doc: doc.into(),
+            live: None,
         };
         let class =
             |name: &str, doc: &str, inputs: &[&str], more: Vec<ParameterDecl>| ComponentClass {

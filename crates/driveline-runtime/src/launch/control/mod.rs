@@ -5,11 +5,13 @@
 //!
 //! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate `driveline-cli`).
 
+mod change;
 mod claim;
 mod client;
 mod request;
 mod status;
 
+pub use change::{ChangeAsk, ChangeState, ChangeStatus, ParameterStatus, ParametersStatus};
 pub use claim::{ClaimError, Taken, claim};
 pub use client::{AskError, RunSocket, find};
 pub(super) use request::RequestError;

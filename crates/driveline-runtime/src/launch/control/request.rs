@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the line of a client to what it asks for.
 
+use super::change::ChangeAsk;
 use crate::socket_clients::{CLIENT_WITHIN, MAX_REQUEST_LEN, Received};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Characters of a client's text that an error quotes.
 const QUOTED: usize = 80;
+
+/// Keys of requests besides the verb.
+const KEYS: [&str; 6] = ["mode", "component", "name", "value", "module", "filter"];
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -20,10 +26,34 @@ pub enum Verb {
     Stop,
     /// Switch to a mode, if one is named; else the state of the run.
     Mode,
+    /// All parameters, and the newest changes.
+    Param,
+    /// Change of a parameter.
+    ParamSet,
+    /// Change of the log of a module.
+    LogLevel,
 }
 
 impl Verb {
-    const ALL: [Self; 4] = [Self::Status, Self::Stop, Self::Health, Self::Mode];
+    const ALL: [Self; 7] = [
+        Self::Status,
+        Self::Stop,
+        Self::Health,
+        Self::Mode,
+        Self::Param,
+        Self::ParamSet,
+        Self::LogLevel,
+    ];
+
+    /// Keys that a request with the verb has besides it, those in the second list only at will.
+    fn keys(self) -> (&'static [&'static str], &'static [&'static str]) {
+        match self {
+            Self::Mode => (&[], &["mode"]),
+            Self::ParamSet => (&["component", "name", "value"], &[]),
+            Self::LogLevel => (&["module", "filter"], &[]),
+            Self::Status | Self::Stop | Self::Health | Self::Param => (&[], &[]),
+        }
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -31,6 +61,9 @@ impl Verb {
             Self::Health => "health",
             Self::Stop => "stop",
             Self::Mode => "mode",
+            Self::Param => "param",
+            Self::ParamSet => "param_set",
+            Self::LogLevel => "log_level",
         }
     }
 }
@@ -93,11 +126,38 @@ impl RequestError {
 
 /// A request as it is written.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Request {
     verb: String,
-    #[serde(default)]
-    mode: Option<String>,
+    #[serde(flatten)]
+    keys: Keys,
+}
+
+/// Keys besides the verb, each once.
+#[derive(Default)]
+struct Keys(BTreeMap<String, String>);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Once;
+        impl<'de> Visitor<'de> for Once {
+            type Value = Keys;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("keys with texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                let mut keys = Keys::default();
+                while let Some((key, value)) = map.next_entry::<String, String>()? {
+                    if keys.0.insert(key.clone(), value).is_some() {
+                        return Err(A::Error::custom(format!("the key {key:?} is given twice")));
+                    }
+                }
+                Ok(keys)
+            }
+        }
+        from.deserialize_map(Once)
+    }
 }
 
 /// A request with what belongs to its verb.
@@ -108,11 +168,14 @@ pub struct Ask {
     /// Of the verb `mode`: the mode to switch to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// Of the verbs `param_set` and `log_level`: the change.
+    #[serde(flatten)]
+    pub change: Option<ChangeAsk>,
 }
 
 impl From<Verb> for Ask {
     fn from(verb: Verb) -> Self {
-        Self { verb, mode: None }
+        Self { verb, mode: None, change: None }
     }
 }
 
@@ -120,7 +183,17 @@ impl Ask {
     /// A switch to a mode.
     #[must_use]
     pub fn mode(mode: &str) -> Self {
-        Self { verb: Verb::Mode, mode: Some(mode.to_owned()) }
+        Self { mode: Some(mode.to_owned()), ..Verb::Mode.into() }
+    }
+
+    /// A change.
+    #[must_use]
+    pub fn change(change: ChangeAsk) -> Self {
+        let verb = match change {
+            ChangeAsk::Parameter { .. } => Verb::ParamSet,
+            ChangeAsk::Log { .. } => Verb::LogLevel,
+        };
+        Self { change: Some(change), ..verb.into() }
     }
 }
 
@@ -163,20 +236,38 @@ pub(super) fn parse(received: Received<'_>) -> Result<Ask, RequestError> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err(malformed("the request is no JSON object".into()));
     }
-    let Request { verb, mode } = serde_json::from_slice(line)
+    let Request { verb, keys: Keys(mut keys) } = serde_json::from_slice(line)
         .map_err(|e| malformed(format!("the request cannot be read: {e}")))?;
-    let known = Verb::ALL.into_iter().find(|v| v.name() == verb);
-    if mode.is_some() && known.is_some_and(|v| v != Verb::Mode) {
-        return Err(malformed(format!("the verb {verb:?} has no key \"mode\"")));
-    }
-    known.map(|verb| Ask { verb, mode }).ok_or_else(|| {
+    let Some(known) = Verb::ALL.into_iter().find(|v| v.name() == verb) else {
+        if let Some(key) = keys.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            return Err(malformed(format!("there is no key {key:?}")));
+        }
         let verb: String = verb.chars().take(QUOTED).collect();
         let all = Verb::ALL.map(Verb::name).join(", ");
-        RequestError::new(
+        return Err(RequestError::new(
             ErrorCode::UnknownVerb,
             format!("there is no verb {verb:?}; this run has: {all}"),
-        )
-    })
+        ));
+    };
+    let (needed, possible) = known.keys();
+    let is_key = |key: &str| needed.contains(&key) || possible.contains(&key);
+    if let Some(key) = keys.keys().find(|key| !is_key(key)) {
+        return Err(malformed(format!("the verb {verb:?} has no key {key:?}")));
+    }
+    if let Some(key) = needed.iter().find(|key| !keys.contains_key(**key)) {
+        return Err(malformed(format!("the verb {verb:?} needs the key {key:?}")));
+    }
+    let mut text = |key: &str| keys.remove(key).unwrap_or_default();
+    let change = match known {
+        Verb::ParamSet => Some(ChangeAsk::Parameter {
+            component: text("component"),
+            name: text("name"),
+            value: text("value"),
+        }),
+        Verb::LogLevel => Some(ChangeAsk::Log { module: text("module"), filter: text("filter") }),
+        _ => None,
+    };
+    Ok(Ask { verb: known, mode: keys.remove("mode"), change })
 }
 
 #[cfg(test)]
@@ -190,11 +281,18 @@ mod tests {
 
     #[test]
     fn verbs_are_understood_and_mistakes_are_named() {
-        for verb in Verb::ALL {
+        for verb in Verb::ALL.into_iter().filter(|v| v.keys().0.is_empty()) {
             let ask = Ask::from(verb);
             assert_eq!(parsed(&serde_json::to_string(&ask).unwrap()), Ok(ask));
         }
         assert_eq!(parsed(" { \"verb\" : \"stop\" }\r"), Ok(Verb::Stop.into()));
+        for change in [
+            ChangeAsk::Parameter { component: "a".into(), name: "b".into(), value: "7".into() },
+            ChangeAsk::Log { module: "m".into(), filter: "debug".into() },
+        ] {
+            let ask = Ask::change(change);
+            assert_eq!(parsed(&serde_json::to_string(&ask).unwrap()), Ok(ask));
+        }
         let ask = Ask::mode("drive");
         assert_eq!(parsed("{\"verb\":\"mode\",\"mode\":\"drive\"}"), Ok(ask));
         for line in [
@@ -213,6 +311,9 @@ mod tests {
         for line in [
             "{\"verb\":\"stop\",\"module\":\"one\"}",
             "{\"verb\":\"stop\",\"mode\":\"drive\"}",
+            "{\"verb\":\"param_set\",\"component\":\"a\",\"name\":\"b\"}",
+            "{\"verb\":\"param_set\",\"component\":\"a\",\"name\":\"b\",\"value\":7}",
+            "{\"verb\":\"log_level\",\"module\":\"a\",\"filter\":\"b\",\"filter\":\"c\"}",
             "{\"verb\":\"status\",\"verb\":\"stop\"}",
         ] {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
@@ -221,7 +322,7 @@ mod tests {
         assert_eq!(error.code, ErrorCode::UnknownVerb);
         assert_eq!(
             error.text,
-            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode"
+            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode, param, param_set, log_level"
         );
         for (received, code) in [
             (Received::Incomplete, ErrorCode::Malformed),

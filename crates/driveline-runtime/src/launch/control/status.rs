@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a run says about itself. Keys and meanings: `docs/protocols/control.md`.
 
+use super::change::ParametersStatus;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -32,6 +33,12 @@ pub struct RunStatus {
     /// Modes of the run, if its graph has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ModeStatus>,
+    /// Parameters; only in a response to `param`, `param_set` and `log_level`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<ParametersStatus>,
+    /// Number of the change that was asked for, which is found in `parameters.changes`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change: Option<u64>,
 }
 
 /// Modes of a run.

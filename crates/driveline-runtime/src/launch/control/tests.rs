@@ -23,6 +23,8 @@ fn run(graph: &str) -> RunStatus {
         reason: None,
         processes: Vec::new(),
         mode: None,
+        parameters: None,
+        change: None,
     }
 }
 

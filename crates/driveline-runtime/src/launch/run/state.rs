@@ -98,13 +98,15 @@ impl Launcher<'_> {
         ask: Ask,
         socket: &ControlSocket,
     ) -> Result<RunStatus, RequestError> {
-        let Ask { verb, mode } = ask;
+        let Ask { verb, mode, change } = ask;
         if verb == Verb::Stop {
             self.interrupted();
         }
         if let Some(mode) = mode {
             self.mode_requested(&mode)?;
         }
+        let change = change.map(|ask| self.change_requested(&ask)).transpose()?;
+        let with_parameters = change.is_some() || verb == Verb::Param;
         let now = Instant::now();
         self.note_states(now);
         let verdict = verb == Verb::Health;
@@ -123,6 +125,8 @@ impl Launcher<'_> {
             reason: reason.filter(|_| verdict),
             processes,
             mode: self.modes.as_ref().map(|m| m.status(self.began.elapsed())),
+            parameters: with_parameters.then(|| self.parameters_status()),
+            change,
         })
     }
 

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `driveline param` and `driveline log-level`: parameters and logs of a run while it goes on (`docs/protocols/control.md`).
+
+use super::control::{AGAIN, ASK, Found, LINE, NAME, called, select};
+use super::list::print_table;
+use crate::arguments::{LogLevel, Param};
+use crate::exit;
+use crate::text::cut;
+use driveline_runtime::graph::parameters_of_file;
+use driveline_runtime::launch::control::{
+    Ask, ChangeAsk, ChangeState, ParameterStatus, ParametersStatus, RunStatus, Verb,
+};
+use driveline_terminal::screen::Screen;
+use driveline_terminal::table::Align;
+use serde_json::{Map, Value, json};
+use std::time::Instant;
+
+pub(crate) fn param(arguments: &Param, screen: &Screen) -> u8 {
+    let which = match arguments {
+        Param::List { which }
+        | Param::Dump { which }
+        | Param::Get { which, .. }
+        | Param::Set { which, .. }
+        | Param::Load { which, .. } => which,
+    };
+    let found = match select(which, ASK) {
+        Ok(found) => found,
+        Err(missing) => return missing.tell(screen),
+    };
+    found.warn(screen);
+    let outcome = match arguments {
+        Param::List { .. } => parameters(&found).map(|all| list(&all.parameters, screen)),
+        Param::Dump { .. } => parameters(&found).map(|all| screen.print(&dump(&all.parameters))),
+        Param::Get { parameter, .. } => get(&found, parameter, screen),
+        Param::Set { parameter, value, .. } => {
+            let (component, name) = parameter;
+            change(&found, parameter_ask(component, name, value)).map(|()| {
+                screen.print(&format!("{component}.{name} is {} now\n", cut(value, LINE)));
+            })
+        }
+        Param::Load { file, .. } => return load(&found, file, screen),
+    };
+    told(&found, outcome, screen)
+}
+
+pub(crate) fn log_level(arguments: &LogLevel, screen: &Screen) -> u8 {
+    let found = match select(&arguments.which, ASK) {
+        Ok(found) => found,
+        Err(missing) => return missing.tell(screen),
+    };
+    found.warn(screen);
+    let LogLevel { module, level, .. } = arguments;
+    let ask = Ask::change(ChangeAsk::Log { module: module.clone(), filter: level.clone() });
+    let outcome = change(&found, ask).map(|()| {
+        screen.print(&format!("module '{module}' logs by '{}' now\n", cut(level, LINE)));
+    });
+    told(&found, outcome, screen)
+}
+
+fn told(found: &Found, outcome: Result<(), String>, screen: &Screen) -> u8 {
+    match outcome {
+        Ok(()) => exit::DONE,
+        Err(text) => {
+            screen.error(format!("{}: {}", called(&found.run), cut(&text, LINE)));
+            exit::FAILED
+        }
+    }
+}
+
+fn parameters(found: &Found) -> Result<ParametersStatus, String> {
+    let run = found.socket.ask(Verb::Param, ASK).map_err(|e| e.to_string())?;
+    run.parameters.ok_or_else(|| "its launcher is of another version and has no parameters".into())
+}
+
+fn parameter_ask(component: &str, name: &str, value: &str) -> Ask {
+    Ask::change(ChangeAsk::Parameter {
+        component: component.to_owned(),
+        name: name.to_owned(),
+        value: value.to_owned(),
+    })
+}
+
+/// Asks for a change and waits until its module has made it.
+fn change(found: &Found, ask: Ask) -> Result<(), String> {
+    let refusal = |e: driveline_runtime::launch::control::AskError| e.to_string();
+    let mut run: RunStatus = found.socket.ask(ask, ASK).map_err(refusal)?;
+    let number = run.change;
+    let end = Instant::now() + ASK;
+    loop {
+        let changes = run.parameters.map(|p| p.changes).unwrap_or_default();
+        let state = changes.into_iter().find(|c| Some(c.number) == number).map(|c| c.state);
+        match state {
+            Some(ChangeState::Done) => return Ok(()),
+            Some(ChangeState::Refused { error }) => return Err(error),
+            Some(ChangeState::Pending) if Instant::now() < end => {}
+            Some(ChangeState::Pending) => {
+                return Err("the component has not made the change yet: a call of its group runs for long; `driveline param get` shows later whether it has".into());
+            }
+            None => return Err("it does not know the change any more".into()),
+        }
+        std::thread::sleep(AGAIN);
+        run = found.socket.ask(Verb::Param, ASK).map_err(refusal)?;
+    }
+}
+
+fn get(found: &Found, (component, name): &(String, String), screen: &Screen) -> Result<(), String> {
+    let all = parameters(found)?.parameters;
+    let parameter = all.iter().find(|p| p.component == *component && p.name == *name);
+    let Some(parameter) = parameter else {
+        return Err(format!(
+            "there is no parameter {component}.{name}; `driveline param list` has all"
+        ));
+    };
+    if screen.json {
+        screen.print_json(parameter);
+    } else {
+        screen.print(&format!("{}\n", text(&parameter.value)));
+    }
+    Ok(())
+}
+
+/// A value as people write it.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn list(all: &[ParameterStatus], screen: &Screen) {
+    if screen.json {
+        return screen.print_json(&all);
+    }
+    let head = ["PARAMETER", "VALUE", "CHANGEABLE", "RANGE"].map(str::to_owned).to_vec();
+    let row = |p: &ParameterStatus| {
+        let range = match (&p.min, &p.max) {
+            (None, None) => String::new(),
+            (min, max) => {
+                let end = |n: &Option<String>| n.clone().unwrap_or_default();
+                format!("{}..{}", end(min), end(max))
+            }
+        };
+        let changeable = match (p.live, p.set) {
+            (true, true) => "yes, changed",
+            (true, false) => "yes",
+            (false, _) => "no",
+        };
+        let name = format!("{}.{}", p.component, p.name);
+        vec![cut(&name, NAME), cut(&text(&p.value), NAME), changeable.into(), cut(&range, NAME)]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(all.iter().map(row)).collect();
+    print_table(&[Align::Left; 4], &rows, screen);
+}
+
+/// The values as a parameter file, which is JSON and so YAML as well.
+fn dump(all: &[ParameterStatus]) -> String {
+    let mut components: Map<String, Value> = Map::new();
+    for p in all {
+        let values = components.entry(p.component.clone()).or_insert_with(|| json!({}));
+        if let Value::Object(values) = values {
+            values.insert(p.name.clone(), p.value.clone());
+        }
+    }
+    let key = |name: &str| Value::from(name).to_string();
+    let mut out = String::new();
+    for (component, values) in &components {
+        out += &format!("{}:\n", key(component));
+        for (name, value) in values.as_object().into_iter().flatten() {
+            out += &format!("  {}: {value}\n", key(name));
+        }
+    }
+    out
+}
+
+fn load(found: &Found, file: &std::path::Path, screen: &Screen) -> u8 {
+    let read = std::fs::read_to_string(file).map_err(|e| e.to_string());
+    let wanted = match read.and_then(|text| parameters_of_file(&text)) {
+        Ok(wanted) => wanted,
+        Err(text) => {
+            screen.error(format!("{}: {text}", file.display()));
+            return exit::FAILED;
+        }
+    };
+    let all = match parameters(found) {
+        Ok(all) => all.parameters,
+        Err(text) => return told(found, Err(text), screen),
+    };
+    let mut failed = false;
+    for (component, name, value) in wanted {
+        let json = serde_json::to_value(&value).unwrap_or_default();
+        let known = all.iter().find(|p| p.component == component && p.name == name);
+        if known.is_some_and(|p| p.value == json) {
+            continue;
+        }
+        // Text in quotes, so that it stays text.
+        match change(found, parameter_ask(&component, &name, &json.to_string())) {
+            Ok(()) => {
+                screen.print(&format!("{component}.{name} is {} now\n", cut(&text(&json), LINE)))
+            }
+            Err(error) => {
+                failed = true;
+                screen.error(cut(&error, LINE));
+            }
+        }
+    }
+    if failed { exit::FAILED } else { exit::DONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(component: &str, name: &str, value: Value) -> ParameterStatus {
+        let (component, name) = (component.to_owned(), name.to_owned());
+        ParameterStatus { component, name, value, live: true, min: None, max: None, set: false }
+    }
+
+    #[test]
+    fn a_dump_is_a_parameter_file() {
+        let all = [
+            status("lane", "gain", json!(1.5)),
+            status("lane", "model", json!("a: b # c\n")),
+            status("track", "pid", json!({"gains": [1, true], "name": "x"})),
+        ];
+        let text = dump(&all);
+        let read = parameters_of_file(&text).unwrap();
+        let back: Vec<_> =
+            read.iter().map(|(c, n, v)| status(c, n, serde_json::to_value(v).unwrap())).collect();
+        assert_eq!(back, all, "{text}");
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes that a tool asks for, and parameters as a response has them.
+
+use serde::{Deserialize, Serialize};
+
+/// A change while the run goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ChangeAsk {
+    /// Of a parameter.
+    #[serde(rename_all = "snake_case")]
+    Parameter {
+        /// Component.
+        component: String,
+        /// Parameter.
+        name: String,
+        /// New value, as `--set` takes it.
+        value: String,
+    },
+    /// Of the lines that the log of a module has.
+    #[serde(rename_all = "snake_case")]
+    Log {
+        /// Module.
+        module: String,
+        /// Filter, such as `debug` or `driveline=debug,warn`.
+        filter: String,
+    },
+}
+
+/// All parameters of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParametersStatus {
+    /// Parameters of all components, in the order of the graph.
+    pub parameters: Vec<ParameterStatus>,
+    /// The newest 64 changes.
+    pub changes: Vec<ChangeStatus>,
+}
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterStatus {
+    /// Component.
+    pub component: String,
+    /// Name.
+    pub name: String,
+    /// Value: of the graph, or set since.
+    pub value: serde_json::Value,
+    /// Whether it can be changed while the run goes on.
+    pub live: bool,
+    /// Least value, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<String>,
+    /// Greatest value, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<String>,
+    /// Whether it was set since the run began.
+    #[serde(default)]
+    pub set: bool,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeStatus {
+    /// Its number in the run.
+    pub number: u64,
+    /// What became of it.
+    #[serde(flatten)]
+    pub state: ChangeState,
+}
+
+/// What became of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ChangeState {
+    /// The module has not responded yet.
+    Pending,
+    /// It was made.
+    Done,
+    /// It was not.
+    Refused {
+        /// Why, for people.
+        error: String,
+    },
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes of parameters and of logs while a run goes on (`docs/protocols/control.md`).
+
+use super::super::Event;
+use super::super::control::{
+    ChangeAsk, ChangeState, ChangeStatus, ParameterStatus, ParametersStatus, RequestError,
+};
+use super::super::supervisor::State;
+use super::{Launcher, Program};
+use crate::graph::{ResolvedComponent, parameter_from_text, suggest};
+use crate::host::words::{LogWord, ParameterWord};
+use driveline::ParameterValue;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Number of changes that are remembered for tools.
+const REMEMBERED: usize = 64;
+
+/// All changes of a run.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// Number of the last change.
+    last: u64,
+    recent: VecDeque<Change>,
+    /// Values that were set, by component and parameter. A restarted module gets them again.
+    values: BTreeMap<(String, String), ParameterValue>,
+}
+
+struct Change {
+    number: u64,
+    process: usize,
+    /// A parameter and its new value; else the log.
+    parameter: Option<(String, String, ParameterValue)>,
+    state: ChangeState,
+}
+
+impl Changes {
+    fn begin(
+        &mut self,
+        process: usize,
+        parameter: Option<(String, String, ParameterValue)>,
+    ) -> u64 {
+        self.last += 1;
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
+        }
+        let state = ChangeState::Pending;
+        self.recent.push_back(Change { number: self.last, process, parameter, state });
+        self.last
+    }
+}
+
+impl Launcher<'_> {
+    fn component(&self, name: &str) -> Result<(usize, &ResolvedComponent), RequestError> {
+        let mut names = Vec::new();
+        for (i, p) in self.processes.iter().enumerate() {
+            let Program::Module(module) = p.program else { continue };
+            for c in &module.components {
+                if c.name.as_str() == name {
+                    return Ok((i, c));
+                }
+                names.push(c.name.as_str());
+            }
+        }
+        let help = suggest(name, "components", names);
+        Err(RequestError::refused(format!("there is no component '{name}': {help}")))
+    }
+
+    fn is_ready(&self, process: usize) -> Result<(), RequestError> {
+        if matches!(self.supervisor.state(process), State::Ready { .. }) {
+            return Ok(());
+        }
+        let module = self.name(process);
+        Err(RequestError::refused(format!("module '{module}' is not ready; try again when it is")))
+    }
+
+    /// Begins a change that a tool asks for.
+    pub(super) fn change_requested(&mut self, ask: &ChangeAsk) -> Result<u64, RequestError> {
+        match ask {
+            ChangeAsk::Parameter { component, name, value } => {
+                let (process, spec) = self.component(component)?;
+                let Some(present) = spec.parameters.get(name) else {
+                    let help =
+                        suggest(name, "parameters", spec.parameters.keys().map(String::as_str));
+                    let text = format!("component '{component}' has no parameter '{name}': {help}");
+                    return Err(RequestError::refused(text));
+                };
+                let Some(range) = spec.live.get(name) else {
+                    return Err(RequestError::refused(format!(
+                        "{component}.{name} is fixed from the start: class '{}' does not declare it as changeable; set it in the graph or with `--set`, and restart",
+                        spec.class
+                    )));
+                };
+                let Some(new) = parameter_from_text(value, present) else {
+                    let what = present.type_name();
+                    return Err(RequestError::refused(format!(
+                        "{component}.{name} is {what}, as {present} is, and {value:?} is not"
+                    )));
+                };
+                if let Some(mistake) = range.mistake(&new) {
+                    return Err(RequestError::refused(format!("{component}.{name}: {mistake}")));
+                }
+                self.is_ready(process)?;
+                let parameter = (component.clone(), name.clone(), new.clone());
+                let change = self.changes.begin(process, Some(parameter));
+                let word = ParameterWord {
+                    change,
+                    component: component.clone(),
+                    name: name.clone(),
+                    value: new,
+                };
+                if let Some(child) = self.processes[process].alive() {
+                    child.say(&word.line());
+                }
+                Ok(change)
+            }
+            ChangeAsk::Log { module, filter } => {
+                let found = self.processes.iter().position(
+                    |p| matches!(p.program, Program::Module(m) if m.name.as_str() == module),
+                );
+                let Some(process) = found else {
+                    let names = self.graph.modules.iter().map(|m| m.name.as_str());
+                    let help = suggest(module, "modules", names);
+                    return Err(RequestError::refused(format!(
+                        "there is no module '{module}': {help}"
+                    )));
+                };
+                self.is_ready(process)?;
+                let change = self.changes.begin(process, None);
+                let word = LogWord { change, filter: filter.clone() };
+                if let Some(child) = self.processes[process].alive() {
+                    child.say(&word.line());
+                }
+                Ok(change)
+            }
+        }
+    }
+
+    /// A module has made a change, or refused it.
+    pub(super) fn changed(&mut self, process: usize, number: u64, error: Option<String>) {
+        let found = self.changes.recent.iter_mut().find(|c| {
+            c.number == number && c.process == process && c.state == ChangeState::Pending
+        });
+        let Some(change) = found else { return };
+        change.state =
+            error.clone().map_or(ChangeState::Done, |error| ChangeState::Refused { error });
+        let Some((component, name, value)) = change.parameter.clone() else { return };
+        if error.is_none() {
+            self.changes.values.insert((component.clone(), name.clone()), value.clone());
+        }
+        let value = value.to_string();
+        self.sink.event(&Event::ParameterChanged { component, name, value, error });
+    }
+
+    /// A process has ended: nothing acknowledges its changes any more.
+    pub(super) fn changes_lost(&mut self, process: usize) {
+        for change in &mut self.changes.recent {
+            if change.process == process && change.state == ChangeState::Pending {
+                let error = "its module has ended meanwhile".to_owned();
+                change.state = ChangeState::Refused { error };
+            }
+        }
+    }
+
+    /// Gives the process of a restarted module the values that were set.
+    pub(super) fn tell_parameters(&mut self, process: usize) {
+        let Program::Module(module) = self.processes[process].program else { return };
+        let words: Vec<_> = self
+            .changes
+            .values
+            .iter()
+            .filter(|((c, _), _)| module.components.iter().any(|own| own.name.as_str() == c))
+            .map(|((component, name), value)| ParameterWord {
+                // Nobody waits for this one.
+                change: 0,
+                component: component.clone(),
+                name: name.clone(),
+                value: value.clone(),
+            })
+            .collect();
+        if let Some(child) = self.processes[process].alive() {
+            words.iter().for_each(|word| child.say(&word.line()));
+        }
+    }
+
+    /// All parameters of the run with their values, and its newest changes.
+    pub(super) fn parameters_status(&self) -> ParametersStatus {
+        let mut parameters = Vec::new();
+        for p in &self.processes {
+            let Program::Module(module) = p.program else { continue };
+            for c in &module.components {
+                for (name, value) in &c.parameters {
+                    let set = self.changes.values.get(&(c.name.to_string(), name.clone()));
+                    let range = c.live.get(name);
+                    parameters.push(ParameterStatus {
+                        component: c.name.to_string(),
+                        name: name.clone(),
+                        value: serde_json::to_value(set.unwrap_or(value)).unwrap_or_default(),
+                        live: range.is_some(),
+                        min: range.and_then(|r| r.min).map(|n| n.to_string()),
+                        max: range.and_then(|r| r.max).map(|n| n.to_string()),
+                        set: set.is_some(),
+                    });
+                }
+            }
+        }
+        let status = |c: &Change| ChangeStatus { number: c.number, state: c.state.clone() };
+        ParametersStatus { parameters, changes: self.changes.recent.iter().map(status).collect() }
+    }
+}
