@@ -210,7 +210,7 @@ struct Relay {
 
 fn hang() -> ! {
     loop {
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::park();
     }
 }
 
@@ -292,6 +292,7 @@ impl Component for Relay {
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
+        // time: makes a callback that takes long
         std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
         if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
             std::process::abort();
@@ -385,6 +386,7 @@ impl Component for Printer {
 
     fn shutdown(&self) {
         while self.hang.load(Ordering::Relaxed) != 0 {
+            // time: hangs; a test ends it
             std::thread::sleep(Duration::from_secs(1));
         }
         println!("{} is shut down", self.name);
