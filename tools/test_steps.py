@@ -317,6 +317,16 @@ STEPS = [
         why="minutes of outages and of endpoints that come and go, judged by seconds and by bytes",
     ),
     Step(
+        "hosts-world",
+        "The protocol between hosts in virtual time, a thousand seeds of ten minutes",
+        [cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib", "protocol_world")],
+        "tests",
+        # Optimised for the many events, but not as a whole.
+        {"DRIVELINE_SEEDS": "1000", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+        suite="measured",
+        why="the same as in `make test` with more seeds: the more, the rarer what is found",
+    ),
+    Step(
         "hosts-many",
         "Eight hosts with 1000 topics, a host that is stopped, and a camera over a link that is too slow for it",
         [
