@@ -319,7 +319,7 @@ STEPS = [
     Step(
         "hosts-world",
         "The protocol between hosts in virtual time, a thousand seeds of ten minutes",
-        [cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib", "protocol_world")],
+        [cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib") + ["--", "protocol_world"]],
         "tests",
         # Optimised for the many events, but not as a whole.
         {"DRIVELINE_SEEDS": "1000", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},

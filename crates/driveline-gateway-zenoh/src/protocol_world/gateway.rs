@@ -2,12 +2,13 @@
 //! A gateway: the modules of this crate, put together as `engine` does it, without threads.
 //!
 //! Checked all the time:
-//! - The bound of a clock's estimate contains the truth, and so does the bound of a sample's transit time.
+//! - The bound of a clock's estimate contains the truth; so does that of a sample's transit time.
 //! - Of a publisher, numbers that are published only grow, and received + lost + before = newest.
 //! - What an acknowledgement says has arrived of a reliable topic has arrived.
 //! - The last number of a publisher that has ended is the publisher's own.
-//! - No more is in flight or waits than there may be. What is known has an inlet, and nothing else has.
+//! - No more is in flight than there may be. What is known has an inlet, and nothing else has.
 
+use super::edge::{Edge, Standing};
 use super::{Clock, Record, Source, TOPICS};
 use crate::arrival::{Arrivals, localized};
 use crate::clock::{ASK_EVERY, ClockEstimate, Exchange};
@@ -17,10 +18,10 @@ use crate::introductions::{Attempt, Introductions};
 use crate::neighbours::{Made, Neighbours, Standing as Start};
 use crate::offering::Offering;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
-use crate::window::{MAX_IN_FLIGHT, Overdue, Place, Window, bytes_in_flight};
+use crate::window::MAX_IN_FLIGHT;
 use crate::wire::{Ack, HostId, Introduction, List, Offer, Outcome, SampleHead, Time};
-use driveline_types::{EndpointId, MonotonicNs, Qos, Reliability, SampleHeader, Schema, TopicName};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use driveline_types::{EndpointId, MonotonicNs, Qos, Reliability, Schema, TopicName};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,20 +29,21 @@ use std::time::Duration;
 const KEPT_PARKED: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 // time: on the clocks of the world, as all below
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 // time: likewise
 const TIME_WITHIN: Duration = Duration::from_secs(2);
 // time: likewise
 const LIST_WITHIN: Duration = Duration::from_secs(5);
 const TELL_AGAIN: Duration = Duration::from_millis(20);
 const MAX_MEETING: usize = 32;
-const DEPTH: u64 = 16;
-const LEN: usize = 300;
+pub(super) const DEPTH: u64 = 16;
+pub(super) const LEN: usize = 300;
 
 /// What goes over a connection.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    /// All that a gateway says of itself to another: the topics that it sends, and what it wants. Newer ones replace older ones.
+    /// All that a gateway says of itself to another: the topics that it sends, and what it wants.
+    /// Newer ones replace older ones.
     Tokens {
         version: u64,
         sends: Vec<usize>,
@@ -101,7 +103,7 @@ pub(super) enum Out {
 pub(super) struct Reader<'a> {
     pub(super) time: u64,
     /// Of each host.
-    pub(super) clocks: Vec<Clock>,
+    pub(super) clocks: &'a [Clock],
     pub(super) sources: &'a BTreeMap<EndpointId, Source>,
     pub(super) records: &'a mut BTreeMap<(usize, EndpointId), Record>,
 }
@@ -159,24 +161,6 @@ impl Inlets for Here {
     fn tell(&mut self, _: String) {}
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Standing {
-    Received,
-    Awaited(MonotonicNs),
-}
-
-/// A topic on its way to another gateway.
-struct Edge {
-    window: Window,
-    /// Of each publisher: its first sample that is to go, and the next one.
-    next: BTreeMap<EndpointId, (u64, u64)>,
-    held: VecDeque<SampleHead>,
-    standing: BTreeMap<EndpointId, Standing>,
-    parked_since: Option<MonotonicNs>,
-    /// The last number of each publisher in flight.
-    senders: BTreeMap<EndpointId, u64>,
-}
-
 struct Lane {
     from: HostId,
     intake: Intake<(HostId, SampleHead, MonotonicNs)>,
@@ -202,6 +186,8 @@ pub(super) struct Gateway {
     /// What each connected gateway has said of itself, and in which version.
     said: BTreeMap<u64, (u64, HostId, Vec<usize>, Vec<usize>)>,
     unknown_told: MonotonicNs,
+    /// What each host has answered last.
+    counted: BTreeMap<HostId, u64>,
     next: Option<MonotonicNs>,
 }
 
@@ -261,6 +247,7 @@ impl Gateway {
             lanes: BTreeMap::new(),
             said: BTreeMap::new(),
             unknown_told: MonotonicNs(0),
+            counted: BTreeMap::new(),
             next: None,
             me,
         }
@@ -319,13 +306,15 @@ impl Gateway {
         }
     }
 
-    /// A connection has ended, and what the other one has said of itself with it. `called`: the other one had made it.
+    /// A connection has ended, and what the other one has said of itself with it. `called`: the
+    /// other one had made it.
     pub(super) fn disconnected(&mut self, start: u64, called: bool, now: MonotonicNs) {
         if called {
             self.neighbours.call_ended(start, now);
         }
         self.neighbours.lost(start, now);
         if let Some((_, of, sends, wants)) = self.said.remove(&start) {
+            self.counted.remove(&of);
             wants.into_iter().for_each(|topic| self.unwanted(&of, topic, now));
             for topic_sent in sends {
                 self.directory.topic_is(&of, &topic(topic_sent), false, now).unwrap();
@@ -368,14 +357,8 @@ impl Gateway {
         sources: &BTreeMap<EndpointId, Source>,
     ) {
         self.directory.host(by, now).unwrap();
-        let edge = self.edges.entry((by.clone(), topic)).or_insert_with(|| Edge {
-            window: Window::new(is_reliable(topic), bytes_in_flight(100), now.0),
-            next: BTreeMap::new(),
-            held: VecDeque::new(),
-            standing: BTreeMap::new(),
-            parked_since: None,
-            senders: BTreeMap::new(),
-        });
+        let new = || Edge::new(is_reliable(topic), now);
+        let edge = self.edges.entry((by.clone(), topic)).or_insert_with(new);
         edge.parked_since = None;
         edge.matches(self.host, topic, by, sources, &mut self.firsts);
     }
@@ -426,7 +409,9 @@ impl Gateway {
                 }
                 self.probing.answered(&of);
                 self.directory.counted(&of, changes, sent, now);
-                out.push(Out::LookAgain);
+                // Nothing is due sooner by an answer that says nothing new.
+                let known = self.counted.insert(of, changes);
+                out.extend((known != Some(changes)).then_some(Out::LookAgain));
             }
             Message::AskList { question, sent } => {
                 let bytes = self.lists[number_of(&question.topic)].clone();
@@ -832,109 +817,5 @@ impl Gateway {
                 );
             }
         }
-    }
-}
-
-impl Edge {
-    /// The edge and publishers that it does not know yet find each other.
-    fn matches(
-        &mut self,
-        host: usize,
-        topic: usize,
-        to: &HostId,
-        sources: &BTreeMap<EndpointId, Source>,
-        firsts: &mut BTreeMap<(EndpointId, HostId), u64>,
-    ) {
-        let new = sources.iter().filter(|(_, s)| s.alive && s.host == host && s.topic == topic);
-        for (id, source) in new {
-            if !self.next.contains_key(id) {
-                let first = source.written() + 1;
-                self.next.insert(*id, (first, first));
-                firsts.insert((*id, to.clone()), first);
-            }
-        }
-    }
-
-    fn let_go(&mut self) {
-        let oldest = self.window.oldest();
-        self.held.retain(|head| oldest.is_some_and(|oldest| head.number >= oldest));
-        self.senders.retain(|_, last| oldest.is_some_and(|oldest| *last >= oldest));
-    }
-
-    fn waits_for(&mut self, publisher: EndpointId, now: MonotonicNs) -> bool {
-        if let Some(Standing::Awaited(until)) = self.standing.get(&publisher) {
-            return now < *until;
-        }
-        self.standing.insert(publisher, Standing::Awaited(now + PATIENCE));
-        true
-    }
-
-    /// Whether samples of a publisher are not through yet.
-    fn owes(&self, id: EndpointId, sources: &BTreeMap<EndpointId, Source>) -> bool {
-        let unread = self.next.get(&id).is_some_and(|(_, next)| *next <= sources[&id].written());
-        self.parked_since.is_none() && (unread || self.senders.contains_key(&id))
-    }
-
-    /// Takes the next sample of a publisher that has one. What its depth does not keep was replaced.
-    fn take(&mut self, sources: &BTreeMap<EndpointId, Source>) -> Option<(EndpointId, u64, u64)> {
-        let (id, (first, next)) =
-            self.next.iter_mut().find(|(id, (_, next))| *next <= sources[*id].written())?;
-        let number = (*next).max((sources[id].written() + 1).saturating_sub(DEPTH));
-        *next = number + 1;
-        Some((*id, *first, number))
-    }
-
-    /// What the edge's thread does when it is woken. Returns what it hands to Zenoh.
-    fn turn(
-        &mut self,
-        now: MonotonicNs,
-        sources: &BTreeMap<EndpointId, Source>,
-    ) -> Vec<SampleHead> {
-        let mut put = Vec::new();
-        while self.parked_since.is_none() {
-            match self.window.overdue(now) {
-                Overdue::Again { number } => {
-                    let head = self.held.iter().find(|head| head.number == number);
-                    let head = head.expect("what may be sent again is held").clone();
-                    let Place { place, .. } = self.window.send_again(now);
-                    put.push(SampleHead { sent_again: true, place, ..head });
-                    continue;
-                }
-                Overdue::GivenUp => self.let_go(),
-                Overdue::Nothing => {}
-            }
-            if !self.window.has_room() {
-                break;
-            }
-            let Some((id, first, written)) = self.take(sources) else { break };
-            let reliable = self.window.is_reliable();
-            let alone = reliable && self.standing.get(&id) != Some(&Standing::Received);
-            let Place { number, place } = self.window.send(LEN, alone, now);
-            self.window.handed_over(number, now);
-            self.senders.insert(id, number);
-            let header = SampleHeader {
-                sequence: written,
-                publish_time: sources[&id]
-                    .clock
-                    .local(sources[&id].published[written as usize - 1]),
-                ..SampleHeader::default()
-            };
-            let owed = u32::try_from(written - first).unwrap();
-            let head = SampleHead {
-                place,
-                number,
-                publisher: id.0,
-                written,
-                owed,
-                header,
-                sent: now,
-                ..SampleHead::default()
-            };
-            if reliable {
-                self.held.push_back(head.clone());
-            }
-            put.push(head);
-        }
-        put
     }
 }

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The whole protocol between three to five hosts in virtual time: directories, lists, edges, clocks, probes, meeting through
-//! a third host, and connecting again, over a modelled network and with modelled processes.
+//! The whole protocol between three to five hosts in virtual time: directories, lists, edges,
+//! clocks, probes, meeting through a third host, and connecting again, over a modelled network and
+//! with modelled processes.
 //!
-//! One seed is ten simulated minutes with at least twenty faults: partitions, lost and late messages, crashes, restarts,
-//! processes that stand still, connections that look whole and carry nothing. Then nothing goes wrong for
-//! [`SETTLES`], and all hosts must hear each other again. What must hold all the time is in [`gateway`].
+//! One seed is ten simulated minutes with at least twenty faults: partitions, lost and late
+//! messages, crashes, restarts, processes that stand still, connections that look whole and carry
+//! nothing. Then nothing goes wrong for [`SETTLES`], and all hosts must hear each other again. What
+//! must hold all the time is in [`gateway`].
 //!
-//! A failing seed is printed. `DRIVELINE_SEED=N` replays it, `DRIVELINE_SEEDS=N` runs that many seeds.
+//! A failing seed is printed. `DRIVELINE_SEED=N` replays it, `DRIVELINE_SEEDS=N` runs that many.
 //!
-//! Real code: every module of this crate outside of `engine`, the wire format included. Modelled: the thin layer that
-//! `engine` is between these modules and Zenoh (`gateway.rs`), Zenoh's connections and tokens (`network.rs`). Not covered:
-//! routers, multicast, TLS, nudges, rates, durability, and Zenoh itself; real processes test these in `tests/`.
+//! Real code: every module of this crate outside of `engine`, the wire format included. Modelled:
+//! the thin layer that `engine` is between these modules and Zenoh (`gateway.rs`, `edge.rs`), and
+//! Zenoh's connections and tokens (`network.rs`). Not covered: routers, multicast, TLS, nudges,
+//! rates, durability, and Zenoh itself; real processes test these in `tests/`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,6 +21,7 @@
     reason = "a test may stop at a surprise"
 )]
 
+mod edge;
 mod faults;
 mod gateway;
 mod network;
@@ -36,7 +40,8 @@ const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
 /// Simulated time of a seed.
 const LASTS: u64 = 600 * S;
-/// No fault begins or goes on in so much of it at the end. The longest pauses of the protocol are a minute.
+/// No fault begins or goes on in so much of it at the end. The longest pauses of the protocol are
+/// a minute.
 const SETTLES: u64 = 150 * S;
 /// Faults of a seed, at least.
 const FAULTS: usize = 20;
@@ -173,6 +178,8 @@ pub(super) struct World {
     waiting: HashMap<u64, Event>,
     planned: u64,
     computers: Vec<Computer>,
+    /// Of the computers.
+    clocks: Vec<Clock>,
     network: Network,
     sources: BTreeMap<EndpointId, Source>,
     /// By receiving host and publisher.
@@ -191,7 +198,7 @@ impl World {
         let mut random = Random::new(seed);
         // The work grows with the square.
         let hosts = if random.chance(60) { 3 } else { random.between(4, 6) as usize };
-        let computers = (0..hosts)
+        let computers: Vec<_> = (0..hosts)
             .map(|n| Computer {
                 name: format!("h{n}"),
                 clock: Clock {
@@ -216,6 +223,7 @@ impl World {
             events: BinaryHeap::new(),
             waiting: HashMap::new(),
             planned: 0,
+            clocks: computers.iter().map(|computer| computer.clock).collect(),
             computers,
             network,
             sources: BTreeMap::new(),
@@ -424,7 +432,7 @@ impl World {
         }
         let peer = self.network.connections[&connection].starts[1 - end];
         let now = self.local(to);
-        let clocks = self.computers.iter().map(|c| c.clock).collect();
+        let clocks = &self.clocks;
         let Some(gateway) = &mut self.computers[to].gateway else { return };
         let mut reader = gateway::Reader {
             time: self.now,
