@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build test test-gateways measure mutants steady demo bench peers peers-test gateways fuzz install clean
+.PHONY: help setup build test test-gateways test-containers measure mutants steady demo bench lab peers peers-test gateways fuzz install clean
 
 # A Rust that `make setup` has just installed is not yet in anybody's PATH.
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
@@ -11,6 +11,9 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 # The same packages as in cmake/Core.cmake, for `make build`: else each would build what the other has built once more, with other features.
 CORE := cargo build --release --locked -p driveline-capi -p driveline-cli
+RELEASE = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release
+# The program behind `driveline bench`, which finds it next to itself.
+LAB = cargo build --release --locked -p driveline-lab && install -D -t build/bin "$(RELEASE)/driveline-bench"
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
@@ -32,6 +35,11 @@ test-gateways: ## what talks to the world outside: other hosts, ROS 2; builds Ze
 	@tools/setup.sh gateways
 	@python3 tools/run_tests.py --gateways $(ONLY)
 
+test-containers: ## what runs in containers: modules, rights, restarts, images; installs podman by name, needs root, keeps to a storage of its own
+	@tools/setup.sh containers
+	cargo build --locked -p driveline-cli -p driveline-capi -p driveline-runtime --bin driveline --bin driveline-host --bin driveline-test-host --lib
+	@python3 tools/test_containers.py $(ONLY)
+
 measure: ## what takes long and judges durations: outages, slow links, other middleware; ROUNDS=3; a release needs it, a landing does not
 	@tools/setup.sh gateways
 	@tools/setup.sh peers
@@ -44,23 +52,27 @@ mutants: ## break ten promises in the source, one at a time: tests notice each; 
 steady: ## run each test program 30 times in random order beside a CPU load, for hours; goes on where it ended; ARGS="--shard 1/4 --minutes 20"
 	@python3 tools/steady.py $(ARGS) $(ONLY)
 
-demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own
+demo: ## perception pipeline in five processes; VIDEO=file MODEL=file.cfg use your own; DEPLOY=containers in a container each
 	@tools/demo.sh check "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 	@$(MAKE) --no-print-directory build
-	@tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
+	@DEPLOY="$(DEPLOY)" tools/demo.sh run "$(VIDEO)" "$(MODEL)" "$(SPEED_KMH)"
 
-bench: build ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
+lab: build ## the laboratory, `driveline bench`: experiments, reports, comparisons, into build/bin
+	$(LAB)
+
+bench: lab ## latency of a link against this machine's floor; ARGS= are those of `driveline bench link`
 	build/bin/driveline bench link $(ARGS)
 
 peers: ## other middleware to measure beside Driveline, into build/peers; installs Debian packages, by name
 	@tools/setup.sh peers
 	$(CORE)
-	@peers/fastdds/fetch_latency_test.sh build/latency-test
-	cmake -S peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" \
-		-DPEERS_DRIVELINE_LIBRARY="$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/libdriveline.so" \
+	$(LAB)
+	@lab/peers/fastdds/fetch_latency_test.sh build/latency-test
+	cmake -S lab/peers -B build/cmake-peers -G Ninja -DCMAKE_BUILD_TYPE=Release -DPEERS_DIR="$(CURDIR)/build/peers" \
+		-DPEERS_DRIVELINE_LIBRARY="$(RELEASE)/libdriveline.so" \
 		-DPEERS_LATENCY_TEST="$(CURDIR)/build/latency-test" --log-level=NOTICE
 	cmake --build build/cmake-peers -j $(JOBS)
-	cargo build --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers
+	cargo build --release --locked --manifest-path lab/peers/rust/Cargo.toml --target-dir build/cargo-peers
 	install -t build/peers build/cargo-peers/release/iceoryx2 build/cargo-peers/release/zenoh
 	@echo "in build/peers: $$(find build/peers -maxdepth 1 -type f -executable -printf '%f ')"
 	@echo "\`driveline bench peers\` (make build) tells what is there and what is missing, with --settings how each is configured"
@@ -68,14 +80,14 @@ peers: ## other middleware to measure beside Driveline, into build/peers; instal
 peers-test: peers ## every peer that was built through the harness protocol: few messages, for function
 	@status=0; \
 	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-bench --features peers-test --no-fail-fast --test conformance --test chain || status=1; \
-	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-cli --test lab torn || status=1; \
-	cargo test --release --locked --manifest-path peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
+	DRIVELINE_PEERS="$(CURDIR)/build/peers" cargo test --locked -p driveline-lab --test screen torn || status=1; \
+	cargo test --release --locked --manifest-path lab/peers/rust/Cargo.toml --target-dir build/cargo-peers -p driveline-peer-stage || status=1; \
 	exit $$status
 
 gateways: ## the programs that carry topics to other hosts and to ROS 2, into build/bin; the first time Zenoh and CycloneDDS are built, which takes minutes
 	@tools/setup.sh engines
 	cargo build --release --locked -p driveline-gateway-zenoh -p driveline-gateway-ros2 --features driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine
-	install -D -t build/bin "$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/driveline-gateway-zenoh" "$(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/release/driveline-gateway-ros2"
+	install -D -t build/bin "$(RELEASE)/driveline-gateway-zenoh" "$(RELEASE)/driveline-gateway-ros2"
 
 fuzz: ## coverage-guided fuzzing of all that reads bytes of others; SECONDS=60 for each target, ONLY=target
 	@tools/fuzz.sh "$(or $(SECONDS),60)" $(ONLY)

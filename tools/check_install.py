@@ -72,6 +72,20 @@ def check_program(folder):
         raise CheckError(f"the program in docs/cpp.md ended with {done.returncode} and said {done.stderr!r}")
 
 
+def check_shared():
+    """Pages, examples, completion and man pages are in the prefix, and the completion script is one that bash reads."""
+    share = PREFIX / "share"
+    wanted = (
+        "doc/driveline/README.md", "doc/driveline/docs/graph-files.md", "doc/driveline/examples/first_component/graph.yaml",
+        "bash-completion/completions/driveline", "zsh/site-functions/_driveline", "fish/vendor_completions.d/driveline.fish",
+        "man/man1/driveline.1", "man/man1/driveline-run.1",
+    )
+    missing = [name for name in wanted if not (share / name).is_file() or not (share / name).stat().st_size]
+    if missing:
+        raise CheckError(f"not installed into {share}: {', '.join(missing)}")
+    run("bash", "-n", share / "bash-completion/completions/driveline")
+
+
 def run(*command, **options):
     print("+", " ".join(map(str, command)), flush=True)
     done = subprocess.run(command, text=True, **options)
@@ -85,6 +99,7 @@ def main():
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     run("cmake", "--install", BUILD, "--prefix", PREFIX, stdout=subprocess.DEVNULL)
+    check_shared()
     found = example((ROOT / "README.md").read_text())
     (WORK / "lane.cpp").write_text(found["cpp"])
     (WORK / "CMakeLists.txt").write_text(found["cmake"])

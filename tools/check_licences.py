@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 # Each has a lock file of its own.
-WORKSPACES = (".", "peers/rust", "crates/driveline-gateway-ros2/tests/peer/ros2_client")
+WORKSPACES = (".", "lab/peers/rust", "crates/driveline-gateway-ros2/tests/peer/ros2_client")
 
 
 class ExpressionError(ValueError):

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks rules of the source tree that compilers do not know.
 
-- A crate depends only on crates to its left in LAYERS.
+- A crate depends only on crates to its left in LAYERS, and no crate of the product on the laboratory.
 - `unsafe` occurs only in the crates of QUARANTINE and the directories of BORDERS, and every crate takes over the workspace's lints.
 - Every source file starts with its SPDX line, names no home directory, and can be read in one sitting.
 - Gating tests do not depend on time but where they say why (time_in_tests.py), or where they did before this rule.
@@ -28,13 +28,16 @@ LAYERS = [
     ["driveline-graph"],
     ["driveline-runtime"],
     ["driveline-capi"],
-    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-analyze", "driveline-bench", "driveline-workloads", "driveline-lab", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    ["driveline-namespaces", "driveline-terminal", "driveline-gateway", "driveline-deploy", "driveline-analyze", "driveline-zenoh", "driveline-gateway-zenoh", "driveline-gateway-ros2", "driveline-cli"],
+    ["driveline-bench", "driveline-workloads", "driveline-lab"],
 ]
+# The laboratory, which measures the product. Nothing in crates/ depends on it, not even a test.
+LAB = {"driveline-bench", "driveline-workloads", "driveline-lab"}
 QUARANTINE = {"driveline-shm", "driveline-capi"}
 # Of other crates, directories that are a border to C or to the kernel.
 BORDERS = [Path("crates/driveline-gateway-ros2/src/dds"), Path("crates/driveline-zenoh/src/sockets")]
 # Programs of their own workspace over the interfaces of other middleware, which ask for it; no part of Driveline.
-PEERS = Path("peers/rust")
+PEERS = Path("lab/peers/rust")
 
 LINES_WARN = 600
 LINES_MAX = 1000
@@ -64,6 +67,9 @@ def check_layers(packages):
                 continue
             # Tests may use any crate of their own layer: the derive macro is tested with the types that it derives.
             test_of_own_layer = dependency["kind"] == "dev" and at[other][0] <= at[name][0]
+            if other in LAB and name not in LAB:
+                yield f"crate {name} must not depend on {other}, not even in tests: that is the laboratory (lab/)"
+                continue
             if at[other] > at[name] and not test_of_own_layer:
                 yield f"crate {name} must not depend on {other}: that is to its right in the layers (ARCHITECTURE.md)"
 

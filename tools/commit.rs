@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What programs are built from, below the root of the repository.
-const SOURCES: [&str; 6] = ["Cargo.lock", "Cargo.toml", "crates", "peers", "proto", "sdk"];
+const SOURCES: [&str; 6] = ["Cargo.lock", "Cargo.toml", "crates", "lab", "proto", "sdk"];
 
 /// Puts the commit into the program that is built, as `DRIVELINE_COMMIT`.
 #[allow(dead_code, reason = "a test has the rest")]

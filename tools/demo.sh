@@ -55,6 +55,12 @@ if [ -n "$model" ]; then
     options+=(--set "detector.model=$path")
 fi
 
+case "${DEPLOY:-}" in
+    '') ;;
+    container | containers) options+=(--deploy "$DEPLOY") ;;
+    *) refuse "DEPLOY=$DEPLOY is no way to deploy: write DEPLOY=containers (one for each module) or DEPLOY=container" ;;
+esac
+
 [ "$what" = run ] || exit 0
 rm -f "$out/report.html" "$out/summary.json"
 DRIVELINE_COMPONENT_PATH=$PWD/build/lib build/bin/driveline run examples/comp/graphs/five_processes.yaml "${options[@]}"

@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant(
         "open-account",
         "A measured run whose account does not close is invalid",
-        "crates/driveline-bench/src/account.rs",
+        "lab/bench/src/account.rs",
         "if accounted != published {",
         "if accounted > published {",
         (Tests("driveline-bench", "lib", "account"),),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs what Driveline needs on Debian 12, Ubuntu 24.04 or newer. Does nothing, quietly, where everything is there.
-# Usage: tools/setup.sh demo|test|engines|gateways|peers
+# Usage: tools/setup.sh demo|test|engines|gateways|peers|containers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,8 @@ case "${1:-}" in
     engines) lists=(tools/packages/engines.txt) ;;
     gateways) lists=(tools/packages/demo.txt tools/packages/test.txt tools/packages/engines.txt tools/packages/gateways.txt) ;;
     peers) lists=(tools/packages/peers.txt) optional=(tools/packages/middleware.txt) ;;
-    *) die "usage: tools/setup.sh demo|test|engines|gateways|peers" ;;
+    containers) lists=(tools/packages/containers.txt) ;;
+    *) die "usage: tools/setup.sh demo|test|engines|gateways|peers|containers" ;;
 esac
 
 as_root() {

@@ -92,6 +92,11 @@ def test_options(programs):
     return [word for program in programs for word in ("--test", program)]
 
 
+def directory_of(crate):
+    """Where a crate is: the laboratory has a house of its own."""
+    return {"driveline-bench": Path("lab/bench")}.get(crate, Path("crates") / crate)
+
+
 def measured_files():
     """The files of test programs that only `make measure` runs."""
     measured = {
@@ -99,7 +104,7 @@ def measured_files():
         "driveline-gateway-ros2": (*MEASURED_ROS2, *VENDORS),
         "driveline-bench": PEERS_TESTS,
     }
-    return {Path("crates") / crate / "tests" / f"{name}.rs" for crate, names in measured.items() for name in names}
+    return {directory_of(crate) / "tests" / f"{name}.rs" for crate, names in measured.items() for name in names}
 
 
 # One experiment of each kind: what it runs (a ping-pong, an open loop, several links, a chain, each workload), how it is
@@ -111,6 +116,9 @@ EXPERIMENTS = ["B1", "B2", "B3", "F", "K1", "K3", "S5", "S6", "W2", "W5", "W6", 
 GATEWAYS = ["-p", "driveline-zenoh", "-p", "driveline-gateway-zenoh", "-p", "driveline-gateway-ros2", "--features", "driveline-gateway-zenoh/engine,driveline-gateway-ros2/engine"]
 # What `driveline`, its host and its library are built with, unoptimised.
 CORE = cargo("build", "-p", "driveline-capi", "-p", "driveline-cli")
+# The program behind `driveline bench`, unoptimised: with the features that the Rust tests have, so
+# that nothing is compiled once more for it.
+BENCH = cargo("test", "--workspace", "--no-run", "--test", "command")
 
 
 def gateway(test):
@@ -131,10 +139,17 @@ def ros2_client(release):
     ]
 
 
+def bench():
+    """Builds the program behind `driveline bench` and puts it next to the `driveline` that was built."""
+    build = BENCH if PROFILE == "dev" else cargo("build", "--profile", PROFILE, "-p", "driveline-lab")
+    return [build, ["install", "-D", "-t", "build/bin", str(PRODUCT / "driveline-bench")]]
+
+
 def experiments(*ids):
     """Builds the stages of chains, and runs experiments with the product that was built: these, or all."""
-    build = ["cmake", "-S", "peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF"]
+    build = ["cmake", "-S", "lab/peers", "-B", str(STAGES), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DPEERS_MIDDLEWARE=OFF"]
     return [
+        *bench(),
         # The build of the product has made the library.
         [*build, f"-DPEERS_DIR={STAGES / 'peers'}", f"-DPEERS_DRIVELINE_LIBRARY={PRODUCT / 'libdriveline.so'}"],
         ["cmake", "--build", str(STAGES), "-j", JOBS],
@@ -151,7 +166,7 @@ STEPS = [
         "Formatting",
         [
             ["cargo", "fmt", "--all", "--check"],
-            ["cargo", "fmt", "--manifest-path", "peers/rust/Cargo.toml", "--all", "--check"],
+            ["cargo", "fmt", "--manifest-path", "lab/peers/rust/Cargo.toml", "--all", "--check"],
             ["cargo", "fmt", "--manifest-path", f"{ROS2_CLIENT}/Cargo.toml", "--check"],
         ],
     ),
@@ -228,6 +243,7 @@ STEPS = [
         [
             gateway("report"),
             CORE,
+            BENCH,
             cargo("test", "--workspace", "--lib") + ["--", "--ignored"],
             # The gateway is found beside the program.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W10"],
@@ -365,18 +381,19 @@ STEPS = [
         "Other middleware compiles as peers of the evaluation lab, the usual variants carry a ping-pong, and chains of real work run",
         [
             CORE,
+            BENCH,
             [
-                *["cmake", "-S", "peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
+                *["cmake", "-S", "lab/peers", "-B", str(PEERS), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", f"-DPEERS_DIR={PEERS / 'peers'}"],
                 f"-DPEERS_DRIVELINE_LIBRARY={DEBUG / 'libdriveline.so'}",
             ],
             ["cmake", "--build", str(PEERS), "-j", JOBS],
             # Beside the gateways: Zenoh is the same, and need not be built twice.
-            cargo("build", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
+            cargo("build", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET)),
             ["install", "-t", str(PEERS / "peers"), str(DEBUG / "iceoryx2"), str(DEBUG / "zenoh")],
             cargo("test", "--workspace", "--features", "driveline-bench/peers-test", "--no-fail-fast", *test_options(PEERS_TESTS)),
-            cargo("test", "--workspace", "--test", "lab", "torn"),
+            cargo("test", "--workspace", "--test", "screen", "torn"),
             # Where they were built, so that what they need at build time is there.
-            cargo("clippy", "--manifest-path", "peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
+            cargo("clippy", "--manifest-path", "lab/peers/rust/Cargo.toml", "--target-dir", str(TARGET), "--all-targets") + ["--", "-D", "warnings"],
             # On edges of other middleware, and S7, which takes PCL.
             ["python3", "tools/check_experiments.py", str(DEBUG / "driveline"), "W9", "S7", "B2"],
         ],

@@ -2,6 +2,7 @@
 //! Any text is a graph or a list of findings, each of which can be shown.
 #![no_main]
 
+use driveline_gateway::registered;
 use driveline_graph::descriptor::ComponentClass;
 use driveline_graph::{Colour, Describe, DescribeError, Environment, LoadOptions, load};
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +24,12 @@ static DIRECTORY: LazyLock<tempfile::TempDir> =
 fuzz_target!(|text: &str| {
     let path = DIRECTORY.path().join("g.yaml");
     std::fs::write(&path, text).expect("a file");
-    let loaded = load(&path, &LoadOptions { library_dirs: Vec::new(), ..LoadOptions::new(&Blind) });
+    let options = LoadOptions {
+        library_dirs: Vec::new(),
+        registered: registered(),
+        ..LoadOptions::new(&Blind)
+    };
+    let loaded = load(&path, &options);
     assert_eq!(loaded.graph.is_none(), loaded.diagnostics.errors() > 0);
     let _ = loaded.diagnostics.render(Colour::No);
 });

@@ -3,11 +3,11 @@
 //! The first byte chooses the type, or what a participant says about itself.
 #![no_main]
 
+use driveline_gateway::ros2::{Release, SourceTime};
 use driveline_gateway_ros2::convert::{Arrival, FromRos, Pieces, ToRos};
 use driveline_gateway_ros2::discovery_info::{self, ParticipantInfo};
 use driveline_gateway_ros2::rmw_cyclonedds::{CallId, Role, dds_topic, service_of_dds};
 use driveline_gateway_ros2::types::Kind;
-use driveline_graph::ros2::{Release, SourceTime};
 use driveline_types::MonotonicNs;
 use libfuzzer_sys::fuzz_target;
 use zerocopy::{FromBytes, IntoBytes};

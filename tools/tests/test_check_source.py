@@ -37,6 +37,15 @@ class Layers(unittest.TestCase):
         self.assertEqual(list(check_source.check_layers([package("driveline-derive", ("driveline-types", "dev")), types])), [])
         self.assertEqual(len(list(check_source.check_layers([package("driveline-derive", ("driveline-types", None)), types]))), 1)
 
+    def test_the_laboratory_may_use_the_product_and_nothing_uses_the_laboratory(self):
+        bench, cli = package("driveline-bench"), package("driveline-cli")
+        for kind in (None, "build", "dev"):
+            wrong = package("driveline-cli", ("driveline-bench", kind))
+            (message,) = check_source.check_layers([wrong, bench])
+            self.assertIn("driveline-cli must not depend on driveline-bench, not even in tests", message)
+        fine = package("driveline-lab", ("driveline-bench", None), ("driveline-cli", None))
+        self.assertEqual(list(check_source.check_layers([fine, bench, cli])), [])
+
     def test_a_crate_without_a_layer_is_named(self):
         (message,) = check_source.check_layers([package("driveline-misc")])
         self.assertIn("driveline-misc is in no layer", message)

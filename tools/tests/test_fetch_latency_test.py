@@ -7,7 +7,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parents[2] / "peers" / "fastdds" / "fetch_latency_test.sh"
+SCRIPT = Path(__file__).resolve().parents[2] / "lab" / "peers" / "fastdds" / "fetch_latency_test.sh"
 PARTS = ["test/performance/latency/main_LatencyTest.cpp", "test/performance/optionarg.hpp", "thirdparty/optionparser/optionparser.h"]
 
 

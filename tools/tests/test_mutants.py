@@ -12,6 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from mutants import MUTANTS, ROOT, Bench, Mutant, Tests, check, judge, main, patched  # noqa: E402
+from test_steps import directory_of  # noqa: E402
 
 TESTS = Tests("p", "t")
 ONE = Mutant("one", "It adds", "sum.txt", "a + b", "a - b", (TESTS,))
@@ -42,7 +43,7 @@ class Patches(unittest.TestCase):
     def test_each_names_tests_that_there_are(self):
         for m in MUTANTS:
             for tests in m.tests:
-                crate = ROOT / "crates" / tests.package
+                crate = ROOT / directory_of(tests.package)
                 places = (
                     [crate / "src/lib.rs"]
                     if tests.target == "lib"

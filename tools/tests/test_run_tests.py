@@ -158,7 +158,7 @@ class Steps(unittest.TestCase):
             for command in (c for commands in step.rounds() for c in commands):
                 if step.suite != "test" and "tools/check_experiments.py" in command:
                     named |= set(command[command.index("tools/check_experiments.py") + 2 :])
-        scenarios = Path(__file__).resolve().parents[2] / "crates/driveline-lab/scenarios"
+        scenarios = Path(__file__).resolve().parents[2] / "lab/experiments/scenarios"
         # Chains run in programs of `make peers`, links between hosts take the gateway and root.
         elsewhere = re.compile(r"^chain:|reach: *\[?network", re.M)
         skipped = {path.stem for path in scenarios.glob("*.yaml") if elsewhere.search(path.read_text())}
@@ -172,7 +172,7 @@ class Steps(unittest.TestCase):
             marked = re.findall(r"^answer: \w+|^own_tools: true|\bworkload: {name: \w+|\b(?:quota_percent|cpus|hogs|links|favour|processing_us):|^chain:", text, re.M)
             return set(marked) or {"a link"}
 
-        scenarios = {path.stem: path.read_text() for path in (ROOT / "crates/driveline-lab/scenarios").glob("*.yaml")}
+        scenarios = {path.stem: path.read_text() for path in (ROOT / "lab/experiments/scenarios").glob("*.yaml")}
         self.assertLessEqual(set(EXPERIMENTS), set(scenarios))
         landing = set().union(*(kinds(scenarios[name]) for name in EXPERIMENTS))
         # A link without any of that is what the others are made of.

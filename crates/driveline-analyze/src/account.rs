@@ -172,7 +172,15 @@ impl Collector {
                     stats.deadlines_missed,
                 );
             }
-            Record::Output { component, output, topic, published, deadlines_missed, blocked } => {
+            Record::Output {
+                component,
+                output,
+                topic,
+                published,
+                deadlines_missed,
+                blocked,
+                ..
+            } => {
                 self.set_published(component, output, *topic, *published);
                 self.accounts.backpressure.set(component, output, *topic, *blocked);
                 self.accounts.deadlines.set(

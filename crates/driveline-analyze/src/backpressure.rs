@@ -4,6 +4,7 @@
 use crate::collector::Collector;
 use crate::summary::Summary;
 use driveline_runtime::account::BlockedCounters;
+use driveline_terminal::figures::duration_us;
 use driveline_types::TopicId;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ fn reliable_readers(run: &Collector, topic: TopicId) -> Vec<String> {
 }
 
 /// The first few of a list, and how many more there are.
-fn few(all: &[String]) -> String {
+pub(crate) fn few(all: &[String]) -> String {
     let named = all.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     match all.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
         Some(more) => format!("{named}, and {more} more"),
@@ -103,7 +104,7 @@ impl Summary {
         let mut outputs: Vec<_> = self.backpressure.iter().collect();
         outputs.sort_by(|a, b| b.blocked_ms.total_cmp(&a.blocked_ms));
         let one = |b: &&BlockedOutput| {
-            let time = driveline_terminal::figures::duration_us(b.blocked_ms * 1e3);
+            let time = duration_us(b.blocked_ms * 1e3);
             let waits = if b.waits == 1 { "wait" } else { "waits" };
             let readers = if b.readers.is_empty() {
                 "readers outside of the graph".to_owned()
@@ -174,6 +175,7 @@ mod tests {
             topic: topic().id(),
             published: 9,
             deadlines_missed: 0,
+            newest_ns: 0,
             blocked: BlockedCounters { waits, timeouts, blocked_ns },
         };
         // As it comes from a module.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Takes records in and keeps the raw samples, bounded.
+//! Takes records in and keeps what the figures need, in constant memory.
 
 use crate::account::Accounts;
 use crate::faults::Faults;
 use crate::machine::MachineFacts;
+use crate::modes::ModeSwitches;
+use crate::modules::ModuleFacts;
+use crate::series::{Ages, Growth, Series};
 use crate::summary::{Ended, Summary};
 use crate::waits::Carrier;
 use driveline_runtime::account::InputCounters;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedInput};
-use driveline_runtime::launch::Unconnected;
+use driveline_runtime::launch::{CutOff, Unconnected};
 use driveline_types::header::Arrival;
 use driveline_types::{
     Lineage, MonotonicNs, Origin, Reliability, SampleHeader, TopicId, TopicName,
@@ -16,9 +19,6 @@ use driveline_types::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-/// Most raw samples kept for one stage (and for one pair of stage and origin): four hours at 30 Hz. Runs beyond it are
-/// counted, and the summary says that its percentiles are of the first ones.
-pub const MAX_SAMPLES: usize = 500_000;
 /// Most stages, inputs of a stage and origins of a stage: far above any graph, far below what could exhaust memory.
 const MAX_STAGES: usize = 2_000;
 const MAX_INPUTS: usize = 200;
@@ -55,6 +55,12 @@ pub struct RunFacts {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP) when the run ended.
     pub stopped: Vec<String>,
+    /// Work that was cut off although its source had finished.
+    pub cut_off: Vec<CutOff>,
+    /// Components that are active in some modes only.
+    pub modal: Vec<String>,
+    /// Where each module ran and what it used, in the order of the graph.
+    pub modules: Vec<ModuleFacts>,
 }
 
 impl RunFacts {
@@ -77,11 +83,17 @@ impl RunFacts {
             started_unix_s: i64::try_from(now.as_secs()).ok(),
             stages: graph.modules.iter().flat_map(|m| &m.components).map(stage).collect(),
             machine: MachineFacts::here(),
+            modules: graph.modules.iter().map(|m| ModuleFacts::new(m.name.as_str())).collect(),
             external: graph
                 .topics
                 .iter()
                 .filter(|(_, t)| t.external)
                 .map(|(name, _)| name.clone())
+                .collect(),
+            modal: graph
+                .components()
+                .map(|(_, c)| c.name.to_string())
+                .filter(|name| graph.modes.as_ref().is_some_and(|m| m.is_modal(name)))
                 .collect(),
             reliable: graph.components().flat_map(|(_, c)| reliable_inputs(c)).collect(),
             ..Self::default()
@@ -179,6 +191,8 @@ pub struct Collector {
     pub(crate) below_zero: (u64, i64),
     /// Modules that ended out of turn.
     pub(crate) faults: Faults,
+    /// Switches between modes.
+    pub(crate) modes: ModeSwitches,
 }
 
 /// What is kept of one stage.
@@ -186,19 +200,14 @@ pub struct Collector {
 pub(crate) struct StageSeries {
     pub(crate) runs: u64,
     pub(crate) failed: u64,
-    pub(crate) samples: Vec<StageSample>,
+    /// Publish to start of the callback, and its conversions; none of what nothing but time triggered.
+    pub(crate) transmission: Series,
+    pub(crate) processing: Series,
     pub(crate) inputs: BTreeMap<String, InputSeries>,
     /// Age at the end of the callback, by origin.
-    pub(crate) ages: BTreeMap<TopicId, Vec<AgeSample>>,
+    pub(crate) ages: BTreeMap<TopicId, Ages>,
     /// Who brought the oldest data, by origin and input.
     pub(crate) carriers: BTreeMap<(TopicId, String), Carrier>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StageSample {
-    /// Publish to start of the callback, and its conversions; none if nothing but time triggered it.
-    pub(crate) transmission_ns: Option<u64>,
-    pub(crate) processing_ns: u64,
 }
 
 /// Age of the oldest contribution of one origin; its parts add up to it. All within [`BELIEVED_NS`], and negative where clocks are known no better.
@@ -255,7 +264,7 @@ pub(crate) struct InputSeries {
     /// Sequence number of the newest sample that a callback saw.
     pub(crate) last_sequence: Option<u64>,
     /// When something was missed, and how much until then.
-    pub(crate) misses: Vec<(MonotonicNs, u64)>,
+    pub(crate) misses: Growth,
 }
 
 #[derive(Debug, Default)]
@@ -292,7 +301,7 @@ impl Collector {
         &mut self.facts
     }
 
-    /// Takes one record. Allocates; bounded by [`MAX_SAMPLES`] for each stage.
+    /// Takes one record. Allocates, in constant memory however many come: see [`crate::EXACT_SAMPLES`].
     pub fn add(&mut self, record: &StageRecord<'_>) {
         self.first = Some(self.first.map_or(record.start, |f| f.min(record.start)));
         self.last = self.last.max(record.end);
@@ -347,14 +356,13 @@ impl Collector {
             self.contradictions += 1;
             return;
         };
-        if stage.samples.len() < MAX_SAMPLES {
-            // A conversion fits between start and end, so the sum stays within a time.
-            let transmission_ns =
-                trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
-            stage.samples.push(StageSample { transmission_ns, processing_ns });
-        } else {
-            self.not_kept += 1;
+        // A conversion fits between start and end, so the sum stays within a time.
+        let transmission_ns =
+            trigger.map(|t| (record.start.0 - t.0).saturating_add(record.conversion_ns));
+        if let Some(ns) = transmission_ns {
+            stage.transmission.push(ns);
         }
+        stage.processing.push(processing_ns);
         let (consistent, least_ns) = stage.add_ages(record);
         if let Some(least_ns) = least_ns {
             let (calls, least) = self.below_zero;
@@ -459,6 +467,16 @@ impl Collector {
         if self.cut_off.contains(stage) { published.saturating_sub(input.heard_of()) } else { 0 }
     }
 
+    /// What was published, at the end of a run, while an input was not connected: before its match, between two processes of its
+    /// module, and after its process had stopped, as readers stop before their publishers. Of an input whose process was cut off,
+    /// that is a part of [`Self::unread`].
+    pub(crate) fn not_connected(&self, stage: &str, input: &InputSeries) -> u64 {
+        let counted = self.topics.get(&input.topic).filter(|topic| topic.is_counted());
+        let known = self.facts.ended.is_some() && !self.cut_off.contains(stage);
+        let published = counted.filter(|_| known).map_or(0, |t| self.published(input.topic, t));
+        published.saturating_sub(input.heard_of())
+    }
+
     /// Why the number of samples that an input did not read cannot be known, if so.
     pub(crate) fn unknown(&self, stage: &str, input: &InputSeries) -> Option<String> {
         if !self.cut_off.contains(stage) {
@@ -550,7 +568,10 @@ impl Collector {
     /// published from outside there is what its readers heard of, received or missed: what was published before this run heard of it is no part of it, and a
     /// publisher that is started again begins with 1 again.
     pub(crate) fn published(&self, id: TopicId, topic: &TopicSeries) -> u64 {
-        if !topic.publishers.is_empty() || topic.ended > 0 {
+        // Programs outside of the run may publish as well. An input that began anew may have got kept samples a second time.
+        let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
+        if topic.is_counted() {
+            let once = inputs.filter(|i| !i.began_anew()).map(InputSeries::heard_of).max();
             let before = topic
                 .publishers
                 .values()
@@ -559,9 +580,8 @@ impl Collector {
             // Several publishers have sequences of their own, of which the newest number says little.
             let single = topic.publishers.len() <= 1;
             let proven = if single { before.saturating_add(topic.newest) } else { topic.newest };
-            return before.saturating_add(since).max(proven);
+            return before.saturating_add(since).max(proven).max(once.unwrap_or_default());
         }
-        let inputs = self.stages.values().flat_map(|s| s.inputs.values()).filter(|i| i.topic == id);
         inputs.map(InputSeries::heard_of).max().unwrap_or_default()
     }
 
@@ -612,7 +632,19 @@ impl Collector {
     }
 }
 
+impl TopicSeries {
+    /// Whether publishers of the run have given their counters.
+    fn is_counted(&self) -> bool {
+        !self.publishers.is_empty() || self.ended > 0
+    }
+}
+
 impl InputSeries {
+    /// Whether a process before this one counted as well.
+    fn began_anew(&self) -> bool {
+        self.banked != (0, 0) || self.before_restart != InputCounters::default()
+    }
+
     /// Number of samples of which it is known what became of them: as callbacks saw it, or as the transport counts, which begins
     /// anew with the component, if that is more.
     pub(crate) fn heard_of(&self) -> u64 {
@@ -662,8 +694,8 @@ impl InputSeries {
         self.received += 1;
         self.last_sequence = Some(input.header.sequence);
         self.missed = self.missed.saturating_add(input.missed);
-        if input.missed > 0 && self.misses.len() < MAX_SAMPLES {
-            self.misses.push((now, self.missed));
+        if input.missed > 0 {
+            self.misses.push(now, self.missed);
         }
     }
 }
@@ -704,10 +736,7 @@ impl StageSeries {
             if self.ages.len() >= MAX_ORIGINS_OF_STAGE && !self.ages.contains_key(&origin.topic) {
                 continue;
             }
-            let ages = self.ages.entry(origin.topic).or_default();
-            if ages.len() < MAX_SAMPLES {
-                ages.push(sample);
-            }
+            self.ages.entry(origin.topic).or_default().push(sample);
         }
         (consistent, least_ns)
     }

@@ -85,15 +85,19 @@ pub(crate) fn summaries(run: &Collector) -> Vec<DeadlineSummary> {
 }
 
 impl Summary {
-    /// `deadlines missed: 1208 by output 'out' of fast (x/tick)`, with each port that missed any; `None` if none did.
+    /// Returns `deadlines missed: 1208 by output fast.out (topic 'x/tick')`, with the few ports that missed most; `None` if none
+    /// did.
     #[must_use]
     pub fn missed_deadlines(&self) -> Option<String> {
         let port = |d: &DeadlineSummary| {
             let end = if d.end == PortEnd::Output { "output" } else { "input" };
-            format!("{} by {end} '{}' of {} ({})", d.missed, d.port, d.stage, d.topic)
+            format!("{} by {end} {}.{} (topic '{}')", d.missed, d.stage, d.port, d.topic)
         };
-        let ports: Vec<_> = self.deadlines.iter().map(port).collect();
-        (!ports.is_empty()).then(|| format!("deadlines missed: {}", ports.join(", ")))
+        let mut worst: Vec<_> = self.deadlines.iter().collect();
+        worst.sort_by_key(|d| std::cmp::Reverse(d.missed));
+        let ports: Vec<_> = worst.into_iter().map(port).collect();
+        (!ports.is_empty())
+            .then(|| format!("deadlines missed: {}", crate::backpressure::few(&ports)))
     }
 }
 
@@ -124,6 +128,7 @@ mod tests {
                 topic,
                 published: 1,
                 deadlines_missed: missed,
+                newest_ns: 0,
                 blocked: Default::default(),
             });
         }
@@ -141,7 +146,7 @@ mod tests {
         let missed: Vec<_> =
             s.deadlines.iter().map(|d| (d.stage.as_str(), d.end, d.missed)).collect();
         assert_eq!(missed, [("slow", PortEnd::Input, 321), ("fast", PortEnd::Output, 1208)]);
-        let text = "deadlines missed: 321 by input 'in' of slow (x/tick), 1208 by output 'out' of fast (x/tick)";
+        let text = "deadlines missed: 1208 by output fast.out (topic 'x/tick'), 321 by input slow.in (topic 'x/tick')";
         assert_eq!(s.missed_deadlines().unwrap(), text);
         let json = serde_json::to_value(&s).unwrap();
         let fast = serde_json::json!({ "stage": "fast", "port": "out", "end": "output", "topic": "x/tick", "missed": 1208 });

@@ -23,8 +23,8 @@ pub struct Fault {
     pub down: bool,
     /// Time from the end until the new process was ready, in milliseconds.
     pub ready_after_ms: Option<f64>,
-    /// Time from the end until the module's first new sample, in milliseconds; of a module whose samples nothing in the graph
-    /// reads, until its first callback has ended.
+    /// Time from the end until the module's first new sample, in milliseconds; of a module whose
+    /// samples nothing in the graph reads, until its first callback has ended.
     pub first_sample_after_ms: Option<f64>,
     /// Samples that each of its inputs did not get because of it.
     pub missed: Vec<MissedByFault>,
@@ -39,8 +39,9 @@ pub struct MissedByFault {
     pub input: String,
     /// Topic.
     pub topic: String,
-    /// Samples between the last one before the end and the first one after it. None where it is not known: no sample came
-    /// since, or the topic has several publishers, or its publisher was restarted as well.
+    /// Samples between the last one before the end and the first one after it. None where it is not
+    /// known: no sample came since, or the topic has several publishers, or its publisher was
+    /// restarted as well.
     pub samples: Option<u64>,
 }
 
@@ -52,7 +53,8 @@ struct Open {
     components: Vec<String>,
     /// Topics that the module publishes and that a component of the run reads.
     outputs: Vec<TopicId>,
-    /// For each of `fault.missed`: the last sequence number before the end, until the first after it has come.
+    /// For each of `fault.missed`: the last sequence number before the end, until the first after
+    /// it has come.
     last: Vec<Option<u64>>,
 }
 
@@ -143,8 +145,8 @@ impl Faults {
 }
 
 impl Collector {
-    /// A module did not keep to what the graph declares of it. `text` has the figure and the key, `reaction` what happened
-    /// then.
+    /// A module did not keep to what the graph declares of it. `text` has the figure and the key,
+    /// `reaction` what happened then.
     pub fn breach(&mut self, module: &str, text: &str, reaction: &str) {
         let at_s = self.first.map_or(0.0, |first| self.last.since(first).as_secs_f64());
         let (kept, more) = &mut self.faults.breaches;
@@ -155,7 +157,8 @@ impl Collector {
         }
     }
 
-    /// A module with these components has ended out of turn. The counters of its next process count on top.
+    /// A module with these components has ended out of turn. The counters of its next process count
+    /// on top.
     pub fn fault(
         &mut self,
         module: &str,
@@ -223,7 +226,8 @@ impl Collector {
         }
     }
 
-    /// A process of these components was started: its counters count on top of those of its predecessor.
+    /// A process of these components was started: its counters count on top of those of its
+    /// predecessor.
     pub fn process_started(&mut self, components: &[String], now: MonotonicNs) {
         for component in components {
             self.publishers_restart(component, now);

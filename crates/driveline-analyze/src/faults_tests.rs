@@ -109,6 +109,7 @@ fn counters_of_a_restarted_process_count_on_top() {
         topic: topic("lanes").id(),
         published,
         deadlines_missed: 0,
+        newest_ns: 0,
         blocked: Default::default(),
     };
     let lane = ["lane".to_owned()];
@@ -153,6 +154,7 @@ fn a_process_that_gave_no_counters_is_counted_by_what_callbacks_saw() {
         topic: topic("image").id(),
         published,
         deadlines_missed: 0,
+        newest_ns: 0,
         blocked: Default::default(),
     };
     let received = |received| Record::Input {

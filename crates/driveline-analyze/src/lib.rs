@@ -2,7 +2,7 @@
 //! From the records of a run to figures that a person can act on.
 //!
 //! A [`Collector`] takes the records of all processes of a graph ([`Collector::take`]) in any order, among them one for
-//! every callback that a component ran. At any moment it gives a [`Summary`] (exact percentiles, written as `summary.json`) and a [`report`]
+//! every callback that a component ran. At any moment it gives a [`Summary`] (percentiles, written as `summary.json`) and a [`report`]
 //! (one HTML file with its plots in it; it needs no network and no script). A run that was cut short gives a valid
 //! summary and report of what was seen.
 //!
@@ -29,24 +29,28 @@ mod deadlines;
 mod escape;
 mod faults;
 mod machine;
+mod modes;
+mod modules;
 mod output;
 mod problems;
 mod quantiles;
 pub mod report;
+mod series;
 mod summary;
 mod waits;
 
 pub use backpressure::BlockedOutput;
-pub use collector::{
-    Collector, InputFacts, MAX_SAMPLES, RunFacts, StageFacts, StageInput, StageRecord,
-};
+pub use collector::{Collector, InputFacts, RunFacts, StageFacts, StageInput, StageRecord};
 pub use deadlines::{DeadlineSummary, PortEnd};
 pub use escape::{escape, sentence};
 pub use faults::{Fault, MAX_FAULTS, MissedByFault};
 pub use machine::{MachineFacts, meminfo};
+pub use modes::{ComponentTransition, MAX_SWITCHES, ModeSwitch};
+pub use modules::ModuleFacts;
 pub use output::{OutputError, write_outputs};
 pub use problems::{Problem, ProblemKind};
 pub use quantiles::{Quantiles, Rank};
+pub use series::{EXACT_SAMPLES, HISTOGRAM_ERROR_PERCENT};
 pub use summary::{
     EndToEnd, Ended, Fact, Ratio, ReactionDistance, ServiceSummary, Split, StageSummary,
     SubscriptionSummary, Summary,

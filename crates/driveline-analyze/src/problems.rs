@@ -3,7 +3,7 @@
 
 use crate::account::KeptSeries;
 use crate::collector::{Collector, InputFacts, InputSeries, StageFacts};
-use driveline_runtime::launch::Unconnected;
+use driveline_runtime::launch::{CutOff, Unconnected};
 use serde::Serialize;
 
 /// Kind of a [`Problem`].
@@ -16,6 +16,8 @@ pub enum ProblemKind {
     ReliableLoss,
     /// Two components of a topic were never connected.
     NotConnected,
+    /// Work that a finished source had left was cut off, because it made no progress.
+    CutOff,
     /// A component that samples trigger was never called.
     NeverCalled,
     /// A module was stopped (SIGSTOP) when the run ended.
@@ -54,8 +56,42 @@ pub(crate) fn of(run: &Collector) -> Vec<Problem> {
     // Who interrupts a run has not waited for its work.
     let stopped_modules = run.facts.stopped.iter().filter(|_| !run.was_interrupted());
     problems.extend(stopped_modules.map(|module| stopped(module)));
+    problems.extend(run.facts.cut_off.iter().map(cut_off));
     problems.extend(never_called(run));
     problems
+}
+
+fn cut_off(work: &CutOff) -> Problem {
+    Problem {
+        kind: ProblemKind::CutOff,
+        stage: work.component.clone(),
+        topic: work.unread.first().map(|(topic, _)| topic.clone()),
+        what: format!("{} was cut off", work.component),
+        why: format!(
+            "{work} when the run ended, and no call of what its source had left ended for 30 s; look for a call that waits or never returns"
+        ),
+    }
+}
+
+impl Collector {
+    /// Whether a component may lack what one that was cut off had not published yet.
+    #[must_use]
+    pub fn lacks_what_was_cut_off(&self, stage: &str) -> bool {
+        let reads = |reader: &StageFacts, of: &StageFacts| {
+            reader.inputs.iter().any(|i| of.outputs.contains(&i.topic))
+        };
+        let of = |name: &str| self.facts.stages.iter().find(|s| s.name == name);
+        let mut reached: Vec<&StageFacts> =
+            self.facts.cut_off.iter().filter_map(|c| of(&c.component)).collect();
+        let mut next = 0;
+        while let Some(source) = reached.get(next).copied() {
+            let new = self.facts.stages.iter().filter(|s| reads(s, source));
+            let new: Vec<_> = new.filter(|s| !reached.iter().any(|r| r.name == s.name)).collect();
+            reached.extend(new);
+            next += 1;
+        }
+        reached.iter().any(|s| s.name == stage)
+    }
 }
 
 /// A connection counts unless the topic is marked `external`, or nothing was published before the run was interrupted.
@@ -101,7 +137,8 @@ fn samples_kept(stage: &str, input: &str, kept: &KeptSeries) -> Problem {
         topic: Some(topic.clone()),
         what: format!("{stage} {what} topic '{topic}'{times} while it kept {held} of its samples"),
         why: format!(
-            "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or raise max_held for this input in the graph"
+            "its input '{input}' may hold {held} (max_held) and got no others {end}; drop one first, or write in the graph `inputs: {{{input}: {{topic: {topic}, max_held: {}}}}}`",
+            held.saturating_add(1)
         ),
     }
 }
@@ -164,7 +201,9 @@ fn never_called(run: &Collector) -> Vec<Problem> {
     }
     let waits = run.never_triggered().into_iter();
     let waits = waits.filter(|(name, _)| {
-        run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s))
+        // What was cut off is told already.
+        !run.lacks_what_was_cut_off(name)
+            && run.facts.stages.iter().any(|s| s.name == *name && should_have_been_called(run, s))
     });
     let problem = |(stage, topics): (&str, Vec<&driveline_types::TopicName>)| {
         let names: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
@@ -177,7 +216,9 @@ fn never_called(run: &Collector) -> Vec<Problem> {
             (format!("{stage} was never called"), topics.first().map(ToString::to_string));
         Problem { kind: ProblemKind::NeverCalled, stage: stage.to_owned(), topic, what, why }
     };
-    waits.map(problem).collect()
+    // One that only some modes call may have waited for its mode.
+    let always = |(stage, _): &(&str, _)| !run.facts.modal.iter().any(|m| m == stage);
+    waits.filter(always).map(problem).collect()
 }
 
 /// Whether a component that was never called should have been: not if what it lacks comes from outside of the run, nor if the run was

@@ -2,6 +2,7 @@
 use super::*;
 use crate::{Ended, RunFacts, report};
 use driveline_runtime::account::{CallbackCounters, HeldEnd, InputCounters, Record};
+use driveline_runtime::launch::CutOff;
 use driveline_types::TopicName;
 
 fn topic(name: &str) -> TopicName {
@@ -73,6 +74,7 @@ fn published(run: &mut Collector, stage: &str, name: &str, published: u64) {
             topic: topic(name).id(),
             published,
             deadlines_missed: 0,
+            newest_ns: 0,
             blocked: Default::default(),
         },
     );
@@ -117,7 +119,7 @@ fn samples_that_are_kept_are_a_fault_with_count_limit_and_remedy() {
         "lane was not called for topic 'image'",
         "2 of its samples",
         "max_held",
-        "drop one first, or raise max_held",
+        "drop one first, or write in the graph `inputs: {",
         "until the end",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
@@ -277,4 +279,33 @@ fn where_a_count_cannot_be_known_the_edge_says_so_with_the_reason() {
     );
     let (_, why) = cut_off(&["lane"], &["image"]);
     assert!(why.is_some_and(|w| w.contains("published from outside of the run")));
+}
+
+#[test]
+fn work_that_was_cut_off_is_a_problem_and_the_reason_why_its_readers_were_not_called() {
+    let mut run = run("finished");
+    called(&mut run, "camera");
+    published(&mut run, "camera", "image", 8);
+    input(
+        &mut run,
+        "lane",
+        "image",
+        InputCounters { received: 1, not_read: 7, ..Default::default() },
+    );
+    let kinds = |run: &Collector| of(run).iter().map(|p| p.kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&run), [ProblemKind::NeverCalled; 2], "lane and fusion");
+    let unread = vec![("image".to_owned(), 7)];
+    run.facts_mut().cut_off =
+        vec![CutOff { component: "lane".into(), running: 1, unread, silent: false }];
+    assert_eq!(kinds(&run), [ProblemKind::CutOff]);
+    let [problem] = of(&run).try_into().unwrap();
+    assert_eq!((problem.stage.as_str(), problem.topic.as_deref()), ("lane", Some("image")));
+    assert_eq!(problem.what, "lane was cut off");
+    assert!(
+        problem.why.starts_with(
+            "component 'lane' had work left: 1 call in progress, 7 unread of topic 'image'"
+        ),
+        "{}",
+        problem.why
+    );
 }

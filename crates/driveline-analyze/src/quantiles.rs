@@ -43,7 +43,7 @@ impl Rank {
     }
 }
 
-/// Percentiles of one quantity in microseconds, exact (nearest rank).
+/// Percentiles of one quantity in microseconds (nearest rank).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     /// Number of samples.
@@ -62,6 +62,9 @@ pub struct Quantiles {
     pub mean: f64,
     /// Whether `n` is below what [`Rank::P99`] needs, so that `p99` says little more than `max`.
     pub p99_n_too_small: bool,
+    /// Whether the percentiles are of a histogram, because there were too many samples to keep: at most
+    /// [`crate::HISTOGRAM_ERROR_PERCENT`] off. Otherwise they are exact.
+    pub histogram: bool,
 }
 
 impl Quantiles {
@@ -81,6 +84,7 @@ impl Quantiles {
             max: samples.last().map_or(0.0, |&s| us(s)),
             mean: if n == 0 { 0.0 } else { round_us(sum as f64 / n as f64 / 1e3) },
             p99_n_too_small: (n as u64) < Rank::P99.needs,
+            histogram: false,
         }
     }
 }

@@ -14,6 +14,8 @@ use crate::collector::Collector;
 use crate::deadlines::{DeadlineSummary, PortEnd};
 use crate::escape::{escape, sentence};
 use crate::faults::Fault;
+use crate::modes::{ComponentTransition, ModeSwitch};
+use crate::modules::ModuleFacts;
 use crate::quantiles::{Quantiles, Rank};
 use crate::summary::{EndToEnd, Ratio, StageSummary, Summary};
 use driveline_runtime::account::CallEnd;
@@ -74,6 +76,9 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
     if let Some(table) = fault_table(summary) {
         section(&mut page, "Modules that ended", FAULTS_TEXT, Some(table), "");
     }
+    if let Some(table) = mode_table(summary) {
+        section(&mut page, "Modes", MODES_TEXT, Some(table), "");
+    }
     if let Some(table) = counter_table(&summary.stages) {
         section(&mut page, "Calls not made, samples not used", COUNTERS_TEXT, Some(table), "");
     }
@@ -115,7 +120,8 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         "Subscriptions",
         "Every input, with what arrived and what did not. \
          Inputs that trigger <b>miss</b> samples, which is work not done; on those that are only read, newer samples <b>supersede</b> \
-         older ones.",
+         older ones. <b>Inactive</b>: samples that came while no mode had the component active. <b>Standby</b>: samples of a publisher \
+         that stood by for a stronger one.",
         subscription_table(summary),
         "There are none.",
     );
@@ -159,6 +165,16 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
         age_table(&summary.end_to_end),
         "There are none.",
     );
+    if let Some(table) = module_table(summary) {
+        section(
+            &mut page,
+            "Containers",
+            "Where each module ran, and what its container used. Memory includes the shared memory of the module's outputs. <b>Throttled</b>: time for \
+             which threads waited because the CPU share was used up. <b>Waits</b>: how threads wait for samples.",
+            Some(table),
+            "",
+        );
+    }
     section(
         &mut page,
         "Machine",
@@ -171,7 +187,7 @@ pub fn render(run: &Collector, summary: &Summary) -> String {
 }
 
 const STAGES_TEXT: &str = "<b>Transmission</b>: from the triggering sample's publish to the start of the callback, and conversions between \
-     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank). The ratio compares the medians: \
+     messages and bytes. <b>Processing</b>: the rest of the callback. Microseconds; percentiles are exact (nearest rank) unless a note says that they are from histograms. The ratio compares the medians: \
      below 1 the component spends more time working than waiting for its data to be handed over.";
 
 const COUNTERS_TEXT: &str = "Each with its reason; components without any are left out. <b>Missing</b>: an input had no sample yet. \
@@ -183,19 +199,60 @@ const FAULTS_TEXT: &str = "Processes that ended without being asked to. <b>Ready
      <b>First sample</b>: until another component got its first new sample. <b>Not received</b>: samples that its inputs did not get in between; \
      a dash where that is not known (no sample since, several publishers, or a publisher that was restarted too).";
 
+const MODES_TEXT: &str = "Switches between the modes of the graph. <b>Took</b>: time from the request until the components of the mode were \
+     active. <b>Components</b>: those that changed, with the duration of their <code>on_activate</code> or <code>on_deactivate</code>.";
+
+fn mode_table(s: &Summary) -> Option<String> {
+    let change = |t: &ComponentTransition| {
+        let state = if t.active { "active" } else { "inactive" };
+        let name = escape(&t.stage);
+        match &t.error {
+            None => format!("{name} {state} ({} ms)", significant(t.took_ms)),
+            Some(e) => format!("{name} failed to become {state}: {}", escape(e)),
+        }
+    };
+    let row = |m: &ModeSwitch| {
+        let name = |mode: &Option<String>| mode.as_deref().map_or("–".into(), escape);
+        let took = m.took_ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)));
+        let failed: Vec<_> = m.failed.iter().map(|f| escape(f)).collect();
+        let changes: Vec<_> = m.transitions.iter().map(change).collect();
+        format!(
+            "<tr><td>{} s<th>{}<th>{}<th>{}<td>{took}<td class=l>{}<td class=l>{}<td class=l>{}</tr>",
+            significant(m.at_s),
+            name(&m.from),
+            escape(&m.requested),
+            name(&m.entered),
+            escape(&m.cause),
+            failed.join("<br>"),
+            changes.join("<br>")
+        )
+    };
+    let rows: String = s.modes.iter().map(row).collect();
+    let head = "<th>at<th>from<th>requested<th>entered<th>took<th class=l>cause<th class=l>not entered<th class=l>components";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+/// Inputs that a row of the table of faults names.
+const MAX_INPUTS_OF_FAULT: usize = 8;
+
 fn fault_table(s: &Summary) -> Option<String> {
     let row = |f: &Fault| {
         let ms = |ms: Option<f64>| {
             ms.map_or_else(|| "–".to_owned(), |ms| format!("{} ms", significant(ms)))
         };
-        let missed = f.missed.iter().map(|m| {
+        // Of many inputs, those that lost most.
+        let mut inputs: Vec<_> = f.missed.iter().collect();
+        inputs.sort_by_key(|m| std::cmp::Reverse(m.samples));
+        let more = inputs.len().saturating_sub(MAX_INPUTS_OF_FAULT);
+        let missed = inputs.into_iter().take(MAX_INPUTS_OF_FAULT).map(|m| {
             let samples = m.samples.map_or_else(|| "–".to_owned(), |n| grouped(n as f64));
             format!("{samples} of {} by {}", escape(&m.topic), escape(&m.stage))
         });
-        let missed = missed.collect::<Vec<_>>().join("<br>");
+        let more = (more > 0).then(|| format!("and {more} more inputs"));
+        let missed = missed.chain(more).collect::<Vec<_>>().join("<br>");
         let ready = if f.down { "stays down".to_owned() } else { ms(f.ready_after_ms) };
         format!(
-            "<tr><th>{}<td>{} s<td class=l>{}<td>{ready}<td>{}<td class=l>{missed}</tr>",
+            "<tr><th>{}<td>{} s<td class=text>{}<td>{ready}<td>{}<td class=text>{missed}</tr>",
             escape(&f.module),
             significant(f.at_s),
             escape(&f.cause),
@@ -204,6 +261,34 @@ fn fault_table(s: &Summary) -> Option<String> {
     };
     let rows: String = s.faults.iter().map(row).collect();
     let head = "<th>module<th>at<th class=l>cause<th>ready<th>first sample<th class=l>not received";
+    (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
+}
+
+/// Nothing for a bare run.
+fn module_table(s: &Summary) -> Option<String> {
+    const NONE: &str = "–";
+    let text = |t: &Option<String>| t.as_deref().map_or_else(|| NONE.to_owned(), escape);
+    let mib = |bytes: Option<u64>| {
+        bytes.map_or_else(|| NONE.to_owned(), |b| format!("{:.1} MiB", b as f64 / (1 << 20) as f64))
+    };
+    let row = |m: &ModuleFacts| {
+        let digest =
+            m.digest.as_deref().map_or(String::new(), |d| escape(d.get(..19).unwrap_or(d)));
+        format!(
+            "<tr><th>{}<td class=l>{}<td class=l>{digest}<td>{}<td>{}<td>{}<td>{}<td>{}<td class=l>{}</tr>",
+            escape(&m.module),
+            text(&m.image),
+            m.user.map_or_else(|| NONE.to_owned(), |u| u.to_string()),
+            text(&m.cpus),
+            mib(m.memory_peak),
+            mib(m.memory_limit),
+            m.throttled_us.map_or_else(|| NONE.to_owned(), |us| format!("{} ms", us / 1000)),
+            text(&m.waits),
+        )
+    };
+    let in_container = s.modules.iter().any(|m| m.image.is_some() || m.memory_peak.is_some());
+    let rows: String = s.modules.iter().filter(|_| in_container).map(row).collect();
+    let head = "<th>module<th class=l>image<th class=l>digest<th>user<th>CPUs<th>memory peak<th>limit<th>throttled<th class=l>waits";
     (!rows.is_empty()).then(|| format!("<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"))
 }
 
@@ -360,7 +445,7 @@ fn subscription_table(s: &Summary) -> Option<String> {
         return None;
     }
     let mut t = String::from(
-        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th class=l>count unknown</tr></thead><tbody>",
+        "<div class=wide><table><thead><tr><th>component<th class=l>input<th class=l>topic<th class=l>its samples<th>published<th>received<th>missed<th>superseded<th>expired<th>corrupt<th>refused<th>lost on the way<th>not read<th>inactive<th>standby<th>not connected<th class=l>count unknown</tr></thead><tbody>",
     );
     for x in &s.subscriptions {
         let published =
@@ -389,6 +474,12 @@ fn subscription_table(s: &Summary) -> Option<String> {
             (None, 0) => "<td></td>".to_owned(),
             (None, n) => format!("<td>{}</td>", grouped(n as f64)),
         };
+        for n in [x.inactive, x.standby, x.not_connected] {
+            others += &match n {
+                0 => "<td></td>".to_owned(),
+                n => format!("<td>{}</td>", grouped(n as f64)),
+            };
+        }
         let unknown = x
             .uncounted_reason
             .map_or_else(String::new, |why| format!("{}: {why}", grouped(x.uncounted as f64)));

@@ -3,12 +3,15 @@
 
 use crate::account::CallSeries;
 use crate::backpressure::BlockedOutput;
-use crate::collector::{AgeSample, Collector, MAX_SAMPLES, StageSeries};
+use crate::collector::{Collector, StageSeries};
 use crate::deadlines::DeadlineSummary;
 use crate::faults::{Fault, MAX_FAULTS};
 use crate::machine::MachineFacts;
+use crate::modes::{MAX_SWITCHES, ModeSwitch};
+use crate::modules::ModuleFacts;
 use crate::problems::{self, Problem};
 use crate::quantiles::{Quantiles, Rank, round_us, us};
+use crate::series::{AgePart, AgeParts, Ages, EXACT_SAMPLES, HISTOGRAM_ERROR_PERCENT};
 use crate::waits::{self, Wait};
 use driveline_runtime::account::{CallCounters, CallEnd, CallbackCounters};
 use driveline_types::{TopicId, Uncounted};
@@ -18,7 +21,8 @@ use std::collections::BTreeMap;
 /// Version of the file's layout; it changes when a key changes its meaning or goes.
 const FORMAT: u32 = 1;
 
-/// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are exact (nearest rank).
+/// Figures of one run. Times are in microseconds of `CLOCK_MONOTONIC`; percentiles are by the nearest
+/// rank, and exact unless [`Quantiles::histogram`] says otherwise.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// Version of this layout.
@@ -35,6 +39,8 @@ pub struct Summary {
     pub failures: Vec<String>,
     /// Modules that ended out of turn, in the order of their ends.
     pub faults: Vec<Fault>,
+    /// Switches between the modes of the graph, in their order.
+    pub modes: Vec<ModeSwitch>,
     /// Work of the graph that was not done although no call failed.
     pub problems: Vec<Problem>,
     /// When the run started, in RFC 3339, where known.
@@ -43,6 +49,8 @@ pub struct Summary {
     pub duration_s: f64,
     /// What it was measured on.
     pub machine: MachineFacts,
+    /// Where each module ran, and what its container used.
+    pub modules: Vec<ModuleFacts>,
     /// Samples published on source topics (those of sensors), all together.
     pub frames_published: u64,
     /// Samples published by topic.
@@ -58,6 +66,8 @@ pub struct Summary {
     pub not_read_by_triggers: u64,
     /// Samples whose place newer ones took before a component that was triggered by something else read the newest.
     pub superseded: u64,
+    /// Samples that passed components while these were inactive, of all inputs together.
+    pub inactive: u64,
     /// Every input of every component.
     pub subscriptions: Vec<SubscriptionSummary>,
     /// Inputs and outputs that missed deadlines of their topics.
@@ -130,6 +140,10 @@ pub struct SubscriptionSummary {
     pub lost_on_the_way: u64,
     /// Samples that were still to be read at the end, `unread` included.
     pub not_read: u64,
+    /// Samples that came while the component was inactive.
+    pub inactive: u64,
+    /// Samples of publishers that stood by.
+    pub standby: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came.
     pub uncounted: u64,
     /// Why, of one of them.
@@ -138,6 +152,9 @@ pub struct SubscriptionSummary {
     pub unread: u64,
     /// Why it is not known how many more were not read; none where all are counted.
     pub unknown: Option<String>,
+    /// Samples that were published while the input was not connected: before its match, between two processes of its module, and
+    /// after its process had stopped. 0 where the process did not end by itself: then they are in `unread`.
+    pub not_connected: u64,
 }
 
 /// One end of a service.
@@ -298,6 +315,7 @@ impl Summary {
             notes: notes(run, &subscriptions),
             failures: run.accounts.failures.clone(),
             faults: run.faults.list(),
+            modes: run.modes.list(),
             problems: problems::of(run),
             started: run
                 .facts
@@ -308,6 +326,7 @@ impl Summary {
                 run.last.since(first).as_secs_f64()
             }),
             machine: run.facts.machine.clone(),
+            modules: run.facts.modules.clone(),
             frames_published: run
                 .topics
                 .iter()
@@ -323,6 +342,7 @@ impl Summary {
             unread_by_triggers: unread,
             not_read_by_triggers: not_read,
             superseded: missed(false),
+            inactive: subscriptions.iter().fold(0, |sum, s| sum.saturating_add(s.inactive)),
             subscriptions,
             deadlines: crate::deadlines::summaries(run),
             backpressure: crate::backpressure::summaries(run),
@@ -361,7 +381,14 @@ impl Summary {
     #[must_use]
     pub fn failed_of(&self) -> Vec<String> {
         let some = self.stages.iter().filter(|s| s.failed > 0);
-        some.map(|s| format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage)).collect()
+        let text = |s: &StageSummary| match s {
+            // Calls with events fail as well, and are no runs.
+            s if s.failed > s.runs => {
+                format!("{} calls of {} failed, calls with events included", s.failed, s.stage)
+            }
+            s => format!("{} of {} runs of {} failed", s.failed, s.runs, s.stage),
+        };
+        some.map(text).collect()
     }
 
     /// Failed calls of all components together.
@@ -428,6 +455,17 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             s.stage, s.topic
         ));
     }
+    let apart: Vec<_> = subscriptions
+        .iter()
+        .filter(|s| s.not_connected > 0)
+        .map(|s| format!("{} of '{}' by {}", s.not_connected, s.topic, s.stage))
+        .collect();
+    if !apart.is_empty() {
+        notes.push(format!(
+            "Published while their reader was not connected, before its start, during a restart, or after it had stopped (readers stop before publishers): {}. They are not among the missed.",
+            apart.join(", ")
+        ));
+    }
     for (component, port, text) in &run.accounts.refused {
         notes.push(format!("The port '{port}' of {component} was refused a connection: {text}."));
     }
@@ -437,10 +475,28 @@ fn notes(run: &Collector, subscriptions: &[SubscriptionSummary]) -> Vec<String> 
             run.faults.beyond()
         ));
     }
+    if run.modes.beyond() > 0 {
+        notes.push(format!(
+            "{} more switches of modes are not listed: only the first {MAX_SWITCHES} are kept.",
+            run.modes.beyond()
+        ));
+    }
     if run.not_kept > 0 {
         notes.push(format!(
-            "{} later callbacks are counted but not in the percentiles: only the first {MAX_SAMPLES} of each component are kept.",
+            "{} callbacks are in no figure: there are more components than are kept.",
             run.not_kept
+        ));
+    }
+    let estimated: Vec<&str> = run
+        .stages_in_order()
+        .into_iter()
+        .filter(|(_, s)| !s.processing.is_exact() || s.ages.values().any(|a| !a.is_exact()))
+        .map(|(name, _)| name)
+        .collect();
+    if !estimated.is_empty() {
+        notes.push(format!(
+            "Percentiles of {} are from histograms, at most {HISTOGRAM_ERROR_PERCENT} % off: more than {EXACT_SAMPLES} calls were made. Numbers, minimum, maximum and mean are exact, as are all percentiles of the others.",
+            estimated.join(", ")
         ));
     }
     if run.accounts.lost() > 0 {
@@ -496,20 +552,20 @@ fn subscriptions_of<'a>(
             refused: c.refused,
             lost_on_the_way: c.lost_on_the_way,
             not_read: c.not_read.saturating_add(unread),
+            inactive: c.inactive,
+            standby: c.standby,
             uncounted: c.uncounted,
             uncounted_reason: c.uncounted_reason,
             unread,
             unknown: run.unknown(name, series),
+            not_connected: run.not_connected(name, series),
         }
     })
 }
 
 fn stage_summary(run: &Collector, name: &str, stage: &StageSeries) -> StageSummary {
-    let mut transmission: Vec<u64> =
-        stage.samples.iter().filter_map(|s| s.transmission_ns).collect();
-    let mut processing: Vec<u64> = stage.samples.iter().map(|s| s.processing_ns).collect();
     let (transmission_us, processing_us) =
-        (Quantiles::of_ns(&mut transmission), Quantiles::of_ns(&mut processing));
+        (stage.transmission.quantiles(), stage.processing.quantiles());
     // The component's process has counted the calls whose records were lost, too.
     let counters = run.accounts.counters(name);
     StageSummary {
@@ -528,36 +584,31 @@ fn ages_of<'a>(
     name: &'a str,
     stage: &'a StageSeries,
 ) -> impl Iterator<Item = EndToEnd> + 'a {
-    stage.ages.iter().map(move |(&origin, samples)| end_to_end(run, name, origin, samples))
+    stage.ages.iter().map(move |(&origin, ages)| end_to_end(run, name, origin, ages))
 }
 
-fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSample]) -> EndToEnd {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by_key(AgeSample::age_ns);
-    let quantiles = |part: fn(&AgeSample) -> i64| {
-        Quantiles::of_ns(&mut sorted.iter().map(part).collect::<Vec<_>>())
-    };
-    let at = |rank: Rank| rank.of(&sorted).map_or_else(Split::default, Split::of);
-    let age_us = quantiles(AgeSample::age_ns);
+fn end_to_end(run: &Collector, stage: &str, origin: TopicId, ages: &Ages) -> EndToEnd {
+    let age_us = ages.quantiles(AgePart::Age);
     let (communication, computation, idle) = (
-        quantiles(|s| s.communication_ns),
-        quantiles(|s| s.computation_ns),
-        quantiles(|s| s.idle_ns),
+        ages.quantiles(AgePart::Communication),
+        ages.quantiles(AgePart::Computation),
+        ages.quantiles(AgePart::Idle),
     );
+    let [p50, p95, p99] = ages.splits([Rank::P50, Rank::P95, Rank::P99]).map(Split::of);
     let mut figures = EndToEnd {
         stage: stage.to_owned(),
         origin: run.topic_name(origin),
         age_us,
-        newest_age_us: quantiles(|s| s.newest_ns),
+        newest_age_us: ages.quantiles(AgePart::Newest),
         mean: Split {
             communication_us: communication.mean,
             computation_us: computation.mean,
             idle_us: idle.mean,
         },
-        p50: at(Rank::P50),
-        p95: at(Rank::P95),
-        p99: at(Rank::P99),
-        max: sorted.last().map_or_else(Split::default, Split::of),
+        p50,
+        p95,
+        p99,
+        max: Split::of(ages.max()),
         communication_to_computation: Ratio::of(&communication, &computation),
         reaction_distance: run
             .facts
@@ -570,11 +621,11 @@ fn end_to_end(run: &Collector, stage: &str, origin: TopicId, samples: &[AgeSampl
 }
 
 impl Split {
-    fn of(sample: &AgeSample) -> Self {
+    fn of(parts: AgeParts) -> Self {
         Self {
-            communication_us: us(sample.communication_ns),
-            computation_us: us(sample.computation_ns),
-            idle_us: us(sample.idle_ns),
+            communication_us: us(parts.communication_ns),
+            computation_us: us(parts.computation_ns),
+            idle_us: us(parts.idle_ns),
         }
     }
 

@@ -843,3 +843,68 @@ fn where_work_or_transport_dominates_no_wait_is_told() {
     }
     assert!(run.summary().end_to_end.iter().all(|e| e.longest_wait.is_none()));
 }
+
+/// camera → lane. What the camera has published in the end, what lane told, and whether its process was cut off.
+fn two_ends(published: u64, told: InputCounters, ended: bool) -> Collector {
+    let topic: TopicName = "image".parse().unwrap();
+    let input = InputFacts { name: "image".into(), topic: topic.clone(), triggers: true };
+    let stage = |name: &str, inputs: Vec<InputFacts>, outputs: Vec<TopicName>| StageFacts {
+        name: name.into(),
+        inputs,
+        outputs,
+    };
+    let end = Ended {
+        reason: "interrupted",
+        ok: true,
+        module: None,
+        exit_code: None,
+        signal: None,
+        text: "as asked".into(),
+        help: None,
+    };
+    let mut run = Collector::new(RunFacts {
+        ended: ended.then_some(end),
+        stages: vec![
+            stage("camera", vec![], vec![topic.clone()]),
+            stage("lane", vec![input], vec![]),
+        ],
+        ..RunFacts::default()
+    });
+    run.set_published("camera", "image", topic.id(), published);
+    run.set_subscription("lane", "image", topic.id(), told);
+    run
+}
+
+#[test]
+fn what_was_published_after_a_reader_had_stopped_is_a_count_of_its_own() {
+    let told = InputCounters { received: 90, missed: 4, not_read: 1, ..Default::default() };
+    for published in [95, 100] {
+        let summary = two_ends(published, told, true).summary();
+        let [lane] = summary.subscriptions.as_slice() else { panic!("{summary:?}") };
+        assert_eq!(
+            (lane.not_connected, lane.unread, lane.unknown.clone()),
+            (published - 95, 0, None)
+        );
+        let told = summary.notes.iter().any(|n| n.contains("): 5 of 'image' by lane. They"));
+        assert_eq!(told, published == 100, "{:?}", summary.notes);
+    }
+    let running = two_ends(100, told, false).summary();
+    assert_eq!(running.subscriptions[0].not_connected, 0, "counters come once a second");
+    let mut killed = two_ends(100, told, true);
+    killed.cut_off("lane");
+    let killed = killed.summary();
+    assert_eq!((killed.subscriptions[0].not_connected, killed.subscriptions[0].unread), (0, 5));
+}
+
+#[test]
+fn a_program_outside_of_the_run_publishes_as_well() {
+    let told = InputCounters { received: 500, missed: 20, ..Default::default() };
+    let summary = two_ends(200, told, true).summary();
+    assert_eq!((summary.published["image"], summary.subscriptions[0].not_connected), (520, 0));
+    // A process that is started again may get samples that a publisher keeps a second time.
+    let mut run = two_ends(200, InputCounters { received: 200, ..Default::default() }, true);
+    run.process_started(&["lane".into()], MonotonicNs::now());
+    let again = InputCounters { received: 1, ..Default::default() };
+    run.set_subscription("lane", "image", "image".parse::<TopicName>().unwrap().id(), again);
+    assert_eq!(run.summary().published["image"], 200);
+}

@@ -8,11 +8,12 @@ use crate::sample::dl_sample;
 use crate::schema::dl_schema;
 use crate::sized::{SizedStruct, check_result, write_result};
 use crate::status::*;
-use driveline::Invocation;
-use driveline_runtime::component::{Facts, StopHandle, Timers};
+use driveline::{CallbackHandle, Invocation};
+use driveline_runtime::component::{Facts, ModeRequests, StopHandle, Timers};
 use driveline_runtime::descriptor::{ComponentClass, ParameterDecl, Port};
+use driveline_types::MonotonicNs;
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::sync::Weak;
+use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// A class of components. Static, and read once, when the library is loaded. The functions must not let exceptions out; those that return an
@@ -47,6 +48,12 @@ pub struct dl_component_vtable {
     /// `event` is borrowed: valid during the call. NULL: no interest.
     pub on_event:
         Option<unsafe extern "C" fn(component: *mut c_void, event: *const dl_port_event) -> c_int>,
+    /// The component becomes active: its callback, timers and outputs work from here on. As `on_trigger`; of a component that no mode of
+    /// the graph names, once, after `init` of all components of the module, on that thread. After a failure it stays inactive. NULL:
+    /// nothing to do.
+    pub on_activate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
+    /// The component becomes inactive: its outputs refuse to publish once this has returned. As `on_trigger`. NULL: nothing to do.
+    pub on_deactivate: Option<unsafe extern "C" fn(component: *mut c_void) -> c_int>,
 }
 
 /// An event of an input or output of a component.
@@ -209,8 +216,11 @@ pub struct dl_component_io {
     pub(crate) node: dl_node,
     pub(crate) outputs: Vec<dl_publisher>,
     pub(crate) timers: Timers,
+    /// Timers that were added, by the address of their context.
+    pub(crate) timer_handles: Mutex<Vec<(usize, CallbackHandle)>>,
     pub(crate) facts: Facts,
     pub(crate) stop: StopHandle,
+    pub(crate) modes: ModeRequests,
     /// The component, which must be alive when a timer ticks.
     pub(crate) owner: Weak<crate::loader::Instance>,
 }
@@ -275,6 +285,23 @@ pub unsafe extern "C" fn dl_component_io_tell_fact(
             unsafe { (borrow("io", io)?, text("name", name)?, text("value", value)?) };
         io.facts.tell(name, value);
         Ok(())
+    })
+}
+
+/// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; allocates. The outcome
+/// is an event of the run.
+///
+/// # Safety
+/// `io` is NULL or live; `mode` is NULL or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_request_mode(
+    io: *const dl_component_io,
+    mode: *const c_char,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let (io, mode) = unsafe { (borrow("io", io)?, text("mode", mode)?) };
+        io.modes.request(mode).map_err(|e| Failure::new(DL_ERROR_MODE, e))
     })
 }
 
@@ -346,6 +373,7 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
         // SAFETY: this function's contract.
         let io = unsafe { borrow("io", io)? };
         let callback = callback.ok_or_else(|| Failure::argument("argument 'callback' is NULL"))?;
+        let context_address = context.addr();
         let (context, owner) = (Context(context), io.owner.clone());
         let added = io.timers.add(Duration::from_nanos(period_ns), move |tick| {
             // Holds the component for the duration of the call.
@@ -354,7 +382,38 @@ pub unsafe extern "C" fn dl_component_io_add_timer(
             // SAFETY: the component is alive, so by contract the callback may be called with its context.
             owner.outcome(unsafe { callback(context.get(), &raw const tick) })
         });
-        added.map_err(|e| Failure::new(DL_ERROR_COMPONENT, e))
+        let handle = added.map_err(|e| Failure::new(DL_ERROR_COMPONENT, e))?;
+        let mut handles = io.timer_handles.lock().unwrap_or_else(PoisonError::into_inner);
+        handles.push((context_address, handle));
+        Ok(())
+    })
+}
+
+/// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`, at once if that is
+/// past; the others follow on the grid of the period from there. Only within a call of the component.
+///
+/// # Safety
+/// `io` is NULL or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dl_component_io_next_tick(
+    io: *const dl_component_io,
+    context: *mut c_void,
+    at_ns: u64,
+) -> dl_status {
+    guard(|| {
+        // SAFETY: this function's contract.
+        let io = unsafe { borrow("io", io)? };
+        let handles = io.timer_handles.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = false;
+        for (_, timer) in handles.iter().filter(|(of, _)| *of == context.addr()) {
+            timer.next_tick_at(MonotonicNs(at_ns));
+            found = true;
+        }
+        if found {
+            Ok(())
+        } else {
+            Err(Failure::argument("no timer was added with this context: add it in init first"))
+        }
     })
 }
 

@@ -320,8 +320,10 @@ impl Component for CppComponent {
                 node: dl_node { node: io.node },
                 outputs: io.outputs.into_iter().map(dl_publisher::new).collect(),
                 timers: io.timers,
+                timer_handles: std::sync::Mutex::default(),
                 facts: io.facts,
                 stop: io.stop,
+                modes: io.modes,
                 owner: Arc::downgrade(own),
             })
         });
@@ -352,6 +354,18 @@ impl Component for CppComponent {
         };
         // SAFETY: the component is alive, and the event with its texts during the call.
         self.instance.outcome(unsafe { on_event(self.instance.pointer, &raw const borrowed) })
+    }
+
+    fn on_activate(&self) -> Result<(), ComponentFailure> {
+        let Some(on_activate) = self.instance.vtable.on_activate else { return Ok(()) };
+        // SAFETY: the component is alive.
+        self.instance.outcome(unsafe { on_activate(self.instance.pointer) })
+    }
+
+    fn on_deactivate(&self) -> Result<(), ComponentFailure> {
+        let Some(on_deactivate) = self.instance.vtable.on_deactivate else { return Ok(()) };
+        // SAFETY: the component is alive.
+        self.instance.outcome(unsafe { on_deactivate(self.instance.pointer) })
     }
 
     fn shutdown(&self) {

@@ -256,6 +256,7 @@ impl dl_qos {
             )?,
             lease_ms: some(self.lease_ms),
             checksum: choice("qos.checksum", self.checksum, &[false, true])?,
+            strength: None,
         })
     }
 }

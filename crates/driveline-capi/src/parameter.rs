@@ -18,6 +18,10 @@ pub enum dl_parameter_type {
     DL_PARAMETER_FLOAT = 2,
     /// `text`.
     DL_PARAMETER_TEXT = 3,
+    /// `text` is a JSON array; `integer` is the number of its items, in results. Items have the names `NAME/0`, `NAME/1`, …
+    DL_PARAMETER_LIST = 4,
+    /// `text` is a JSON object; `integer` is the number of its entries, in results. Entries have names such as `NAME/KEY`.
+    DL_PARAMETER_MAP = 5,
 }
 
 /// Value of a parameter.
@@ -74,12 +78,34 @@ impl dl_parameter_value {
             2 => ParameterValue::Float(self.number),
             // SAFETY: this function's contract.
             3 => ParameterValue::Text(unsafe { text("value.text", self.text)? }.to_owned()),
+            4 | 5 => {
+                // SAFETY: this function's contract.
+                let json = unsafe { text("value.text", self.text)? };
+                let value = ParameterValue::from_json(json).map_err(|e| {
+                    Failure::argument(format_args!("value.text is no JSON of a parameter: {e}"))
+                })?;
+                match (self.kind, &value) {
+                    (4, ParameterValue::List(_)) | (5, ParameterValue::Map(_)) => value,
+                    (_, other) => {
+                        let what = other.type_name();
+                        return Err(Failure::argument(format_args!(
+                            "value.text is JSON of {what}, which value.kind {} is not",
+                            self.kind
+                        )));
+                    }
+                }
+            }
             other => {
                 return Err(Failure::argument(format_args!(
                     "value.kind {other} is not a dl_parameter_type"
                 )));
             }
         })
+    }
+
+    fn structured(kind: u32, len: usize, value: &ParameterValue) -> Self {
+        let integer = i64::try_from(len).unwrap_or(i64::MAX);
+        Self { kind, integer, text: c_text(value.to_string()).into_raw(), ..Self::ZERO }
     }
 
     fn from_value(value: &ParameterValue) -> Self {
@@ -90,6 +116,8 @@ impl dl_parameter_value {
             ParameterValue::Text(v) => {
                 Self { kind: 3, text: c_text(v.as_str()).into_raw(), ..Self::ZERO }
             }
+            ParameterValue::List(items) => Self::structured(4, items.len(), value),
+            ParameterValue::Map(entries) => Self::structured(5, entries.len(), value),
         }
     }
 }
@@ -138,7 +166,7 @@ pub unsafe extern "C" fn dl_node_set_parameter(
     })
 }
 
-/// Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+/// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
 ///
 /// # Safety
 /// `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`
@@ -175,4 +203,41 @@ pub unsafe extern "C" fn dl_string_drop(text: *mut *mut c_char) {
             drop(unsafe { CString::from_raw(owned) });
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn lists_and_maps_cross_the_border_as_json() {
+        for (kind, len, json) in [(4, 2, "[1.5,\"a\"]"), (5, 1, "{\"gains\":[1,[true]]}")] {
+            let given = CString::new(json).unwrap();
+            let value = dl_parameter_value {
+                kind,
+                text: given.as_ptr().cast_mut(),
+                ..dl_parameter_value::ZERO
+            };
+            // SAFETY: the text lives and is NUL-terminated.
+            let read = unsafe { value.to_value() }.unwrap_or_else(|e| panic!("{}", e.text));
+            let mut back = dl_parameter_value::from_value(&read);
+            assert_eq!((back.kind, back.integer), (kind, len));
+            // SAFETY: made by `from_value`, and dropped once.
+            unsafe {
+                assert_eq!(CStr::from_ptr(back.text).to_str(), Ok(json));
+                dl_string_drop(&raw mut back.text);
+            }
+        }
+        for (kind, json) in [(4, "{}"), (5, "[]"), (4, "7"), (4, "[1"), (5, "[null]")] {
+            let given = CString::new(json).unwrap();
+            let value = dl_parameter_value {
+                kind,
+                text: given.as_ptr().cast_mut(),
+                ..dl_parameter_value::ZERO
+            };
+            // SAFETY: as above.
+            assert!(unsafe { value.to_value() }.is_err(), "{kind} {json}");
+        }
+    }
 }

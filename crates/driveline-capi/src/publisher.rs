@@ -125,7 +125,8 @@ impl From<PublishError> for Failure {
                 DL_ERROR_WRONG_KIND
             }
             PublishError::Encode { .. } => DL_ERROR_ENCODE,
-            PublishError::Host { .. } | PublishError::Inactive { .. } => DL_ERROR_TRANSPORT,
+            PublishError::Inactive { .. } => DL_ERROR_INACTIVE,
+            PublishError::Host { .. } => DL_ERROR_TRANSPORT,
         };
         Self::new(status, e)
     }

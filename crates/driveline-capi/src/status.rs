@@ -60,6 +60,10 @@ pub enum dl_status {
     DL_ERROR_REFUSED = 23,
     /// A blocking call would wait for a server that the calling thread keeps from running.
     DL_ERROR_WOULD_DEADLOCK = 24,
+    /// The component is inactive: nothing is published until its next `on_activate`.
+    DL_ERROR_INACTIVE = 25,
+    /// The graph has no such mode, or the module has no launcher that could switch to it.
+    DL_ERROR_MODE = 26,
 }
 
 pub(crate) use dl_status::*;

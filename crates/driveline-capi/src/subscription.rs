@@ -252,7 +252,7 @@ pub unsafe extern "C" fn dl_subscription_matched(
 }
 
 /// Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
-/// corrupt + refused + lost_on_the_way + not_read.
+/// corrupt + refused + lost_on_the_way + not_read + inactive + standby.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dl_subscription_stats {
@@ -285,6 +285,10 @@ pub struct dl_subscription_stats {
     pub uncounted_reason: u64,
     /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
     pub deadlines_missed: u64,
+    /// Samples that came while the component was inactive.
+    pub inactive: u64,
+    /// Samples of publishers that stood by for a stronger one.
+    pub standby: u64,
 }
 
 // SAFETY: `repr(C)`, `size` is first, integers may be zero.
@@ -320,6 +324,8 @@ pub unsafe extern "C" fn dl_subscription_get_stats(
             uncounted: s.uncounted,
             uncounted_reason: s.uncounted_reason.map_or(0, |reason| u64::from(reason.code())),
             deadlines_missed: s.deadlines_missed,
+            inactive: s.inactive,
+            standby: s.standby,
         };
         // SAFETY: this function's contract.
         unsafe { write_result("stats", stats, value) }

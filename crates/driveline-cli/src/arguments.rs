@@ -13,16 +13,18 @@ Exit codes:
   0  done; for `run`: ended by itself or by Ctrl-C
   1  something could not be done (reason on standard error); for `bench`: or
      runs are INVALID; for `gateway list`: or a gateway was killed or does not
-     answer; for `status`, `stop` and `health`: or there is no such run; for
-     `stop`: or it has not ended in time; for `health`: or it is not ready
+     answer; for `status`, `stop`, `health` and `mode`: or there is no such
+     run; for `stop`: or it has not ended in time; for `health`: or it is not
+     ready; for `mode`: or the mode was not entered
   2  the command line is wrong
   3  the graph has errors
   4  a module could not start, or ended while the graph was running
   5  the run ended, but a module had to be killed
   6  the run ended as it should, but work was not done: calls of components
-     failed, a component kept so many samples that it got no others, two
-     components of a topic were never connected, a component that samples
-     trigger was never called, or a module was stopped (SIGSTOP) at the end.
+     failed, a component kept so many samples that it got no others, a
+     reliable input missed samples, two components of a topic were never
+     connected, a component that samples trigger was never called, or a module
+     was stopped (SIGSTOP) at the end.
      Not for what only comes from outside (`external: true`), nor where
      Ctrl-C came before a sample could arrive
   130  for `bench`: interrupted; what was measured until then is reported
@@ -92,6 +94,9 @@ Examples:
   driveline gateway list --explain
       the same of those that pass to and from ROS 2";
 
+const BENCH: &str = "\
+A program of its own, driveline-bench: `make lab` builds it. `driveline bench --help` lists its commands.";
+
 const STATUS: &str = "\
 Examples:
   driveline status
@@ -112,6 +117,18 @@ Examples:
 
 Exit code 0 once the run has ended, however it ended; 1 if there is no such run, or if it has not ended in time.";
 
+const MODE: &str = "\
+Without a name: the mode of the run, since when, the switch in flight and the last one. With a name: switches to it, waits until the switch \
+has ended, and prints how. The run may refuse (`latch`, `min_dwell_ms`, `switched_by`), or enter a fallback.
+
+Examples:
+  driveline mode
+  driveline mode autonomous
+  driveline mode manual --domain comp --run perception
+  driveline mode --json | jq -r .current
+
+Exit code 0 if the run is in the mode; 1 if it is in another one, has refused, or has not ended the switch in time, with the reason.";
+
 const HEALTH: &str = "\
 A run is ready when its graph runs and each of its modules and gateways is ready and not suspended. Restarts that are over do not matter.
 
@@ -123,6 +140,24 @@ Examples:
   driveline health --json | jq -r '.processes[] | select(.ready | not).reason'
 
 Exit code 0 if the run is ready; 1 if not, with names and reasons on standard error.";
+
+const DEPLOY: &str = "\
+Examples:
+  driveline run graph.yaml --deploy containers
+  driveline validate graph.yaml --deploy containers
+  driveline deploy build graph.yaml
+  driveline deploy clean";
+
+const DOCTOR: &str = "\
+Each line says what was found, and what to change and why. `note`: worth knowing; `change`: latencies get better; `FAILS`: the graph does \
+not get what it asks for. Priorities and cores are tried on a thread of this command, with the rights of its user.
+
+Examples:
+  driveline doctor
+  driveline doctor graph.yaml
+  driveline doctor graph.yaml --json | jq -r '.checks[].change // empty'
+
+Exit code 0, also with notes and changes; 1 if something FAILS; 3 if the graph has errors.";
 
 /// Runs, checks and shows Driveline graphs, and lists what runs on this host.
 #[derive(Debug, Parser)]
@@ -143,6 +178,8 @@ pub(crate) enum Command {
   driveline run graph.yaml --module perception --module planning
   driveline run graph.yaml --set lane.canny_low=40
   driveline run graph.yaml --report out/demo --speed-kmh 130
+  driveline run graph.yaml --deploy containers
+      each module in a container of its own, with podman or docker
 
 Ctrl-C, or `driveline stop`, stops the modules in reverse order; a second one
 kills them.")]
@@ -150,6 +187,9 @@ kills them.")]
     /// State of a run: its modules, since when, restarts, faults
     #[command(after_help = STATUS)]
     Status(WhichRun),
+    /// Show the mode of a run, or switch to one
+    #[command(after_help = MODE)]
+    Mode(Mode),
     /// Stop a run in good order and wait until it has ended
     #[command(after_help = STOP)]
     Stop(Stop),
@@ -163,6 +203,15 @@ kills them.")]
   driveline validate graph.yaml --no-libraries  # where none is built
   driveline validate graph.yaml --json | jq '.[].diagnostics[].message'")]
     Validate(Validate),
+    /// Images and containers of graphs
+    #[command(after_help = DEPLOY)]
+    Deploy {
+        #[command(subcommand)]
+        command: Deployment,
+    },
+    /// Check this machine, and whether it has what a graph asks for: memory, priorities, cores
+    #[command(after_help = DOCTOR)]
+    Doctor(Doctor),
     /// Show a graph as text or as a picture
     #[command(after_help = "Examples:
   driveline graph graph.yaml
@@ -222,16 +271,10 @@ Examples:
         domain: Domain,
     },
     /// Measure what this machine gives
+    #[command(disable_help_flag = true, after_help = BENCH)]
     Bench {
-        #[command(subcommand)]
-        command: Bench,
-    },
-    #[command(hide = true, name = driveline_bench::PEER_COMMAND)]
-    BenchPeer,
-    #[command(hide = true, name = driveline_workloads::WORKLOAD_COMMAND)]
-    BenchWorkload {
-        /// Of processes that a workload starts, which look for them on their own
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        /// Command of `driveline-bench`, and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
         arguments: Vec<OsString>,
     },
     /// Print a completion script for a shell
@@ -242,6 +285,37 @@ Examples:
         /// The shell
         shell: Shell,
     },
+    /// Print names for a completion script, one a line
+    #[command(hide = true)]
+    Complete(Complete),
+    /// Write the man pages into a directory
+    #[command(hide = true)]
+    Man {
+        /// The directory
+        directory: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Complete {
+    /// Which names
+    pub(crate) names: Names,
+    /// Graph file with modules and parameters
+    #[arg(long)]
+    pub(crate) graph: Option<PathBuf>,
+    /// Domain of topics and runs
+    #[arg(long)]
+    pub(crate) domain: Option<String>,
+}
+
+/// Names that a completion script asks for.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Names {
+    Topics,
+    Domains,
+    Runs,
+    Modules,
+    Parameters,
 }
 
 #[derive(Debug, Args)]
@@ -259,6 +333,26 @@ pub(crate) struct WhichRun {
     /// Which run, where there are several: the name of its graph, or 4 or more digits of its id
     #[arg(long, value_name = "NAME")]
     pub(crate) run: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Graph file
+    pub(crate) graph: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Mode {
+    /// The mode to switch to
+    pub(crate) mode: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: WhichRun,
+    /// Print the names of the run's modes, one a line
+    #[arg(long, conflicts_with = "mode")]
+    pub(crate) names: bool,
+    /// Seconds to wait for the end of the switch
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, default_value = "60", value_parser = seconds, requires = "mode")]
+    pub(crate) timeout: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -287,35 +381,6 @@ pub(crate) struct Health {
 pub(crate) enum WaitFor {
     /// All modules of the run are ready
     Ready,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
-    /// Experiments that come with the program
-    #[command(
-        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
-    )]
-    List {
-        /// Print the scenario file of one, to be copied and edited
-        #[arg(long, value_name = "ID", conflicts_with = "schema")]
-        show: Option<String>,
-        /// Print the JSON Schema of scenario files, for editors
-        #[arg(long)]
-        schema: bool,
-    },
-    /// Measure experiments over Driveline and other middleware, interleaved
-    Run(Box<driveline_lab::RunArgs>),
-    /// Tell what a measurement says, anew: report.html, results.csv, summary.json, and a summary
-    Report(driveline_lab::ReportArgs),
-    /// Which differences between two measurements are real
-    Compare(driveline_lab::CompareArgs),
-    /// Latency of a link between two ends, against the machine's own floor
-    Link(Box<driveline_bench::LinkArgs>),
-    /// Other middleware that can be measured, how it is configured, and how to add what is not there
-    #[command(
-        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
-    )]
-    Peers(driveline_bench::PeersArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -388,6 +453,15 @@ pub(crate) struct Run {
     /// Domain, instead of the one that the graph names
     #[arg(long, value_name = "NAME")]
     pub(crate) domain: Option<String>,
+    /// Run the modules in one container together, or in a container each
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deploy: Option<Deploy>,
+    /// Container engine: podman, docker, or a path [default: the first that works]
+    #[arg(long, value_name = "ENGINE", requires = "deploy")]
+    pub(crate) engine: Option<String>,
+    /// Start no module: modules that others start find this run in this directory
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["deploy", "domain"])]
+    pub(crate) attach: Option<PathBuf>,
     /// Write report.html and summary.json into this directory
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) report: Option<PathBuf>,
@@ -400,6 +474,54 @@ pub(crate) struct Run {
     /// No live table, also on a terminal
     #[arg(long)]
     pub(crate) plain: bool,
+}
+
+/// Where modules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deploy {
+    /// All in one container, a process each
+    Container,
+    /// A container for each module
+    Containers,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Deployment {
+    /// Make the images of a graph's modules
+    #[command(after_help = "Examples:
+  driveline deploy build graph.yaml
+  driveline deploy build graph.yaml lane --push registry.example/pilot")]
+    Build(DeployBuild),
+    /// Print the engine's seccomp profile with futex_waitv
+    Seccomp {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+    },
+    /// Remove containers and directories of runs whose launcher is dead
+    Clean {
+        /// Container engine: podman, docker, or a path [default: the first that works]
+        #[arg(long, value_name = "ENGINE")]
+        engine: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeployBuild {
+    /// Graph file
+    pub(crate) graph: PathBuf,
+    /// Modules [default: all]
+    #[arg(value_name = "MODULE")]
+    pub(crate) modules: Vec<String>,
+    /// Container engine: podman, docker, or a path [default: the first that works]
+    #[arg(long, value_name = "ENGINE")]
+    pub(crate) engine: Option<String>,
+    /// Push each image there, as REGISTRY/MODULE:latest
+    #[arg(long, value_name = "REGISTRY")]
+    pub(crate) push: Option<String>,
+    /// The registry has no TLS, or no certificate that is known here (podman)
+    #[arg(long, requires = "push")]
+    pub(crate) insecure: bool,
 }
 
 #[derive(Debug, Args)]
@@ -416,6 +538,12 @@ pub(crate) struct Validate {
     /// Set a parameter, as for `run`
     #[arg(long, value_name = "COMPONENT.PARAMETER=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Check also that it can run in containers on this machine
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) deploy: Option<Deploy>,
+    /// Container engine, as for `run`
+    #[arg(long, value_name = "ENGINE", requires = "deploy")]
+    pub(crate) engine: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -518,21 +646,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_measurement_can_end_with_is_in_its_help() {
-        let mut command = Arguments::command();
-        let run = command
-            .find_subcommand_mut("bench")
-            .and_then(|bench| bench.find_subcommand_mut("run"))
-            .expect("bench run");
-        let help = run.render_help().to_string();
-        for code in
-            ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"]
-        {
-            assert!(help.contains(code), "{help}");
-        }
-    }
-
-    #[test]
     fn a_subcommand_that_does_not_exist_is_told_with_those_that_do() {
         let told = |line: &str| {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
@@ -553,7 +666,7 @@ mod tests {
         }
         let all = told("driveline topics list");
         assert!(
-            all.contains("`driveline` has: run, status, stop, health, validate")
+            all.contains("`driveline` has: run, status, mode, stop, health, validate")
                 && !all.contains("peer"),
             "{all}"
         );

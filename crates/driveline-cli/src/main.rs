@@ -19,7 +19,7 @@ use std::process::ExitCode;
 mod exit {
     pub(crate) const DONE: u8 = 0;
     pub(crate) const FAILED: u8 = 1;
-    // 2 is clap's, for a wrong command line, and that of `bench` (`driveline_bench::exit_code_of`).
+    // 2 is clap's, for a wrong command line, and that of `bench`.
     pub(crate) const GRAPH: u8 = 3;
     pub(crate) const MODULE: u8 = 4;
     pub(crate) const KILLED: u8 = 5;
@@ -30,14 +30,15 @@ fn main() -> ExitCode {
     let Arguments { json, command } = arguments::parse();
     let screen = Screen::new(json);
     let code = match command {
-        Command::BenchPeer => return driveline_bench::peer_main(),
-        Command::BenchWorkload { .. } => return driveline_workloads::workload_main(),
-        Command::Bench { command } => return told(commands::bench(command, &screen), &screen),
+        Command::Bench { arguments } => commands::bench::bench(&arguments, &screen),
         Command::Run(run) => commands::run::run(&run, &screen),
         Command::Status(which) => commands::control::status(&which, &screen),
+        Command::Mode(mode) => commands::mode::mode(&mode, &screen),
         Command::Stop(stop) => commands::control::stop(&stop, &screen),
         Command::Health(health) => commands::control::health(&health, &screen),
         Command::Validate(validate) => commands::graph::validate(&validate, &screen),
+        Command::Deploy { command } => commands::deploy::deploy(&command, &screen),
+        Command::Doctor(doctor) => commands::doctor::doctor(&doctor, &screen),
         Command::Graph(graph) => commands::graph::show(&graph, &screen),
         Command::Describe { library } => commands::graph::describe(&library, &screen),
         Command::Schema => commands::graph::schema(&screen),
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
         Command::Gateway { command, domain } => {
             commands::gateway::gateway(&command, domain.domain.as_deref(), &screen)
         }
+        Command::Complete(names) => commands::complete::complete(&names, &screen),
+        Command::Man { directory } => commands::complete::man(&directory, &screen),
         Command::Completion { shell } => commands::completion(shell, &screen),
     };
     told(ExitCode::from(code), &screen)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What participants say about themselves beside their data: USER_DATA, and `ros_discovery_info`. `docs/protocols/ros2-dds.md`, sections 5 and 6.
 
+use driveline_gateway::ros2::Release;
 use driveline_rosidl::TypeHash;
 use driveline_rosidl::cdr::{ByteOrder, CdrError, Decoder, Encoder};
-use driveline_runtime::ros2::Release;
 
 /// Topic on which participants say which of their endpoints belong to which node.
 pub const GRAPH_TOPIC: &str = "ros_discovery_info";

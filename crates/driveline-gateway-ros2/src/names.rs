@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Names of topics and nodes here, in ROS 2 and in DDS: `docs/protocols/ros2-dds.md`, section 2.
 
-use driveline_runtime::ros2::is_token;
+use driveline_gateway::ros2::is_token;
 use driveline_types::{NodeName, TopicName};
 use std::fmt;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! QoS of DDS endpoints, and why two of them do not match: `docs/protocols/ros2-dds.md`, section 4.
 
-use driveline_runtime::ros2::RuleQos;
+use driveline_gateway::ros2::RuleQos;
 use driveline_types::{Liveliness, Qos, Reliability};
 use std::fmt;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! DDS an endpoint was made. `docs/protocols/ros2-services.md`, section "Over DDS".
 
 use crate::discovery_info::{Gid, endpoint_user_data, value};
+use driveline_gateway::ros2::{Release, is_token};
 use driveline_rosidl::TypeHash;
 use driveline_rosidl::cdr::{ByteOrder, HEADER_LEN};
-use driveline_runtime::ros2::{Release, is_token};
 use driveline_types::ServiceName;
 use std::fmt::Write;
 use thiserror::Error;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Types on both sides of the border.
 
+use driveline_gateway::ros2::{Definitions, Form, LeftOut, Rule};
 use driveline_rosidl::cdr::{self, CdrError};
 use driveline_rosidl::{
     CDR_ENCODING, Catalog, DefinitionError, Layout, TypeHash, TypeName, parse_msg,
 };
-use driveline_runtime::ros2::{Definitions, Form, LeftOut, Rule};
 use driveline_types::{Plain, ProtobufMessage, Schema};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn every_kind_crosses_both_ways_and_has_a_hash() {
-        assert_eq!(Kind::ALL.map(Kind::ros_name), driveline_runtime::ros2::CONVERTED);
+        assert_eq!(Kind::ALL.map(Kind::ros_name), driveline_gateway::ros2::CONVERTED);
         let types = Types::new(&[]).unwrap();
         for kind in Kind::ALL {
             let to = types.to_ros(&kind.schema()).unwrap();
@@ -381,7 +381,7 @@ mod tests {
             told("Far").contains("Far.msg:1: the type far_msgs/msg/X of 'x' is not defined; add the directory of the package far_msgs")
         );
         let left: Vec<_> = types
-            .left_out(&[Rule::new("/a", driveline_runtime::ros2::Direction::FromRos)])
+            .left_out(&[Rule::new("/a", driveline_gateway::ros2::Direction::FromRos)])
             .iter()
             .map(LeftOut::what)
             .collect();

@@ -328,7 +328,7 @@ fn until_end(mut reader: BufReader<UnixStream>, ended: &Sender<()>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use driveline_graph::network::GatewayConfig;
+    use crate::network::GatewayConfig;
 
     /// It has never been able to do anything.
     struct Broken;

@@ -2,7 +2,7 @@
 //! What a report says to people: why nobody is there, and what was lost.
 
 use super::report::{EdgeFigures, InletFigures, NetworkReport, Report};
-use driveline_graph::endpoint;
+use crate::endpoint;
 use std::collections::BTreeMap;
 
 /// What else may keep hosts apart where they speak TLS: Zenoh says it in its log only.

@@ -11,7 +11,7 @@ use std::fmt;
 
 /// A refused value and, where known, its place.
 #[derive(Debug)]
-pub(super) struct Refused {
+pub struct Refused {
     pub(super) span: Option<Span>,
     pub(super) message: String,
 }

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A stretch of one line. Lines and columns count from 1, columns in characters; line 0 means the file as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -17,7 +17,9 @@ pub struct Span {
 }
 
 impl Span {
-    pub(super) fn at(line: usize, column: usize, len: usize) -> Self {
+    /// A place in a file, from 1.
+    #[must_use]
+    pub fn at(line: usize, column: usize, len: usize) -> Self {
         let cut = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Self { line: cut(line), column: cut(column), len: cut(len.max(1)) }
     }
@@ -62,6 +64,16 @@ impl Sources {
             std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         self.files.push(Source { path, text, lines });
         self.files.len() - 1
+    }
+
+    /// The paths of all files.
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|f| f.path.clone()).collect()
+    }
+
+    /// The path of a file.
+    pub(super) fn path(&self, file: usize) -> Option<&Path> {
+        self.files.get(file).map(|f| f.path.as_path())
     }
 
     /// Bytes of all texts.
@@ -144,7 +156,8 @@ impl Diagnostics {
     /// Most findings that are kept; a file with more is broken as a whole.
     pub const MOST: usize = 200;
 
-    pub(super) fn push(&mut self, d: Diagnostic) {
+    /// Adds one; beyond a bound, only the first ones are kept.
+    pub fn push(&mut self, d: Diagnostic) {
         if self.list.len() < Self::MOST && !self.list.contains(&d) {
             self.list.push(d);
         }
@@ -200,7 +213,9 @@ impl Diagnostics {
 }
 
 impl Diagnostic {
-    pub(super) fn error(message: impl Into<String>) -> Self {
+    /// An error without place and help.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             message: message.into(),
@@ -210,16 +225,22 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn warning(message: impl Into<String>) -> Self {
+    /// A warning without a place.
+    #[must_use]
+    pub fn warning(message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(message) }
     }
 
-    pub(super) fn at(mut self, place: Place) -> Self {
+    /// With the place where it stands.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    pub(super) fn help(mut self, help: impl Into<String>) -> Self {
+    /// With what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
@@ -229,7 +250,9 @@ impl Diagnostic {
         self
     }
 
-    pub(super) fn related(mut self, message: impl Into<String>, place: Place) -> Self {
+    /// The same with another place that has to do with it.
+    #[must_use]
+    pub fn related(mut self, message: impl Into<String>, place: Place) -> Self {
         self.related.push(Related { message: message.into(), place });
         self
     }

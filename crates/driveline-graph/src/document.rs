@@ -3,7 +3,7 @@
 
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Site, Sources, Span};
-use super::files::bounded_text;
+use super::files::{CHECK_PATH, Unreadable, bounded_text};
 use super::yaml::{self, Node, Value};
 use super::{files, shape};
 use schemars::JsonSchema;
@@ -28,11 +28,11 @@ pub fn read_document<T: DeserializeOwned + JsonSchema>(
 ) -> Result<Document<T>, Diagnostics> {
     match bounded_text(path, files::MAX_BYTES) {
         Ok(text) => parse_document(path, text),
-        Err(reason) => {
+        Err(Unreadable { reason, help }) => {
             let mut found = Diagnostics::default();
             found.push(
                 Diagnostic::error(format!("cannot read {}: {reason}", path.display()))
-                    .help("check the path"),
+                    .help(help.unwrap_or_else(|| CHECK_PATH.to_owned())),
             );
             Err(found)
         }

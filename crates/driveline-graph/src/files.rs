@@ -4,22 +4,24 @@
 use super::de;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, Site, Sources, Span};
 use super::model::{self, GraphFile, ModuleSpec, TopicSpec};
+use super::modes::ModeSpec;
+use super::resolve::Registered;
+use super::section::InSection;
 use super::supervision::OnLauncherLost;
-use super::yaml::{self, Fault, Node, Value};
-use super::{shape, sound};
-use crate::network::NetworkSpec;
-use crate::ros2::Ros2Spec;
+use super::yaml::{self, Entries, Fault, Node, Value};
+use super::{shape, sound, variables};
+use driveline::Reach;
+use driveline_types::TopicName;
 use indexmap::IndexMap;
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// Most files that make up one graph, files of parameters included.
 const MAX_FILES: usize = 64;
 /// Most bytes that they have together.
-pub(super) const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
+pub const MAX_BYTES: usize = 2 * yaml::MAX_FILE_BYTES;
 /// Most components of a graph, ports that they connect, and topics with an entry of their own: far above any vehicle, and
 /// few enough to compare each with each.
 const MAX_COMPONENTS: usize = 1000;
@@ -28,8 +30,6 @@ const MAX_TOPICS: usize = 4000;
 
 /// Most values that only reading them tells to be none.
 const MOST_REFUSED: usize = 16;
-
-static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(|| model::json_schema().to_value());
 
 /// Whether a place is that of a key or of its value.
 #[derive(Clone, Copy)]
@@ -69,10 +69,16 @@ pub(super) struct Files {
     pub(super) name: Option<String>,
     pub(super) domain: Option<String>,
     pub(super) on_launcher_lost: Option<In<OnLauncherLost>>,
-    pub(super) network: Option<In<NetworkSpec>>,
-    pub(super) ros2: Option<In<Ros2Spec>>,
+    /// What stands under keys of gateways that are registered.
+    pub(super) sections: Vec<InSection>,
+    /// Keys that no registered gateway has were skipped.
+    pub(super) has_skipped: bool,
+    registered: Registered,
+    schema: serde_json::Value,
     pub(super) topics: IndexMap<String, In<TopicSpec>>,
     pub(super) modules: IndexMap<String, In<ModuleSpec>>,
+    pub(super) modes: IndexMap<String, In<ModeSpec>>,
+    pub(super) initial_mode: Option<In<String>>,
     /// In order of growing precedence.
     pub(super) assignments: Vec<Assignment>,
     pub(super) found: Diagnostics,
@@ -85,8 +91,40 @@ pub(super) struct Files {
     open: Vec<(PathBuf, Option<Place>)>,
 }
 
-/// The text of a file. A pipe, which could keep everybody waiting, or a device, which has no end, is not read.
-pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
+/// What to do about a file that cannot be read, where nothing more is known.
+pub(super) const CHECK_PATH: &str = "check the path";
+
+/// Why a file cannot be read, and the remedy where it is another than to check the path.
+#[derive(Debug)]
+pub struct Unreadable {
+    /// Why, as the end of a sentence.
+    pub reason: String,
+    /// The remedy.
+    pub help: Option<String>,
+}
+
+impl From<String> for Unreadable {
+    fn from(reason: String) -> Self {
+        Self { reason, help: None }
+    }
+}
+
+impl Unreadable {
+    /// Remedy for a file of another encoding.
+    fn encoding(reason: String, path: &Path) -> Self {
+        let path = path.display();
+        let help = format!(
+            "save it as UTF-8; `iconv -f ISO-8859-1 -t UTF-8 {path} > utf8.yaml` converts a file of Western Europe, `file {path}` guesses the encoding"
+        );
+        Self { reason, help: Some(help) }
+    }
+}
+
+/// Reads a file of at most `room` bytes, and no pipe or device, which could block or never end.
+///
+/// # Errors
+/// Why it cannot be read.
+pub fn bounded_text(path: &Path, room: usize) -> Result<String, Unreadable> {
     let regular = |m: &std::fs::Metadata| {
         if m.is_dir() {
             Err("it is a directory".to_owned())
@@ -108,11 +146,14 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     if bytes.len() > yaml::MAX_FILE_BYTES {
-        return Err(format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES));
+        return Err(
+            format!("it is longer than the {} bytes that are read", yaml::MAX_FILE_BYTES).into()
+        );
     } else if bytes.len() > most {
         return Err(format!(
             "with it, the files of the graph are longer than {MAX_BYTES} bytes together"
-        ));
+        )
+        .into());
     }
     const NOT_TEXT: &str = "it is not text; YAML files are text in UTF-8";
     let binary = bytes.contains(&0);
@@ -123,18 +164,29 @@ pub(super) fn bounded_text(path: &Path, room: usize) -> Result<String, String> {
                 .iter()
                 .filter(|b| **b == b'\n')
                 .count();
-            Err(format!("line {line} is not in UTF-8"))
+            Err(Unreadable::encoding(format!("line {line} is not in UTF-8"), path))
         }
-        _ => Err(NOT_TEXT.to_owned()),
+        Err(_) if !binary => Err(Unreadable::encoding("line 1 is not in UTF-8".to_owned(), path)),
+        _ => Err(NOT_TEXT.to_owned().into()),
     }
 }
 
 impl Files {
     /// Reads a graph file and all that belongs to it. Findings are in `found`.
-    pub(super) fn read(path: &Path) -> Self {
-        let mut files = Self::default();
+    pub(super) fn read(path: &Path, registered: Registered) -> Self {
+        let schema = model::json_schema(registered.sections()).to_value();
+        let mut files = Self { registered, schema, ..Self::default() };
         files.graph(path, None);
         files
+    }
+
+    /// Whether a gateway that another process knows reads a topic by a rule.
+    pub(super) fn is_carried_elsewhere(&self, topic: &TopicName, reach: Reach) -> bool {
+        let Registered::Elsewhere { carried } = &self.registered else { return false };
+        match carried {
+            Some(topics) => topics.iter().any(|name| name == topic.as_str()),
+            None => self.has_skipped && reach != Reach::Process,
+        }
     }
 
     /// Whether the graph is too large to be looked at any closer, which is told.
@@ -186,6 +238,12 @@ impl Files {
         Site { file: doc.file, span }
     }
 
+    /// The directory of the file of a document, below which its relative paths are.
+    pub(super) fn directory_of(&self, document: usize) -> PathBuf {
+        let file = self.documents.get(document).and_then(|d| self.sources.path(d.file));
+        file.and_then(Path::parent).map(Path::to_owned).unwrap_or_default()
+    }
+
     pub(super) fn place(&self, document: usize, path: &[&str], part: Part) -> Place {
         self.sources.place(self.site(document, path, part))
     }
@@ -194,19 +252,20 @@ impl Files {
         let room = MAX_BYTES.saturating_sub(self.sources.bytes());
         self.tried += 1;
         let fault = if self.tried > MAX_FILES {
-            Err(format!("a graph can have at most {MAX_FILES} files"))
+            Err(format!("a graph can have at most {MAX_FILES} files").into())
         } else {
             bounded_text(path, room)
         };
         match fault {
             Ok(text) => Some((self.sources.add(path.to_owned(), text.clone()), text)),
-            Err(reason) => {
+            Err(Unreadable { reason, help }) => {
                 let d = Diagnostic::error(format!("cannot read {}: {reason}", path.display()));
-                let d = match from {
-                    Some(place) => d
+                let d = match (from, help) {
+                    (Some(place), Some(help)) => d.at(place.clone()).help(help),
+                    (Some(place), None) => d
                         .at(place.clone())
                         .help("paths are relative to the file in which they stand"),
-                    None => d.help("check the path"),
+                    (None, help) => d.help(help.unwrap_or_else(|| CHECK_PATH.to_owned())),
                 };
                 self.error(d);
                 None
@@ -251,17 +310,20 @@ impl Files {
         let Some((file, text)) = self.text(path, from.as_ref()) else { return };
         let (root, faults) = yaml::parse(&text);
         self.faults(file, faults);
-        let Some(root) = root else { return };
-        if let Some(f) = shape::another_kind(&root, &SCHEMA, path) {
+        let Some(mut root) = root else { return };
+        if let Some(f) = shape::another_kind(&root, &self.schema, path) {
             let d = Diagnostic::error(f.message)
                 .at(self.sources.place(Site { file, span: f.span }))
                 .maybe_help(f.help);
             return self.error(d);
         }
-        let spec = self.sound(file, &root);
+        let faults = variables::expand(&mut root, &|name| std::env::var(name).ok());
+        let mistakes = faults.iter().map(|f| f.span).collect();
+        self.faults(file, faults);
         let document = self.documents.len();
+        let spec = self.sound(file, document, &root, mistakes);
         self.documents.push(Document { file, root });
-        let Some(spec) = spec else { return };
+        let Some((spec, sections)) = spec else { return };
 
         let directory = path.parent().unwrap_or(Path::new(""));
         self.open.push((canonical, from));
@@ -273,7 +335,7 @@ impl Files {
             self.graph(&directory.join(include), Some(place));
         }
         self.open.pop();
-        self.join(document, &spec);
+        self.join(document, &spec, sections);
         for (i, params) in spec.params_files.iter().enumerate() {
             if self.tried > MAX_FILES {
                 break;
@@ -283,10 +345,24 @@ impl Files {
         }
     }
 
-    /// A file without what has mistakes, which are told. `None`: nothing is left that could be looked at by itself.
-    fn sound(&mut self, file: usize, root: &Node) -> Option<GraphFile> {
-        let mut mistakes = Vec::new();
-        for f in shape::check(root, &SCHEMA) {
+    /// A file without what has mistakes, which are told, those of `mistakes` already. `None`: nothing is left that could be
+    /// looked at by itself.
+    fn sound(
+        &mut self,
+        file: usize,
+        document: usize,
+        root: &Node,
+        mut mistakes: Vec<Span>,
+    ) -> Option<(GraphFile, Vec<InSection>)> {
+        let known;
+        let root = if matches!(self.registered, Registered::Elsewhere { .. }) {
+            known = self.without_other_keys(root);
+            &known
+        } else {
+            root
+        };
+        let told = mistakes.len();
+        for f in shape::check(root, &self.schema) {
             let d = Diagnostic::error(f.message)
                 .at(self.sources.place(Site { file, span: f.span }))
                 .maybe_help(f.help);
@@ -296,12 +372,12 @@ impl Files {
         if mistakes.len() >= Diagnostics::MOST {
             return None;
         }
-        let by_schema = !mistakes.is_empty();
+        let by_schema = mistakes.len() > told;
         // What the schema does not know is refused one after the other: each time, what was is taken out.
         for _ in 0..MOST_REFUSED {
             let part =
                 if mistakes.is_empty() { root.clone() } else { sound::part(root, &mistakes)? };
-            let e = match de::typed(&part) {
+            let e = match self.typed(document, &part) {
                 Ok(spec) => return Some(spec),
                 // What the check against the schema has said already, which an alias repeats elsewhere, is not said again in serde's words.
                 Err(_) if by_schema => return None,
@@ -318,6 +394,36 @@ impl Files {
         None
     }
 
+    /// A file without the keys at its top that graph files do not have by themselves.
+    fn without_other_keys(&mut self, root: &Node) -> Node {
+        let Value::Map(entries) = &root.value else { return root.clone() };
+        let is_known = |key: &String| !self.schema["properties"][key.as_str()].is_null();
+        let known: Entries = entries
+            .iter()
+            .filter(|(key, _)| is_known(key))
+            .map(|(k, e)| (k.clone(), e.clone()))
+            .collect();
+        self.has_skipped |= known.len() < entries.len();
+        Node { span: root.span, value: Value::Map(known) }
+    }
+
+    /// A file as types, that of each gateway's section by the gateway.
+    fn typed(
+        &self,
+        document: usize,
+        root: &Node,
+    ) -> Result<(GraphFile, Vec<InSection>), de::Refused> {
+        let mut rest = root.clone();
+        let mut sections = Vec::new();
+        for section in self.registered.sections() {
+            sections.extend(InSection::read(*section, document, root)?);
+            if let Value::Map(entries) = &mut rest.value {
+                entries.shift_remove(section.key());
+            }
+        }
+        Ok((de::typed(&rest)?, sections))
+    }
+
     fn item_place(&self, document: usize, key: &str, index: usize) -> Place {
         let doc = &self.documents[document];
         let node = doc.root.entry(key).map(|e| &e.value);
@@ -328,19 +434,18 @@ impl Files {
         self.sources.place(Site { file: doc.file, span: span.unwrap_or_default() })
     }
 
-    fn join(&mut self, document: usize, spec: &GraphFile) {
+    fn join(&mut self, document: usize, spec: &GraphFile, sections: Vec<InSection>) {
         // Includes come first, so the file that was asked for has the last word on the name.
         self.name = spec.name.clone().or(self.name.take());
         self.domain = spec.domain.clone().or(self.domain.take());
         if let Some(lost) = spec.on_launcher_lost.clone() {
             self.on_launcher_lost = Some(In { document, spec: lost });
         }
-        if let Some(network) = spec.network.clone() {
-            self.network = Some(In { document, spec: network });
+        for section in sections {
+            self.sections.retain(|other| other.key != section.key);
+            self.sections.push(section);
         }
-        if let Some(ros2) = spec.ros2.clone() {
-            self.ros2 = Some(In { document, spec: ros2 });
-        }
+        self.join_modes(document, spec);
         for (name, spec) in &spec.topics {
             match self.topics.get(name).map(|t| t.document) {
                 Some(other) => self.twice("topic", name, &["topics", name], document, other),
@@ -353,6 +458,18 @@ impl Files {
                 None => {
                     drop(self.modules.insert(name.clone(), In { document, spec: spec.clone() }))
                 }
+            }
+        }
+    }
+
+    fn join_modes(&mut self, document: usize, spec: &GraphFile) {
+        if let Some(initial) = spec.initial_mode.clone() {
+            self.initial_mode = Some(In { document, spec: initial });
+        }
+        for (name, spec) in &spec.modes {
+            match self.modes.get(name).map(|m| m.document) {
+                Some(other) => self.twice("mode", name, &["modes", name], document, other),
+                None => drop(self.modes.insert(name.clone(), In { document, spec: spec.clone() })),
             }
         }
     }
@@ -421,8 +538,8 @@ impl Files {
                 .help("write `--set component.parameter=value`");
             return self.error(d);
         };
-        // Read as a value in a file would be, so that `--set` and files mean the same by `50` and `true`; but text with a
-        // meaning in YAML (`a: b`, `[x`) is only text here.
+        // Read as a value in a file would be, so that `--set` and files mean the same by `50`, `true` and
+        // `[1, 2]`. What cannot be read is text, and so is all that a parameter of type text gets.
         let value = match yaml::parse(&format!("- {text}")) {
             (Some(Node { value: Value::List(mut items), .. }), faults)
                 if faults.is_empty() && items.len() == 1 =>
@@ -432,8 +549,8 @@ impl Files {
             _ => None,
         };
         let value = match value {
-            Some(v @ (Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::Text(_))) => v,
-            _ => Value::Text(text.to_owned()),
+            Some(Value::Null) | None => Value::Text(text.to_owned()),
+            Some(value) => value,
         };
         self.assignments.push(Assignment {
             component: component.to_owned(),

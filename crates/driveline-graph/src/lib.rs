@@ -20,41 +20,42 @@
 //! ```
 
 mod de;
+mod deployment;
 pub mod descriptor;
 mod diagnostic;
 mod document;
-pub mod endpoint;
 mod files;
-pub mod interfaces;
 mod library;
-mod mistakes;
 pub mod model;
-pub mod network;
+mod modes;
 mod parameters;
 mod reaction;
 mod resolve;
-mod resolved;
-pub mod ros2;
-mod ros2_rules;
+pub mod resolved;
+pub mod section;
 mod shape;
 mod sound;
+mod standby;
 mod supervision;
 mod together;
 mod topology;
 mod units;
+mod variables;
 mod yaml;
 
+pub use deployment::{Cpus, Mount, ResolvedDeployment};
 pub use diagnostic::{
     Colour, Diagnostic, Diagnostics, Place, Related, Severity, Span, clean, closest, suggest,
 };
 pub use document::{Document, parse_document, read_document};
+pub use files::{MAX_BYTES, Unreadable, bounded_text};
 pub use library::{COMPONENT_PATH, Describe, DescribeError, Environment, default_library_dirs};
-pub use mistakes::ConfigMistakes;
 pub use model::json_schema;
+pub use modes::{MAX_MODES, ModeOrder, ModeSource, ResolvedMode, ResolvedModes};
 pub use reaction::{
     HANG, LimitsSpec, RateSpec, Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch,
 };
-pub use resolve::{LoadOptions, Loaded, load};
+pub use resolve::{LoadOptions, Loaded, Registered, load};
 pub use resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedRestart, ResolvedTopic, ResolvedTrigger,
@@ -63,4 +64,14 @@ pub use supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
 pub use units::{ByteSize, ByteSizeError, Milliseconds};
 
 #[cfg(test)]
+extern crate self as driveline_graph;
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod tests;
+
+/// No gateway has a section here.
+#[cfg(test)]
+fn registered_in_tests() -> Registered {
+    Registered::default()
+}

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph file as types. The published JSON Schema and the structural check come from these.
 //!
-//! Names and references are plain text here; what they refer to is checked when the graph is resolved.
+//! Names and references are plain text here; what they refer to is checked when the graph is
+//! resolved.
 
+use super::deployment::Cpus;
+use super::modes::ModeSpec;
 use super::reaction::{LimitsSpec, RateSpec, Reaction};
+use super::section::Section;
 use super::supervision::{OnLauncherLost, RestartSpec};
 use super::units::{ByteSize, Milliseconds};
-use crate::network::{EVERY, NetworkSpec, RATE_HZ};
-use crate::ros2::Ros2Spec;
 use driveline::ParameterValue;
 pub use driveline::{Reach, Schedule, SchedulingClass};
 use driveline_types::limits::{MAX_HELD, MAX_LOANS, MAX_PINS};
@@ -16,6 +18,11 @@ use indexmap::IndexMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
+
+/// Samples each second to which a topic can be bounded towards other hosts, the fewest and the most.
+pub const RATE_HZ: [f64; 2] = [0.001, 1_000_000.0];
+/// One of how many samples can be sent to other hosts, at least and at most.
+pub const EVERY: [u32; 2] = [1, 1_000_000];
 
 /// The format that this library reads.
 pub const FORMAT: u32 = 1;
@@ -31,31 +38,34 @@ pub struct GraphFile {
     /// Name of the graph, for people.
     #[serde(default)]
     pub name: Option<String>,
-    /// Name of the domain; processes of one user in one domain see each other's host topics. Default: `default`.
+    /// Name of the domain; processes of one user in one domain see each other's host topics.
+    /// Default: `default`.
     #[serde(default)]
     #[schemars(extend("format" = "domain"))]
     pub domain: Option<String>,
-    /// How this host takes part in the network, for topics with `reach: network`.
-    #[serde(default)]
-    pub network: Option<NetworkSpec>,
-    /// Which topics are exchanged with ROS 2 nodes, over DDS and by rmw_zenoh.
-    #[serde(default)]
-    pub ros2: Option<Ros2Spec>,
     /// Other graph files, relative to this one, whose topics and modules belong to the graph.
     #[serde(default)]
     pub include: Vec<PathBuf>,
-    /// Files `component: {parameter: value}`, relative to this one. They win over this file; later files win over earlier ones.
+    /// Files `component: {parameter: value}`, relative to this one. They win over this file; later
+    /// files win over earlier ones.
     #[serde(default)]
     pub params_files: Vec<PathBuf>,
     /// What the modules do when the launcher is gone, killed for example. Default: `stop`.
     #[serde(default)]
     pub on_launcher_lost: Option<OnLauncherLost>,
-    /// Topics that need more than the defaults. Topics that are only named by components exist without an entry.
+    /// Topics that need more than the defaults. Topics that are only named by components exist
+    /// without an entry.
     #[serde(default)]
     pub topics: IndexMap<String, TopicSpec>,
     /// Modules; each is one process.
     #[serde(default)]
     pub modules: IndexMap<String, ModuleSpec>,
+    /// Modes: named sets of active components. The run is in one of them at a time.
+    #[serde(default)]
+    pub modes: IndexMap<String, ModeSpec>,
+    /// Mode in which the run begins. Default: the first one under `modes`.
+    #[serde(default)]
+    pub initial_mode: Option<String>,
 }
 
 /// A topic.
@@ -71,8 +81,8 @@ pub struct TopicSpec {
     pub max_payload: Option<ByteSize>,
     /// QoS that publishers offer and subscriptions request unless they say otherwise.
     pub qos: Qos,
-    /// Samples of one publisher that all subscriptions together may hold. Default 8, and always enough for the
-    /// subscriptions in this graph.
+    /// Samples of one publisher that all subscriptions together may hold. Default 8, and always
+    /// enough for the subscriptions in this graph.
     #[schemars(range(min = 1, max = MAX_PINS))]
     pub pins: Option<u32>,
     /// Samples that a publisher may have on loan at once. Default 2.
@@ -82,7 +92,8 @@ pub struct TopicSpec {
     pub access: Access,
     /// How a topic with `reach: network` goes to other hosts.
     pub network: TopicNetworkSpec,
-    /// Somebody outside this graph publishes or subscribes; without it, a topic with one end only is reported.
+    /// Somebody outside this graph publishes or subscribes; without it, a topic with one end only
+    /// is reported.
     pub external: bool,
 }
 
@@ -90,7 +101,8 @@ pub struct TopicSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TopicNetworkSpec {
-    /// Most samples each second that are sent to a host; the newest are. Default: no limit but the link's.
+    /// Most samples each second that are sent to a host; the newest are. Default: no limit but the
+    /// link's.
     #[schemars(range(min = RATE_HZ[0], max = RATE_HZ[1]))]
     pub max_rate_hz: Option<f64>,
     /// Only every so many-th sample of a publisher goes to other hosts. Default: 1, all of them.
@@ -121,19 +133,35 @@ pub struct ModuleSpec {
     pub executors: IndexMap<String, ExecutorSpec>,
     /// Components, started in this order and shut down in reverse.
     pub components: IndexMap<String, ComponentSpec>,
-    /// Whether the module is started again after its process has ended. Default: it stays down, and the other modules go on.
+    /// Whether the module is started again after its process has ended. Default: it stays down, and
+    /// the other modules go on.
     pub restart: Option<RestartSpec>,
-    /// Time from the start of the process until all its components are initialised, in milliseconds. Default: 60 000.
+    /// Time from the start of the process until all its components are initialised, in
+    /// milliseconds. Default: 60 000.
     pub ready_within_ms: Option<Milliseconds>,
     /// Modules that must be ready before this one is started.
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts this one as well.
     pub restart_with: Vec<String>,
+    /// Image of the module's container. Default: one that is made from its libraries. This key and those below are for runs in containers.
+    pub image: Option<String>,
+    /// User id of the module in its container. Default: that of the launcher, or 65532 if that is root.
+    #[schemars(range(min = 1, max = 2_147_483_647))]
+    pub user: Option<u32>,
+    /// CPUs of the container: a number is a share of CPU time, a list a set of CPUs. Default: all.
+    pub cpus: Option<Cpus>,
+    /// Memory limit of the container, such as `512 MiB`; shared memory of the module's outputs counts. Default: none.
+    pub memory: Option<ByteSize>,
+    /// Devices in the container: `/dev/video0`, or a CDI name such as `nvidia.com/gpu=all`.
+    pub devices: Vec<String>,
+    /// Files and directories of the host in the container, read-only: `source`, `source:target`, or either with `:rw`. Relative sources are beside this file.
+    pub mounts: Vec<String>,
     /// Time from which on a call that has not ended hangs, in milliseconds. Default: 3000.
     pub hang_ms: Option<Milliseconds>,
     /// What happens when a call hangs. Default: `event`.
     pub on_hang: Option<Reaction>,
-    /// What happens when a call takes longer than the `budget_ms` of its component. Default: `event`.
+    /// What happens when a call takes longer than the `budget_ms` of its component. Default:
+    /// `event`.
     pub on_overrun: Option<Reaction>,
     /// What happens when an input misses its `deadline_ms`. Default: it is counted and logged.
     pub on_deadline: Option<Reaction>,
@@ -155,7 +183,8 @@ pub struct ExecutorSpec {
     /// Microseconds that an idle thread spins before it sleeps.
     #[schemars(range(max = 1_000_000))]
     pub spin_us: u32,
-    /// Scheduling of the threads. What the system refuses is reported when the graph starts, and the graph runs without it.
+    /// Scheduling of the threads. What the system refuses is reported when the graph starts, and
+    /// the graph runs without it.
     pub schedule: Schedule,
 }
 
@@ -169,7 +198,8 @@ impl Default for ExecutorSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentSpec {
-    /// Shared library. A relative path is searched beside the graph file, in `DRIVELINE_COMPONENT_PATH` and where Driveline is installed.
+    /// Shared library. A relative path is searched beside the graph file, in
+    /// `DRIVELINE_COMPONENT_PATH` and where Driveline is installed.
     pub library: PathBuf,
     /// Class in the library.
     pub class: String,
@@ -228,7 +258,8 @@ pub struct InputDetail {
     /// The topic.
     #[schemars(extend("format" = "name"))]
     pub topic: String,
-    /// Samples that the component may hold at once. The default suffices for the trigger, plus one that is kept.
+    /// Samples that the component may hold at once. The default suffices for the trigger, plus one
+    /// that is kept.
     #[serde(default)]
     #[schemars(range(min = 1, max = MAX_HELD))]
     pub max_held: Option<u32>,
@@ -261,6 +292,11 @@ pub struct OutputDetail {
     /// Where this publisher's QoS differs from the topic's.
     #[serde(default)]
     pub qos: QosChange,
+    /// Strength of this publisher among those of the topic. Subscriptions of a topic with strengths deliver the strongest publisher's
+    /// samples, and those of the next one when it is silent for `deadline_ms`. Default: 0; without any, all are delivered.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub strength: Option<u32>,
     /// How often the output publishes while the graph runs, in Hz. Default: not checked.
     #[serde(default)]
     pub rate_hz: Option<RateSpec>,
@@ -300,7 +336,8 @@ pub enum TriggerSpec {
         /// The inputs that trigger.
         #[serde(default)]
         on: Vec<String>,
-        /// A sample with older data neither triggers nor is read, and is counted. Default: no limit.
+        /// A sample with older data neither triggers nor is read, and is counted. Default: no
+        /// limit.
         #[serde(default)]
         max_age_ms: Option<Milliseconds>,
     },
@@ -316,7 +353,8 @@ pub enum TriggerSpec {
     AllLatest {
         /// The input that triggers.
         on: String,
-        /// The callback is skipped, and counted, if an input's newest sample is older. Default: no limit.
+        /// The callback is skipped, and counted, if an input's newest sample is older. Default: no
+        /// limit.
         #[serde(default)]
         max_age_ms: Option<Milliseconds>,
     },
@@ -330,7 +368,8 @@ pub enum TriggerSpec {
         #[serde(default)]
         max_age_ms: Option<Milliseconds>,
     },
-    /// One sample of each input with source times as close as possible (ROS message_filters' ApproximateTime).
+    /// One sample of each input with source times as close as possible (ROS message_filters'
+    /// ApproximateTime).
     Approximate {
         /// Samples that are kept per input until their partners arrive.
         #[serde(default = "default_queue")]
@@ -391,17 +430,29 @@ impl QosChange {
             liveliness: self.liveliness.unwrap_or(base.liveliness),
             lease_ms: self.lease_ms.or(base.lease_ms),
             checksum: self.checksum.unwrap_or(base.checksum),
+            strength: base.strength,
         }
     }
 }
 
-/// QoS as somebody writes it: [`Qos`] itself, which is read from peers, too, would take unknown keys.
-pub(crate) fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
+/// Reads QoS as people write it: [`Qos`] itself, which is read from peers, too, would accept unknown
+/// keys.
+///
+/// # Errors
+/// Those of the deserializer, also for unknown keys.
+pub fn written_qos<'de, D: Deserializer<'de>>(from: D) -> Result<Qos, D::Error> {
     Ok(QosChange::deserialize(from)?.apply(&Qos::default()))
 }
 
-/// The JSON Schema of graph files, for editors.
+/// The JSON Schema of graph files with these sections, for editors.
 #[must_use]
-pub fn json_schema() -> schemars::Schema {
-    schemars::schema_for!(GraphFile)
+pub fn json_schema(sections: &[&dyn Section]) -> schemars::Schema {
+    let mut generator = schemars::SchemaGenerator::default();
+    let of_sections: Vec<_> =
+        sections.iter().map(|s| (s.key(), s.schema(&mut generator))).collect();
+    let mut schema = generator.into_root_schema_for::<GraphFile>();
+    if let Some(properties) = schema.get_mut("properties").and_then(|p| p.as_object_mut()) {
+        properties.extend(of_sections.into_iter().map(|(key, s)| (key.to_owned(), s.to_value())));
+    }
+    schema
 }

@@ -5,10 +5,32 @@ use super::diagnostic::{Diagnostic, Place, suggest};
 use super::files::Part;
 use super::model::ComponentSpec;
 use super::resolve::{At, Resolver};
-use super::yaml::Value;
+use super::yaml::{Entry, Value};
 use crate::descriptor::ComponentClass;
 use driveline::ParameterValue;
 use std::collections::BTreeMap;
+
+/// A value of a file as one of a parameter; none if it, or something in it, is null.
+fn parameter_value(value: &Value) -> Option<ParameterValue> {
+    Some(match value {
+        Value::Bool(v) => ParameterValue::Bool(*v),
+        Value::Integer(v) => ParameterValue::Integer(*v),
+        Value::Float(v) => ParameterValue::Float(*v),
+        Value::Text(v) => ParameterValue::Text(v.clone()),
+        // The depth is bounded where files are read.
+        Value::List(items) => {
+            let items = items.iter().map(|item| parameter_value(&item.value));
+            ParameterValue::List(items.collect::<Option<_>>()?)
+        }
+        Value::Map(entries) => {
+            let entry = |(name, entry): (&String, &Entry)| {
+                Some((name.clone(), parameter_value(&entry.value.value)?))
+            };
+            ParameterValue::Map(entries.iter().map(entry).collect::<Option<_>>()?)
+        }
+        Value::Null => return None,
+    })
+}
 
 impl Resolver<'_> {
     /// Reports assignments to components that do not exist.
@@ -55,16 +77,11 @@ impl Resolver<'_> {
                 .zip(a.value_site)
                 .map(|(k, v)| (self.files.sources.place(k), self.files.sources.place(v)));
             let (name, argument) = (a.parameter.clone(), a.argument.clone());
-            let value = match &a.value.value {
-                Value::Bool(v) => ParameterValue::Bool(*v),
-                Value::Integer(v) => ParameterValue::Integer(*v),
-                Value::Float(v) => ParameterValue::Float(*v),
-                Value::Text(v) => ParameterValue::Text(v.clone()),
-                Value::Null | Value::List(_) | Value::Map(_) => {
-                    let message = format!(
-                        "a parameter is a boolean, a number or text, and `{name}` is {}",
-                        a.value.describe()
-                    );
+            let value = match parameter_value(&a.value.value) {
+                Some(value) => value,
+                None => {
+                    let message =
+                        format!("`{name}` is nothing (null), and a parameter has a value");
                     let mut d = Diagnostic::error(message);
                     if let Some((_, place)) = places {
                         d = d.at(place);
@@ -88,7 +105,8 @@ impl Resolver<'_> {
         argument: Option<String>,
     ) {
         let from = argument
-            .map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(&a)));
+            .as_ref()
+            .map_or_else(String::new, |a| format!(" (from `--set {}`)", super::yaml::shorten(a)));
         let (key, place) = places.unzip();
         let report = |d: Diagnostic, place: Option<Place>| match place {
             Some(p) => d.at(p),
@@ -111,13 +129,16 @@ impl Resolver<'_> {
             .help(help);
             return self.files.error(report(d, key));
         };
-        // On the command line, text that looks like a number is text where text is declared.
-        let value = match (&value, &declared.default, place.is_none()) {
+        // On the command line, text that looks like a number or a list is text where text is declared.
+        let raw = argument.as_deref().and_then(|a| a.split_once('=')).map(|(_, text)| text.trim());
+        let value = match (&value, &declared.default, raw) {
+            (ParameterValue::Text(_), ..) => value,
             (
-                ParameterValue::Bool(_) | ParameterValue::Integer(_) | ParameterValue::Float(_),
+                ParameterValue::List(_) | ParameterValue::Map(_),
                 ParameterValue::Text(_),
-                true,
-            ) => ParameterValue::Text(value.to_string()),
+                Some(raw),
+            ) => ParameterValue::Text(raw.to_owned()),
+            (_, ParameterValue::Text(_), Some(_)) => ParameterValue::Text(value.to_string()),
             _ => value,
         };
         let given = value.type_name();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Keys that say what a module may use, how long its calls may take, how often it must publish, and what happens if it does not keep
-//! to that.
+//! Keys that say what a module may use, how long its calls may take, how often it must publish, and
+//! what happens if it does not keep to that.
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::files::{Files, Part};
@@ -61,8 +61,9 @@ pub struct RateSpec {
 pub struct LimitsSpec {
     /// Own memory: anonymous pages, resident and swapped out. Not memory of topics, code and files.
     pub memory: Option<ByteSize>,
-    /// Most samples that one input of the module may hold. `validate` refuses an input with a greater `max_held`; an input that
-    /// gets no samples because its component keeps as many as it may is reported as exceeding.
+    /// Most samples that one input of the module may hold. `validate` refuses an input with a
+    /// greater `max_held`; an input that gets no samples because its component keeps as many as it
+    /// may is reported as exceeding.
     #[schemars(range(min = 1, max = 4096))]
     pub max_held: Option<u32>,
     /// Threads, those of the runtime included.
@@ -163,7 +164,8 @@ fn reactions(module: &ModuleSpec) -> Vec<(Vec<&str>, &Reaction)> {
     all
 }
 
-/// Reports modes that the graph does not have, rates without a range, and inputs that hold more than their module may.
+/// Reports modes that the graph does not have, rates without a range, and inputs that hold more
+/// than their module may.
 pub(super) fn check(files: &mut Files, specs: &[(String, usize, ModuleSpec)], modes: &[String]) {
     for (module, document, spec) in specs {
         let mut tell = |path: &[&str], message: String, help: String| {

@@ -3,6 +3,7 @@
 //!
 //! What concerns the ends of a topic together is in `topology`.
 
+use super::deployment;
 use super::diagnostic::{Diagnostic, Diagnostics, Place, suggest};
 use super::files::{Assignment, Files, Part};
 use super::library::{Describe, DescribeError, Environment, NotFound, default_library_dirs, find};
@@ -10,16 +11,17 @@ use super::model::{
     ComponentSpec, ExecutorSpec, GroupSpec, InputSpec, ModuleSpec, OutputSpec, QosChange,
     TriggerSpec,
 };
+use super::modes;
 use super::resolved::{
     ResolvedComponent, ResolvedExecutor, ResolvedGraph, ResolvedInput, ResolvedModule,
     ResolvedOutput, ResolvedTrigger,
 };
+use super::section::{self, GraphTopics, Section};
+use super::standby;
 use super::topology::{self, End, EndKind};
 use super::units::Milliseconds;
 use super::{reaction, supervision};
 use crate::descriptor::{ComponentClass, Port};
-use crate::network;
-use crate::ros2::{self, Ros2Spec};
 use driveline::{Reach, SchedulingClass, Trigger};
 use driveline_types::limits::MAX_INPUTS;
 use driveline_types::{NodeName, Qos, TopicName};
@@ -31,6 +33,34 @@ use std::time::Duration;
 /// The executor that every module has.
 const MAIN: &str = "main";
 
+/// Which gateways' sections of graph files are known.
+#[derive(Clone, Debug)]
+pub enum Registered {
+    /// These. Other keys are refused.
+    Known(&'static [&'static dyn Section]),
+    /// None: another process has checked the graph, and keys that graph files do not have by
+    /// themselves are skipped.
+    Elsewhere {
+        /// Topics that gateways read by rules. `None`: any, if a key was skipped.
+        carried: Option<Vec<String>>,
+    },
+}
+
+impl Default for Registered {
+    fn default() -> Self {
+        Self::Known(&[])
+    }
+}
+
+impl Registered {
+    pub(super) fn sections(&self) -> &'static [&'static dyn Section] {
+        match self {
+            Self::Known(sections) => sections,
+            Self::Elsewhere { .. } => &[],
+        }
+    }
+}
+
 /// How a graph is loaded.
 pub struct LoadOptions<'a> {
     /// Says what is in a library.
@@ -41,13 +71,21 @@ pub struct LoadOptions<'a> {
     pub modules: Option<Vec<String>>,
     /// Where libraries are searched after the directory of the file that names them.
     pub library_dirs: Vec<PathBuf>,
+    /// Sections of gateways. Default: none is known.
+    pub registered: Registered,
 }
 
 impl<'a> LoadOptions<'a> {
     /// All modules, libraries from the default places, no assignments.
     #[must_use]
     pub fn new(describe: &'a dyn Describe) -> Self {
-        Self { describe, set: Vec::new(), modules: None, library_dirs: default_library_dirs() }
+        Self {
+            describe,
+            set: Vec::new(),
+            modules: None,
+            library_dirs: default_library_dirs(),
+            registered: Registered::default(),
+        }
     }
 }
 
@@ -63,7 +101,7 @@ pub struct Loaded {
 /// Reads, checks and resolves a graph file. Blocks while libraries are described.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions<'_>) -> Loaded {
-    let mut files = Files::read(path);
+    let mut files = Files::read(path, options.registered.clone());
     // What is missing because it could not be read must not be reported as missing from the graph.
     let is_whole = files.found.errors() == 0;
     let is_too_large = files.is_too_large();
@@ -163,8 +201,7 @@ impl<'a> Resolver<'a> {
         for (name, document, spec) in &specs {
             self.module(name, *document, spec);
         }
-        topology::network_by_itself(self.files);
-        super::ros2_rules::by_itself(self.files);
+        section::check(self.files, self.options.registered.sections(), None);
     }
 
     fn run(mut self, path: &Path) -> ResolvedGraph {
@@ -179,28 +216,41 @@ impl<'a> Resolver<'a> {
         // Parameters of unknown components can only be told once all components are known.
         self.component_names(&specs);
         self.unknown_assignments();
-        let modules: Vec<_> = specs
+        let mut modules: Vec<_> = specs
             .iter()
             .filter_map(|(name, document, spec)| self.module(name, *document, spec))
             .collect();
         self.loaded_together(&modules);
         supervision::check(self.files, &specs, &modules);
-        // No graph has modes yet.
-        reaction::check(self.files, &specs, &[]);
-        let on_launcher_lost = reaction::on_launcher_lost(self.files, &[]);
+        let components: Vec<String> = self.components.keys().cloned().collect();
+        let whole = self.options.modules.is_none();
+        let modes = modes::check(self.files, &components, &modules, whole);
+        let names: Vec<String> = self.files.modes.keys().cloned().collect();
+        reaction::check(self.files, &specs, &names);
+        let on_launcher_lost = reaction::on_launcher_lost(self.files, &names);
         let (topics, misspelt) = topology::check(self.files, &self.ends);
-        let network = topology::network(self.files, &topics);
-        let ros2 = super::ros2_rules::check(self.files, &topics, &misspelt, &self.ends);
-        let to_hosts = topics.values().any(|t| t.reach == Reach::Network)
-            || network.as_ref().is_some_and(network::NetworkSpec::may_be_router);
-        let bridge = to_hosts || ros2.as_ref().is_some_and(Ros2Spec::has_rules);
+        standby::apply(self.files, &specs, &topics, &mut modules);
+        let of = |publishes: bool| {
+            let ends = self.ends.iter();
+            ends.filter(|e| (e.kind == EndKind::Publisher) == publishes).map(|e| &e.topic).collect()
+        };
+        let known = self.options.registered.sections();
+        let seen = GraphTopics {
+            topics: &topics,
+            misspelt: &misspelt,
+            published: of(true),
+            read: of(false),
+        };
+        let sections = section::check(self.files, known, Some(&seen));
+        let bridge = topics.values().any(|t| t.reach == Reach::Network) || sections.run_alone();
         if specs.is_empty() && !bridge {
             let place = self.files.place(0, &["modules"], Part::Key);
             let d =
                 Diagnostic::error("the graph has no modules, so there is nothing to run").at(place);
-            self.files.error(
-                d.help("add `modules:`; a file that others include is checked with them; gateways alone run for rules under `ros2:`, for topics with `reach: network, external: true`, and as routers"),
-            );
+            self.files.error(d.help(format!(
+                "add `modules:`; a file that others include is checked with them{}",
+                alone(known)
+            )));
         }
         let name =
             self.files.name.clone().unwrap_or_else(|| {
@@ -211,11 +261,12 @@ impl<'a> Resolver<'a> {
             name,
             domain,
             file: path.to_owned(),
-            network,
-            ros2,
+            files: self.files.sources.paths(),
+            sections,
             on_launcher_lost,
             topics,
             modules,
+            modes,
         };
         topology::cycles(self.files, &graph, &self.components);
         graph
@@ -284,7 +335,7 @@ impl<'a> Resolver<'a> {
                 self.files.place(document, &["modules", name], Part::Key),
                 None,
             );
-        } else if [network::PROCESS, ros2::PROCESS].contains(&name) {
+        } else if self.options.registered.sections().iter().any(|s| s.process() == name) {
             let place = self.files.place(document, &["modules", name], Part::Key);
             self.error(
                 format!("a run calls a process of its own `{name}`"),
@@ -342,6 +393,7 @@ impl<'a> Resolver<'a> {
             ready_within: supervision::ready_within(spec),
             depends_on: spec.depends_on.clone(),
             restart_with: spec.restart_with.clone(),
+            deployment: deployment::deployment(self.files, document, name, spec),
             watch: reaction::watch(spec),
         })
     }
@@ -743,6 +795,15 @@ impl<'a> Resolver<'a> {
         }
         trigger
     }
+}
+
+/// What gateways run for without modules, as the end of a sentence.
+fn alone(sections: &[&dyn Section]) -> String {
+    if sections.is_empty() {
+        return String::new();
+    }
+    let each: Vec<&str> = sections.iter().rev().map(|s| s.runs_alone_for()).collect();
+    format!("; gateways alone run {}", each.join(", "))
 }
 
 /// Samples that a subscription must be able to hold for its trigger, besides those in running callbacks.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A graph in which every reference is resolved and every default filled in.
 
+use super::deployment::ResolvedDeployment;
 use super::model::{Access, GroupSpec, TopicNetworkSpec};
+use super::modes::ResolvedModes;
 use super::reaction::{Reaction, ResolvedBudget, ResolvedRate, ResolvedWatch};
+use super::section::Sections;
 use super::supervision::{OnExhausted, OnLauncherLost, RestartPolicy};
-use crate::network::NetworkSpec;
-use crate::ros2::Ros2Spec;
 use driveline::{ParameterValue, Reach, Schedule};
+use driveline_types::limits::MAX_PINS;
 use driveline_types::{NodeName, Qos, Schema, TopicName};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,16 +24,19 @@ pub struct ResolvedGraph {
     pub domain: String,
     /// The file it was loaded from.
     pub file: PathBuf,
-    /// How this host takes part in the network; paths are relative to the working directory.
-    pub network: Option<NetworkSpec>,
-    /// Which topics are exchanged with ROS 2 nodes; paths are relative to the working directory.
-    pub ros2: Option<Ros2Spec>,
+    /// All its files: that one, files that it includes, and parameter files.
+    pub files: Vec<PathBuf>,
+    /// What stands under keys of gateways; paths are relative to the working directory.
+    #[serde(flatten)]
+    pub sections: Sections,
     /// What the modules do when the launcher is gone.
     pub on_launcher_lost: OnLauncherLost,
     /// Topics that components of this graph name, by name.
     pub topics: BTreeMap<TopicName, ResolvedTopic>,
     /// Modules, in the order in which they start.
     pub modules: Vec<ResolvedModule>,
+    /// Its modes, if it has any.
+    pub modes: Option<ResolvedModes>,
 }
 
 /// A topic.
@@ -47,7 +52,8 @@ pub struct ResolvedTopic {
     pub qos: Qos,
     /// Samples of one publisher that all subscriptions together may hold.
     pub pins: u32,
-    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to none.
+    /// Other hosts that want it at once, at most; each takes one of the pins. 0 where it goes to
+    /// none.
     pub hosts: u32,
     /// Samples that a publisher may have on loan at once.
     pub loans: u32,
@@ -55,6 +61,9 @@ pub struct ResolvedTopic {
     pub access: Access,
     /// How it goes to other hosts.
     pub network: TopicNetworkSpec,
+    /// A gateway reads it by a rule, and holds one of the pins.
+    #[serde(skip)]
+    pub carried: bool,
     /// Somebody outside the graph takes part.
     pub external: bool,
 }
@@ -78,6 +87,8 @@ pub struct ResolvedModule {
     pub depends_on: Vec<String>,
     /// Modules whose restart restarts it as well.
     pub restart_with: Vec<String>,
+    /// How its container is made.
+    pub deployment: ResolvedDeployment,
     /// What it keeps to.
     pub watch: ResolvedWatch,
 }
@@ -123,7 +134,8 @@ pub struct ResolvedComponent {
     pub executor: String,
     /// Whether callbacks may overlap.
     pub callback_group: GroupSpec,
-    /// Every parameter of the class with its value. Of a library that was not looked at: those that are set.
+    /// Every parameter of the class with its value. Of a library that was not looked at: those that
+    /// are set.
     pub parameters: BTreeMap<String, ParameterValue>,
     /// Inputs, in the order in which the class declares them.
     pub inputs: Vec<ResolvedInput>,
@@ -232,6 +244,30 @@ impl ResolvedGraph {
     #[must_use]
     pub fn module(&self, name: &str) -> Option<&ResolvedModule> {
         self.modules.iter().find(|m| m.name.as_str() == name)
+    }
+
+    /// Lets modules of several users meet, as `user:` gives them to containers: each topic of one user's processes admits the users
+    /// of all modules at its ends in place of one, with pins enough for those who are not the publisher's own. `default` is the user of
+    /// modules without the key. Topics that state their `access` keep it.
+    pub fn admit_users(&mut self, default: u32) {
+        let user = |m: &ResolvedModule| m.deployment.user.unwrap_or(default);
+        for (name, topic) in &mut self.topics {
+            let at = |m: &&ResolvedModule| {
+                let ends = m.components.iter().any(|c| {
+                    c.inputs.iter().any(|i| i.topic == *name)
+                        || c.outputs.iter().any(|o| o.topic == *name)
+                });
+                ends && topic.reach >= Reach::Host
+            };
+            let mut users: Vec<u32> = self.modules.iter().filter(at).map(user).collect();
+            users.sort_unstable();
+            users.dedup();
+            if users.len() > 1 && topic.access == Access::OwnUser {
+                topic.access = Access::Users(users);
+                // Of a publisher's pins, half stay for its own user.
+                topic.pins = topic.pins.saturating_mul(2).min(MAX_PINS);
+            }
+        }
     }
 
     /// All components with their modules.

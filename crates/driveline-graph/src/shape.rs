@@ -72,6 +72,24 @@ struct Checker<'a> {
 /// What looks at an object of the schema, given the keys that lead to it.
 type Look<'l, 'a> = dyn FnMut(&[&'a str], &'a serde_json::Map<String, Json>) + 'l;
 
+/// Names that DDS and ROS 2 have for keys that are called otherwise here, where that key is known, and what to write.
+const NAMES_OF_OTHERS: [(&str, &str, &str); 5] = [
+    (
+        "history",
+        "depth",
+        "`depth: N` alone keeps the last N samples (`keep_last` of DDS); instead of `keep_all`, `reliability: reliable` makes the publisher wait for room",
+    ),
+    ("queue_size", "depth", "`depth: N` keeps the last N samples"),
+    ("liveliness_lease_duration", "lease_ms", "write `lease_ms: N`, in milliseconds"),
+    ("lease_duration", "lease_ms", "write `lease_ms: N`, in milliseconds"),
+    ("max_blocking_time", "max_blocking_ms", "write `max_blocking_ms: N`, in milliseconds"),
+];
+
+fn of_others(name: &str, keys: &[&str]) -> Option<&'static str> {
+    let known = NAMES_OF_OTHERS.iter().find(|(other, own, _)| *other == name && keys.contains(own));
+    known.map(|(.., help)| *help)
+}
+
 impl<'a> Checker<'a> {
     fn report(&mut self, span: Span, message: String, help: Option<String>) {
         self.found.push(Finding { span, message, help });
@@ -235,7 +253,9 @@ impl<'a> Checker<'a> {
                         .map(|p| p.keys().map(String::as_str).collect::<Vec<_>>())
                         .unwrap_or_default();
                     let elsewhere = self.elsewhere(name);
-                    let help = match (closest(name, keys.iter().copied()), elsewhere.is_empty()) {
+                    let near = closest(name, keys.iter().copied());
+                    let help = match (near, elsewhere.is_empty()) {
+                        _ if let Some(known) = of_others(name, &keys) => known.to_owned(),
                         (Some(near), false) => format!("did you mean `{near}`? {elsewhere}"),
                         (None, false) => elsewhere,
                         (_, true) => suggest(name, "known keys", keys),
@@ -334,6 +354,11 @@ impl<'a> Checker<'a> {
 
     /// The keys that a schema lists, and those of the mappings with any names and of the lists in it.
     fn inside(&self, path: Vec<&'a str>, schema: &'a Json, look: &mut Look<'_, 'a>) {
+        // Values that hold values of their own kind, as those of parameters, name no keys.
+        let unnamed = path.iter().rev().take_while(|p| ["NAME", "[]"].contains(p)).count();
+        if unnamed > 2 {
+            return;
+        }
         let schema = self.resolve(schema);
         for branch in
             ["anyOf", "oneOf"].into_iter().filter_map(|word| schema[word].as_array()).flatten()

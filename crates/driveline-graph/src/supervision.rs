@@ -55,13 +55,15 @@ pub enum RestartPolicy {
 }
 
 /// What happens when a module stays down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnExhausted {
     /// The run ends.
     Stop,
     /// The other modules go on, also if the graph does not run yet.
     ContinueWithout,
+    /// The other modules go on, in this mode.
+    Mode(String),
 }
 
 /// What the modules of a run do when their launcher is gone.
@@ -90,7 +92,8 @@ pub(super) fn ready_within(spec: &ModuleSpec) -> Option<Duration> {
     spec.ready_within_ms.and_then(Milliseconds::duration)
 }
 
-/// Reports references to modules that do not exist, modules that name themselves, and circles of `depends_on`.
+/// Reports references to modules that do not exist, modules that name themselves, and circles of
+/// `depends_on`.
 pub(super) fn check(
     files: &mut Files,
     specs: &[(String, usize, ModuleSpec)],
@@ -132,7 +135,8 @@ pub(super) fn check(
 fn circle(depends: &BTreeMap<&str, &[String]>) -> Option<Vec<String>> {
     let mut done = std::collections::BTreeSet::new();
     for start in depends.keys() {
-        // Depth first; the path holds each module with the number of its dependencies that were followed.
+        // Depth first; the path holds each module with the number of its dependencies that were
+        // followed.
         let mut path = vec![(*start, 0)];
         while let Some((module, followed)) = path.last_mut() {
             let next = depends.get(*module).and_then(|d| d.get(*followed));

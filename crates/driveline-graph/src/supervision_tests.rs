@@ -18,7 +18,7 @@ fn keys_and_defaults_are_resolved() {
     let g = sound(supervised("", keys));
     let [sensing, perception] = ["sensing", "perception"].map(|m| g.module(m).unwrap());
     assert_eq!(
-        (sensing.restart.policy, sensing.restart.on_exhausted, sensing.ready_within),
+        (sensing.restart.policy, sensing.restart.on_exhausted.clone(), sensing.ready_within),
         (RestartPolicy::Never, None, None)
     );
     let expected = ResolvedRestart {

@@ -101,10 +101,10 @@ fn explained(error: &DescribeError) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Fixture, describe, finds};
     use super::super::{Describe, LoadOptions, Loaded, load};
     use super::*;
     use crate::descriptor::ComponentClass;
+    use crate::fixture::{Fixture, describe, finds};
 
     /// Two of its libraries cannot stand each other.
     struct Quarrel(&'static str);

@@ -5,15 +5,13 @@ use super::diagnostic::{Diagnostic, Place, closest};
 use super::files::{Files, Part};
 use super::model::{TopicNetworkSpec, TopicSpec};
 use super::resolved::{ResolvedGraph, ResolvedTopic};
+use super::section::{InSection, TopicRule, corrected};
 use super::units::ByteSize;
-use crate::network::NetworkSpec;
-use crate::ros2::Rule;
 use driveline::Reach;
 use driveline_types::limits::{DEFAULT_LOANS, DEFAULT_PINS, MAX_PAYLOAD, MAX_PINS};
 use driveline_types::{PayloadKind, PlainLayout, Qos, Schema, TopicName};
 use indexmap::IndexMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// Payload limit of protobuf topics that do not say otherwise: far more than any list of detections.
 const DEFAULT_PROTOBUF_PAYLOAD: u64 = 256 << 10;
@@ -25,8 +23,8 @@ const MAX_CIRCLES: usize = 10;
 /// publisher has pins for them beside (`OBSERVER_PINS` of the host transport).
 const WATCH_PINS: u32 = 1;
 const LEAST_HOSTS: u32 = 3;
-/// Pins for the gateway to ROS 2, which reads a topic once for all nodes.
-const ROS2_PINS: u32 = 1;
+/// Pins for a gateway that exchanges topics by rules, which reads a topic once for all nodes.
+const RULE_PINS: u32 = 1;
 
 /// One end of a topic.
 pub(super) struct End {
@@ -70,8 +68,8 @@ impl End {
 struct Idle {
     name: String,
     place: Place,
-    /// A rule for ROS 2 has the name of the other one.
-    wrong: bool,
+    /// The section in which a rule has the name of the other one.
+    wrong: Option<&'static str>,
 }
 
 /// Checks every topic and resolves it. Also those that are told to be misspelt, one way or the other.
@@ -108,11 +106,12 @@ pub(super) fn check(
             if document.is_some() { None } else { closest(name.as_str(), idle.iter().copied()) };
         let idle = idle.and_then(|near| {
             let place = files.place(files.topics.get(near)?.document, &["topics", near], Part::Key);
-            let in_rule = |n: &str| single_rules(files).any(|r| r.as_str() == n);
+            let in_rule =
+                |n: &str| single_rules(files).find(|(_, r)| r.as_str() == n).map(|(key, _)| key);
             Some(Idle {
                 name: near.to_owned(),
                 place,
-                wrong: in_rule(name.as_str()) && !in_rule(near),
+                wrong: in_rule(name.as_str()).filter(|_| in_rule(near).is_none()),
             })
         });
         let mut t = Topic { files, name, document, spec, ends, idle, told: false };
@@ -122,6 +121,7 @@ pub(super) fn check(
         t.reach();
         let max_payload = t.max_payload();
         let (pins, hosts) = t.pins();
+        let carried = t.is_carried();
         if let Some(idle) = t.idle.filter(|_| t.told) {
             told.insert(idle.name);
             misspelt.insert((*name).clone());
@@ -136,6 +136,7 @@ pub(super) fn check(
             loans: spec.loans.unwrap_or(DEFAULT_LOANS),
             access: spec.access.clone(),
             network: spec.network.clone(),
+            carried,
             external: spec.external,
         };
         topics.insert((*name).clone(), resolved);
@@ -146,34 +147,37 @@ pub(super) fn check(
     (topics, misspelt)
 }
 
-/// Topics that a rule for ROS 2 names as such.
-fn single_rules(files: &Files) -> impl Iterator<Item = TopicName> {
-    files.ros2.iter().flat_map(|ros2| ros2.spec.topics.iter().filter_map(Rule::single))
+/// Topics that rules name as such, each with the key of their section.
+fn single_rules(files: &Files) -> impl Iterator<Item = (&'static str, TopicName)> {
+    let of = |s: &'_ InSection| {
+        let topics: Vec<TopicName> = s.rules.iter().filter_map(TopicRule::single).collect();
+        topics.into_iter().map(|topic| (s.key, topic)).collect::<Vec<_>>()
+    };
+    files.sections.iter().flat_map(of)
 }
 
-/// The rule for ROS 2 that would cover the topic if its name had no slip, its place, and what it should say.
+/// The rule that would cover the topic if its name had no slip, its place, and what it should say.
 fn misspelt_rule(files: &Files, name: &TopicName) -> Option<(String, Place, String)> {
-    let ros2 = files.ros2.as_ref()?;
-    let (i, rule, meant) =
-        ros2.spec.topics.iter().enumerate().find_map(|(i, rule)| {
-            Some((i, rule, super::ros2_rules::corrected(&rule.topic, name)?))
-        })?;
-    Some((
-        rule.topic.clone(),
-        files.place(ros2.document, &["ros2", "topics", &i.to_string(), "topic"], Part::Value),
-        meant,
-    ))
+    files.sections.iter().find_map(|section| {
+        let (i, rule, meant) = section
+            .rules
+            .iter()
+            .enumerate()
+            .find_map(|(i, rule)| Some((i, rule, corrected(&rule.pattern, name)?)))?;
+        let path = [section.key, "topics", &i.to_string(), "topic"];
+        Some((rule.pattern.clone(), files.place(section.document, &path, Part::Value), meant))
+    })
 }
 
-fn has_rule(files: &Files, name: &TopicName) -> bool {
-    files.ros2.as_ref().is_some_and(|ros2| {
-        ros2.spec.topics.iter().any(|rule| rule.covers(name, true) || rule.covers(name, false))
-    })
+/// The key of the section that has a rule for the topic.
+fn rule_of(files: &Files, name: &TopicName) -> Option<&'static str> {
+    let section = files.sections.iter().find(|s| s.covers(name, true) || s.covers(name, false));
+    section.map(|s| s.key)
 }
 
 /// Whether a gateway carries the topic, whether or not a component uses it.
 fn is_carried(files: &Files, name: &str, spec: &TopicSpec) -> bool {
-    let by_rule = || name.parse().is_ok_and(|name| has_rule(files, &name));
+    let by_rule = || name.parse().is_ok_and(|name| rule_of(files, &name).is_some());
     spec.external && (spec.reach == Reach::Network || (spec.reach == Reach::Host && by_rule()))
 }
 
@@ -205,20 +209,20 @@ fn declaration(
         );
     }
     // A file with topics only is there to be included.
-    let alone = files.modules.is_empty()
-        && files.network.is_none()
-        && !files.ros2.as_ref().is_some_and(|r| r.spec.has_rules());
+    let alone = files.modules.is_empty() && !files.sections.iter().any(|s| s.spec.takes_part());
     if !used.contains_key(&parsed) && !alone {
         let mut d = Diagnostic::warning(format!("no component uses the topic `{name}`")).at(place);
-        let rule =
-            misspelt_rule(files, &parsed).filter(|_| spec.external && !has_rule(files, &parsed));
+        let covered = rule_of(files, &parsed);
+        let rule = misspelt_rule(files, &parsed).filter(|_| spec.external && covered.is_none());
         d = match (closest(name, undeclared(files, used)), rule) {
             (Some(near), _) => d.help(format!("did you mean `{near}`?")),
             (None, Some((rule, place, meant))) => {
                 d.related("no rule covers it", place).help(format!("the rule for `{rule}` nearly does: did you mean `{meant}` there?"))
             }
-            (None, None) if has_rule(files, &parsed) && spec.external => d.help("give it `reach: host`: a rule under `ros2:` covers it"),
-            (None, None) if has_rule(files, &parsed) || spec.reach == Reach::Network => {
+            (None, None) if let Some(key) = covered.filter(|_| spec.external) => {
+                d.help(format!("give it `reach: host`: a rule under `{key}:` covers it"))
+            }
+            (None, None) if covered.is_some() || spec.reach == Reach::Network => {
                 d.help("add `external: true` if programs outside of this graph publish or read it; else remove it, or connect a port to it")
             }
             (None, None) => d.help("remove it, or connect a port to it"),
@@ -250,9 +254,9 @@ impl<'a> Topic<'a> {
             return d.maybe_help(otherwise);
         };
         self.told = true;
-        let help = if idle.wrong {
+        let help = if let Some(key) = idle.wrong {
             format!(
-                "a rule under `ros2:` names `{name}`, too: did you mean it where `{}` is declared?",
+                "a rule under `{key}:` names `{name}`, too: did you mean it where `{}` is declared?",
                 idle.name
             )
         } else {
@@ -306,6 +310,22 @@ impl<'a> Topic<'a> {
     }
 
     fn dangling(&mut self, all: &BTreeMap<&TopicName, Vec<&End>>) {
+        let is_one_sided =
+            self.publishers().next().is_none() != self.subscriptions().next().is_none();
+        // Of a topic with a rule for ROS 2 that is said already.
+        let in_vain = is_one_sided && self.spec.reach == Reach::Process;
+        if self.spec.external && in_vain && rule_of(self.files, self.name).is_none() {
+            let message = format!(
+                "the topic `{}` is `external`, and its samples stay in their process: no program outside of this graph takes part",
+                self.name
+            );
+            let help = format!(
+                "declare `topics: {{{}: {{reach: host, external: true}}}}`, or remove `external`",
+                self.name
+            );
+            let place = self.declared_at("external");
+            self.report(Diagnostic::warning(message).help(help), place);
+        }
         // What reaches other hosts may have its other end there.
         if self.spec.external || self.spec.reach == Reach::Network {
             return;
@@ -335,7 +355,8 @@ impl<'a> Topic<'a> {
                 }
                 Some(near) => Some(self.misspelt(near, "is published, and nobody listens to it")),
                 None => Some(format!(
-                    "connect an output to it, or declare `topics: {{{name}: {{external: true}}}}` if it comes from elsewhere"
+                    "connect an output to it, or declare `topics: {{{name}: {}}}` if it comes from elsewhere",
+                    self.external()
                 )),
             };
             (Diagnostic::error(format!("nobody publishes the topic `{name}`")), help)
@@ -345,7 +366,8 @@ impl<'a> Topic<'a> {
                 Some(near) if of_idle(near) => None,
                 Some(near) => Some(self.misspelt(near, "is listened to, and nobody publishes it")),
                 None => Some(format!(
-                    "remove the output, or declare `topics: {{{name}: {{external: true}}}}` if somebody else listens"
+                    "remove the output, connect an input to it, or declare `topics: {{{name}: {}}}` if a program outside of this graph listens",
+                    self.external()
                 )),
             };
             (Diagnostic::warning(format!("nobody listens to the topic `{name}`")), help)
@@ -357,6 +379,15 @@ impl<'a> Topic<'a> {
             None => self.meant(d, None),
         };
         self.report(d, place);
+    }
+
+    /// Keys of a topic that programs outside of this graph take part in: what stays in its process is beyond them.
+    fn external(&self) -> &'static str {
+        if self.spec.reach == Reach::Process {
+            "{reach: host, external: true}"
+        } else {
+            "{external: true}"
+        }
     }
 
     /// Two topics with one side each are one topic with two spellings; that under `topics:` is the right one.
@@ -509,7 +540,7 @@ impl<'a> Topic<'a> {
             }
         }
         self.depths();
-        self.checksums_from_ros();
+        self.checksums_by_rules();
     }
 
     /// At host reach a publisher's memory holds its own depth; inside a process each subscription has a queue of its depth.
@@ -538,16 +569,16 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// The gateway's publishers of samples from ROS 2 offer no checksums.
-    fn checksums_from_ros(&mut self) {
-        let from_ros =
-            self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, true).is_some());
-        if !from_ros || self.spec.reach != Reach::Host || self.publishers().next().is_some() {
+    /// A gateway's publishers of samples that come by rules offer no checksums.
+    fn checksums_by_rules(&mut self) {
+        let from = self.files.sections.iter().find(|s| s.covers(self.name, true));
+        let Some(peer) = from.map(|s| s.spec.peer()) else { return };
+        if self.spec.reach != Reach::Host || self.publishers().next().is_some() {
             return;
         }
         for sub in self.subscriptions().filter(|s| s.qos.checksum) {
             let message = format!(
-                "`{}` requests checksums of the topic `{}`, and samples from ROS 2 have none: it does not receive them",
+                "`{}` requests checksums of the topic `{}`, and samples from {peer} have none: it does not receive them",
                 sub.name(),
                 self.name
             );
@@ -680,6 +711,12 @@ impl<'a> Topic<'a> {
         }
     }
 
+    /// Whether a gateway reads it by a rule.
+    fn is_carried(&self) -> bool {
+        let by_sections = self.files.sections.iter().any(|s| s.covers(self.name, false));
+        by_sections || self.files.is_carried_elsewhere(self.name, self.spec.reach)
+    }
+
     /// Pins, and how many hosts they are for: what is left when the graph's subscriptions and the gateways have theirs.
     fn pins(&mut self) -> (u32, u32) {
         let held = self.subscriptions().fold(0u32, |sum, e| match e.kind {
@@ -687,10 +724,8 @@ impl<'a> Topic<'a> {
             EndKind::Publisher => sum,
         });
         let to_hosts = self.spec.reach == Reach::Network;
-        let to_ros =
-            self.files.ros2.as_ref().is_some_and(|ros2| ros2.spec.rule(self.name, false).is_some());
-        let of_gateways =
-            if to_hosts { WATCH_PINS } else { 0 } + if to_ros { ROS2_PINS } else { 0 };
+        let by_rules = if self.is_carried() { RULE_PINS } else { 0 };
+        let of_gateways = if to_hosts { WATCH_PINS } else { 0 } + by_rules;
         let beside_hosts = held.saturating_add(of_gateways);
         let needed = beside_hosts.saturating_add(if to_hosts { LEAST_HOSTS } else { 0 });
         if needed > MAX_PINS {
@@ -708,11 +743,12 @@ impl<'a> Topic<'a> {
             && self.spec.reach >= Reach::Host
         {
             let of_hosts = if to_hosts { WATCH_PINS + LEAST_HOSTS } else { 0 };
-            let of_ros = if to_ros { ROS2_PINS } else { 0 };
+            let peer = self.files.sections.iter().find(|s| s.covers(self.name, false));
+            let peer = peer.map_or("others", |s| s.spec.peer());
             let holders: Vec<String> = [
                 (held, format!("its subscriptions hold up to {held} samples")),
                 (of_hosts, format!("the gateway to other hosts needs {of_hosts}")),
-                (of_ros, format!("the gateway to ROS 2 needs {of_ros}")),
+                (by_rules, format!("the gateway to {peer} needs {by_rules}")),
             ]
             .into_iter()
             .filter(|(n, _)| *n > 0)
@@ -732,92 +768,6 @@ impl<'a> Topic<'a> {
         let hosts = if to_hosts { pins.saturating_sub(beside_hosts) } else { 0 };
         (pins, hosts)
     }
-}
-
-/// Checks how the graph takes part in the network, and resolves it.
-pub(super) fn network(
-    files: &mut Files,
-    topics: &BTreeMap<TopicName, ResolvedTopic>,
-) -> Option<NetworkSpec> {
-    let reaching =
-        topics.iter().find(|(_, t)| t.reach == Reach::Network).map(|(name, _)| name.to_string());
-    let Some((document, spec)) = files.network.as_ref().map(|n| (n.document, n.spec.clone()))
-    else {
-        if let Some(name) = reaching {
-            let message = format!(
-                "the topic `{name}` has `reach: network`, and nothing says how this host is reached"
-            );
-            let help = "add `network: {interface: eth0}`, or `network: {listen: [tcp/ADDRESS:7450], connect: [tcp/ADDRESS:7450]}`";
-            files.error(Diagnostic::warning(message).help(help));
-        }
-        return None;
-    };
-    let place = files.place(document, &["network"], Part::Key);
-    // Of one that is declared and has no end, its declaration is told.
-    if reaching.is_none()
-        && !spec.may_be_router()
-        && !files.topics.values().any(|t| t.spec.reach == Reach::Network)
-    {
-        let d = Diagnostic::warning(
-            "`network:` says how this host is reached, and no topic has `reach: network`",
-        )
-        .at(place.clone());
-        files.error(
-            d.help("give the topics that other hosts need `reach: network`; a router needs none, and `zenoh:` with its configuration"),
-        );
-    } else if !spec.reaches_anybody() {
-        let d = Diagnostic::warning(
-            "`network:` names no interface and no endpoint, so no other host is reached",
-        )
-        .at(place.clone());
-        files.error(d.help("add `interface: eth0`, or `listen` and `connect`"));
-    }
-    network_by_itself(files)
-}
-
-/// Checks what stands under `network:` without the rest of the graph, and resolves it.
-pub(super) fn network_by_itself(files: &mut Files) -> Option<NetworkSpec> {
-    let (document, spec) = files.network.as_ref().map(|n| (n.document, n.spec.clone()))?;
-    let mut refused = BTreeSet::new();
-    for m in spec.mistakes() {
-        refused.extend(m.index.filter(|_| m.key == "listen"));
-        let index = m.index.map(|i| i.to_string());
-        let path: Vec<&str> = ["network", m.key].into_iter().chain(index.as_deref()).collect();
-        let place = files.place(document, &path, Part::Value);
-        files.error(Diagnostic::error(m.message).at(place).help(m.help));
-    }
-    let place = files.place(document, &["network"], Part::Key);
-    let in_listen = |i: usize| vec!["network".to_owned(), "listen".to_owned(), i.to_string()];
-    let whole = spec
-        .missing_interface()
-        .map(|name| (vec!["network".to_owned(), "interface".to_owned()], name));
-    // Of an endpoint that is refused, that is enough.
-    let of_listen = spec
-        .missing_listen_interfaces()
-        .into_iter()
-        .filter(|(i, _)| !refused.contains(i))
-        .map(|(i, name)| (in_listen(i), name));
-    for (path, name) in whole.into_iter().chain(of_listen) {
-        let path: Vec<&str> = path.iter().map(String::as_str).collect();
-        let d = Diagnostic::warning(format!("this computer has no network interface `{name}`"))
-            .at(files.place(document, &path, Part::Value));
-        files.error(d.help("`ip link` lists them; until there is one, the gateway waits for it, and no other host is reached"));
-    }
-    for (i, address) in spec.missing_addresses().into_iter().filter(|(i, _)| !refused.contains(i)) {
-        let d = Diagnostic::warning(format!("`{address}` is no address of this computer now"))
-            .at(files.place(document, &["network", "listen", &i.to_string()], Part::Value));
-        files.error(d.help("`ip address` lists them; until it is one, the gateway waits for it, and no other host is reached"));
-    }
-    let spec = spec.relative_to(place.file.parent().unwrap_or(Path::new("")));
-    for (keys, message, help) in spec.unreadable_files() {
-        let place = files.place(document, &[&["network"], keys].concat(), Part::Value);
-        files.error(
-            Diagnostic::error(message)
-                .at(place)
-                .help(help.unwrap_or("paths are relative to the graph file")),
-        );
-    }
-    Some(spec)
 }
 
 /// Reports components that trigger each other in a circle: once started, nothing paces them, and nothing starts them.

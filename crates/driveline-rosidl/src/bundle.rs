@@ -200,7 +200,7 @@ struct Section<'a> {
 fn sections(text: &str) -> impl Iterator<Item = Section<'_>> {
     let is_separator =
         |line: &str| line.len() >= SEPARATOR.len() && line.trim_end().bytes().all(|b| b == b'=');
-    let mut lines = (1..).zip(text.lines()).peekable();
+    let mut lines = (1..).zip(msg::lines_of(text)).peekable();
     let mut begins = true;
     std::iter::from_fn(move || {
         let (mut head, mut first) = ("", 1);

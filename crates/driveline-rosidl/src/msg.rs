@@ -15,7 +15,36 @@ use std::sync::Arc;
 /// The first mistake, with its line.
 pub fn parse_msg(name: &TypeName, file: &str, text: &str) -> Result<Message, DefinitionError> {
     check_len(file, text)?;
-    parse_lines(name, &Arc::from(file), text.lines(), 1)
+    parse_lines(name, &Arc::from(file), lines_of(text), 1)
+}
+
+/// Lines as Python's `splitlines` makes them, which ROS 2 reads with: they also end with a carriage return alone, and with the ends
+/// of lines, paragraphs and files of Unicode and old printers. A comment ends there.
+pub(crate) fn lines_of(text: &str) -> impl Iterator<Item = &str> {
+    const ENDS: [char; 10] = [
+        '\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}',
+        '\u{2029}',
+    ];
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let line;
+        (line, rest) = match rest.find(ENDS) {
+            None => (rest, ""),
+            Some(at) => {
+                let end = &rest[at..];
+                let after = end.strip_prefix("\r\n").unwrap_or_else(|| {
+                    let mut chars = end.chars();
+                    chars.next();
+                    chars.as_str()
+                });
+                (&rest[..at], after)
+            }
+        };
+        Some(line)
+    })
 }
 
 /// Reads the text of a `.srv`. `file` is named in errors.
@@ -25,7 +54,7 @@ pub fn parse_msg(name: &TypeName, file: &str, text: &str) -> Result<Message, Def
 pub fn parse_srv(name: &TypeName, file: &str, text: &str) -> Result<Service, DefinitionError> {
     check_len(file, text)?;
     let file: Arc<str> = Arc::from(file);
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = lines_of(text).collect();
     let mut separators =
         lines.iter().enumerate().filter(|(_, l)| l.trim_end() == "---").map(|(i, _)| i);
     let Some(at) = separators.next() else {
@@ -92,10 +121,17 @@ pub(crate) fn parse_lines<'a>(
         let text = text.replace('\t', " ");
         let (code, comment) = match text.split_once('#') {
             Some((code, comment)) => {
-                (code.trim(), Some(comment.trim_start_matches('#').trim().to_owned()))
+                (code.trim_end(), Some(comment.trim_start_matches('#').trim().to_owned()))
             }
-            None => (text.trim(), None),
+            None => (text.trim_end(), None),
         };
+        if code.starts_with(' ') {
+            return Err(DefinitionError::new(
+                message.place(line),
+                format!("'{}' begins with blanks", shown(code)),
+                "begin the line with the type: ROS 2 refuses blanks and tabs before it",
+            ));
+        }
         if at_head {
             match comment {
                 Some(comment) if code.is_empty() => {
@@ -284,6 +320,16 @@ fn element_type(of: &TypeName, text: &str) -> Result<Element, Mistake> {
                     format!("did you mean {meant}?"),
                 ));
             }
+            if let [package, "msg", name] = text.split('/').collect::<Vec<_>>()[..] {
+                return Err(mistake(
+                    format!("the type '{}' is none", shown(text)),
+                    format!(
+                        "write {}/{}, without msg: ROS 2 refuses three parts",
+                        shown(package),
+                        shown(name)
+                    ),
+                ));
+            }
             let name = if text.contains('/') {
                 text.parse()
             } else {
@@ -327,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_message_with_everything() {
-        let text = "# head\n# of it\n\n# about X\nint32 X=-5 # behind\nstring NAME = \"a b\"\nstd_msgs/Header header\nPoint[<=4] corners\nfloat64[3] v [1, 2.5, 3]\nstring<=10 id \"x\"\nwstring[] texts\n\tuint8 low 0x10\nchar c\n";
+        let text = "# head\n# of it\n\n# about X\nint32 X=-5 # behind\nstring NAME = \"a b\"\nstd_msgs/Header header\nPoint[<=4] corners\nfloat64[3] v [1, 2.5, 3]\nstring<=10 id \"x\"\nwstring[] texts\nuint8\tlow\t 0x10\nchar c\n";
         let m = read(text).unwrap();
         assert_eq!(m.comment, ["head", "of it"]);
         assert_eq!(m.constants[0].comment, ["about X", "behind"]);
@@ -387,6 +433,14 @@ mod tests {
             ("@optional\nint32 a\n", 1, "annotation"),
             ("int32[2] a [1]\n", 1, "exactly 2"),
             ("a/b/c/D d\n", 1, "none"),
+            ("int32 a\n  int32 b\n", 2, "'  int32 b' begins with blanks"),
+            ("\tint32 b\n", 1, "begins with blanks"),
+            (
+                "std_msgs/msg/Header h\n",
+                1,
+                "the type 'std_msgs/msg/Header' is none; write std_msgs/Header",
+            ),
+            ("int32 a\r# x\u{85}int12 b\n", 3, "the type 'int12' is none"),
         ] {
             let e = read(text).unwrap_err();
             let told = e.to_string();
@@ -397,6 +451,28 @@ mod tests {
                 "{text:?}: {told}"
             );
         }
+    }
+
+    /// What ROS 2's own parser makes of these: it reads lines with Python's `splitlines`.
+    #[test]
+    fn lines_end_where_they_end_in_ros() {
+        let fields = |text: &str| {
+            let m = read(text).unwrap();
+            m.fields.into_iter().map(|f| f.name).collect::<Vec<_>>()
+        };
+        assert_eq!(fields("int32 a\rint32 b"), ["a", "b"]);
+        assert_eq!(fields("int32 a\r\nint32 b\r\n"), ["a", "b"]);
+        for end in
+            ['\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}']
+        {
+            let text = format!("# a{end}int32 shown\nint32 b # c{end}int32 d\n");
+            assert_eq!(fields(&text), ["shown", "b", "d"], "{end:?}");
+        }
+        assert_eq!(fields("int32 a\n   # indented comment\n   \nint32   b   5  \n"), ["a", "b"]);
+        assert_eq!(lines_of("a\n\nb\n").collect::<Vec<_>>(), ["a", "", "b"]);
+        let request =
+            parse_srv(&"p/srv/S".parse().unwrap(), "S.srv", "int64 a\r---\rint64 b").unwrap();
+        assert_eq!(request.response.fields[0].line, 3);
     }
 
     #[test]

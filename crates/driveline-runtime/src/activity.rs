@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which calls of components run now, and since when.
 //!
-//! Each thread that calls components has a slot of its own in a table and writes into it before and after each call: a few
-//! stores, no lock, no clock, no allocation. Whoever wants to know looks at the table from outside: the watch that tells
-//! of calls that take long, and the handler of fatal signals, which may do nothing but look.
+//! Each thread that calls components has a slot of its own in a table and writes into it before and
+//! after each call: a few stores, no lock, no clock, no allocation. Whoever wants to know looks at
+//! the table from outside: the watch that tells of calls that take long, and the handler of fatal
+//! signals, which may do nothing but look.
 
 use crate::account::{Call, CallPlace};
 use driveline_types::MonotonicNs;
@@ -23,7 +24,8 @@ static TABLE: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 static KNOWN: [OnceLock<Known>; COMPONENTS] = [const { OnceLock::new() }; COMPONENTS];
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// Odd generations are calls that run. Of its own cache line, since its thread writes it at each call.
+/// Odd generations are calls that run. Of its own cache line, since its thread writes it at each
+/// call.
 #[repr(align(64))]
 struct Slot {
     thread: AtomicI32,
@@ -76,10 +78,19 @@ struct Now {
     since: u64,
 }
 
-const CALLS: [Call; 6] =
-    [Call::Load, Call::Init, Call::OnTrigger, Call::Timer, Call::Shutdown, Call::OnEvent];
+const CALLS: [Call; 8] = [
+    Call::Load,
+    Call::Init,
+    Call::OnTrigger,
+    Call::Timer,
+    Call::Shutdown,
+    Call::OnEvent,
+    Call::OnActivate,
+    Call::OnDeactivate,
+];
 
-/// A component by its place in the table, with everything that the handler of a signal wants to write about it.
+/// A component by its place in the table, with everything that the handler of a signal wants to
+/// write about it.
 struct Known {
     name: Texts,
     topics: Vec<Texts>,
@@ -102,7 +113,8 @@ impl Texts {
 pub(crate) struct Seen(usize);
 
 impl Seen {
-    /// Makes a component known, with the topic of each of its inputs. It stays known as long as the process runs.
+    /// Makes a component known, with the topic of each of its inputs. It stays known as long as the
+    /// process runs.
     pub(crate) fn new(component: &str, topics: &[String]) -> Self {
         let at = NEXT.fetch_add(1, Ordering::Relaxed);
         let Some(place) = KNOWN.get(at) else { return Self(NONE) };
@@ -113,8 +125,8 @@ impl Seen {
         Self(if place.set(known).is_ok() { at } else { NONE })
     }
 
-    /// A call begins on this thread, and runs until the guard goes. `sample` is the input that triggered it and the
-    /// sequence number. Within a call, a further one hides it.
+    /// A call begins on this thread, and runs until the guard goes. `sample` is the input that
+    /// triggered it and the sequence number. Within a call, a further one hides it.
     pub(crate) fn enter(
         self,
         call: Call,
@@ -224,7 +236,8 @@ pub(crate) fn running_since(until: MonotonicNs) -> Vec<Running> {
     found
 }
 
-/// Beginning of the oldest call of each component that runs now, of those that an executor makes. Neither locks nor allocates.
+/// Beginning of the oldest call of each component that runs now, of those that an executor makes.
+/// Neither locks nor allocates.
 pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs>]) {
     oldest.fill(None);
     for slot in &TABLE {
@@ -246,8 +259,8 @@ pub(crate) fn oldest_calls(components: &[Seen], oldest: &mut [Option<MonotonicNs
     }
 }
 
-/// Texts about the call that runs on this thread: for people, and as the keys of a JSON record, each beginning with a
-/// separator. Empty if there is none. Async-signal-safe.
+/// Texts about the call that runs on this thread: for people, and as the keys of a JSON record,
+/// each beginning with a separator. Empty if there is none. Async-signal-safe.
 pub(crate) fn describe_own(text: &mut Text, json: &mut Text) {
     let thread = rustix::thread::gettid().as_raw_nonzero().get();
     // Not the thread's own variable: its first use could allocate.

@@ -63,6 +63,25 @@ pub trait Component: Send + Sync {
         Ok(())
     }
 
+    /// The component becomes active: its callback and timers run, and its outputs publish, from here on. Called on a thread of the
+    /// executor, never at the same time as its other calls, each time a mode begins that names the component. A component that no
+    /// mode names is active from the start: the call comes once, after all `init` of the module, on the thread of `init`.
+    ///
+    /// # Errors
+    /// With [`ComponentFailure`] the component stays inactive and the mode is not entered; where no mode names it, the module ends.
+    fn on_activate(&self) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
+
+    /// The component becomes inactive: neither callback nor timers run until the next [`Self::on_activate`], and its outputs refuse
+    /// to publish once this has returned. Called as that. Not called at the end of a run.
+    ///
+    /// # Errors
+    /// [`ComponentFailure`] is reported; the component is inactive all the same.
+    fn on_deactivate(&self) -> Result<(), ComponentFailure> {
+        Ok(())
+    }
+
     /// No callback runs any more and none will. The component ends threads of its own and gives back what it holds.
     fn shutdown(&self);
 }
@@ -81,6 +100,45 @@ pub struct ComponentIo {
     pub facts: Facts,
     /// Tells of the end of the run, and asks for it.
     pub stop: StopHandle,
+    /// Requests modes of the run.
+    pub modes: ModeRequests,
+}
+
+/// Requests modes of the run for one component. Clones are the same; any thread.
+#[derive(Clone)]
+pub struct ModeRequests {
+    component: String,
+    names: Arc<[String]>,
+    account: Option<Arc<Writer>>,
+}
+
+impl ModeRequests {
+    pub(crate) fn new(component: &str, names: Vec<String>, account: Option<Arc<Writer>>) -> Self {
+        Self { component: component.to_owned(), names: names.into(), account }
+    }
+
+    /// Requests a switch of the whole run to a mode, which the launcher grants or refuses (`switched_by`, `latch`, `min_dwell_ms`).
+    /// The outcome is an event of the run. Allocates; does not block.
+    ///
+    /// # Errors
+    /// [`ComponentFailure`] if the graph has no such mode, or there is no launcher.
+    pub fn request(&self, mode: &str) -> Result<(), ComponentFailure> {
+        if !self.names.iter().any(|name| name == mode) {
+            let text = if self.names.is_empty() {
+                format!("there is no mode '{mode}': the graph declares no `modes`")
+            } else {
+                format!("there is no mode '{mode}'; the graph has: {}", self.names.join(", "))
+            };
+            return Err(ComponentFailure { text });
+        }
+        let Some(account) = &self.account else {
+            let text = format!("mode '{mode}' cannot be requested: the module has no launcher");
+            return Err(ComponentFailure { text });
+        };
+        let (component, mode) = (self.component.clone(), mode.to_owned());
+        account.send_vital(Record::ModeRequest { component, mode });
+        Ok(())
+    }
 }
 
 /// Tells whoever reads a run's figures what they must know about them. Clones are the same; any thread.
@@ -134,7 +192,8 @@ impl Timers {
     }
 
     /// Adds a timer in the group of the component's callback; its calls, and those that fail or panic, are accounted to the
-    /// component. Only from `init`: once the executor runs, it takes no more.
+    /// component. Only from `init`: once the executor runs, it takes no more. The handle moves the next tick
+    /// ([`CallbackHandle::next_tick_at`]).
     ///
     /// # Errors
     /// [`ExecutorError`] if the period is zero or the executor runs already.
@@ -142,7 +201,7 @@ impl Timers {
         &self,
         period: Duration,
         tick: impl Fn(&TimerTick) -> Result<(), ComponentFailure> + Send + Sync + 'static,
-    ) -> Result<(), ExecutorError> {
+    ) -> Result<CallbackHandle, ExecutorError> {
         let Some(executor) = self.executor.upgrade() else {
             return Err(ExecutorError::Running { name: self.component.clone() });
         };
@@ -152,12 +211,12 @@ impl Timers {
         let failures = self.failures.clone();
         let handle = executor.add_callback(options, move |invocation| {
             if let Some(t) = invocation.tick() {
-                failures.watch(invocation, Call::Timer, || tick(&t));
+                let _ = failures.watch(invocation, Call::Timer, || tick(&t));
             }
         })?;
         self.stop.ends(handle.timer_end());
-        self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
-        Ok(())
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).push(handle.clone());
+        Ok(handle)
     }
 
     /// Timers that were added.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Heartbeats of a module: words in shared memory that its process writes and the launcher reads, never messages.
+//! Heartbeats of a module: words in shared memory that its process writes and the launcher reads,
+//! never messages.
 //!
-//! A thread that no component can hold up (`host/watch.rs`) writes most of them every [`PERIOD`], a call that took too long counts
-//! itself. What they mean: `docs/protocols/heartbeats.md`. What the launcher makes of them: `launch/judge.rs`.
+//! A thread that no component can hold up (`host/watch.rs`) writes most of them every [`PERIOD`], a
+//! call that took too long counts itself. What they mean: `docs/protocols/heartbeats.md`. What the
+//! launcher makes of them: `launch/judge.rs`.
 
 use crate::graph::ResolvedModule;
 use driveline_shm::heartbeat::{HeartbeatWords, PeerHeartbeatWords};
@@ -17,8 +19,8 @@ use std::time::Duration;
 pub(crate) const PERIOD: Duration = Duration::from_millis(100);
 /// Attempts to read a beat that is not being written.
 const ATTEMPTS: usize = 64;
-/// Beats further apart than this: the process did not run, because it was stopped or the machine was busy. Such time is
-/// no time of a call.
+/// Beats further apart than this: the process did not run, because it was stopped or the machine
+/// was busy. Such time is no time of a call.
 pub(crate) const STALL: Duration = Duration::from_millis(400);
 
 const FINGERPRINT: usize = 0;
@@ -74,7 +76,8 @@ impl Layout {
     }
 }
 
-/// Time of a process's own that it could not use, as its beats show it. A pure function of the words.
+/// Time of a process's own that it could not use, as its beats show it. A pure function of the
+/// words.
 fn stalled_until(now: u64, beat: u64, stalled: u64) -> u64 {
     let gap = now.saturating_sub(beat);
     let slack = ns(STALL);
@@ -207,14 +210,15 @@ impl PeerHeartbeats {
         Ok(Self { words, layout })
     }
 
-    /// The words of one beat; `None` if the module was writing all the time, or has died in between.
+    /// The words of one beat; `None` if the module was writing all the time, or has died in
+    /// between.
     pub(crate) fn read(&self) -> Option<Snapshot> {
         for _ in 0..ATTEMPTS {
             let before = self.words.load(SEQUENCE);
             fence(Ordering::Acquire);
             let seen = self.read_once();
             fence(Ordering::Acquire);
-            if before % 2 == 0 && self.words.load(SEQUENCE) == before {
+            if before.is_multiple_of(2) && self.words.load(SEQUENCE) == before {
                 return Some(seen);
             }
             std::hint::spin_loop();
@@ -295,7 +299,8 @@ mod tests {
         assert!(e.to_string().contains("another graph"), "{e}");
     }
 
-    /// A process that is stopped for a minute, or that a busy machine does not run, loses that time and no other.
+    /// A process that is stopped for a minute, or that a busy machine does not run, loses that time
+    /// and no other.
     #[test]
     fn time_in_which_a_process_does_not_run_is_known_before_and_after_its_next_beat() {
         let own = Heartbeats::new(layout(&[])).unwrap();

@@ -24,4 +24,4 @@ pub mod testing;
 
 // Re-exported until all users name `driveline-graph` themselves.
 pub use driveline_graph as graph;
-pub use driveline_graph::{descriptor, interfaces, network, ros2};
+pub use driveline_graph::descriptor;

@@ -220,6 +220,7 @@ impl ComponentTest {
             failures: Some(sink),
         };
         let instance = Instance::bring_up(&component, with).map_err(|e| up(&e))?;
+        instance.activate().map_err(|e| up(&e))?;
         let max_payload = settings.max_payload.map_or(MAX_PAYLOAD, |ByteSize(n)| n);
         executor.begin();
         drop(entered);

@@ -8,91 +8,17 @@ mod support;
 use driveline_runtime::account::Record;
 use driveline_runtime::host::exit;
 use driveline_runtime::launch::control::{
-    AskError, ControlSocket, ProcessState, ProcessStatus, RunPhase, RunStatus, Verb, find,
+    ClaimError, ControlSocket, ProcessState, RunPhase, RunStatus, Taken, Verb, claim,
 };
-use driveline_runtime::launch::{Down, End, Outcome};
-use rustix::process::{Pid, Signal, kill_process};
+use driveline_runtime::launch::{Down, End};
+use rustix::process::Signal;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::time::Instant;
-use support::{Fixture, PATIENCE, Seen, graph, host};
-
-/// Asks the one run of a domain.
-struct Tool {
-    domain: PathBuf,
-}
-
-impl Tool {
-    fn ask(&self, verb: Verb) -> Result<RunStatus, AskError> {
-        let found = find(&self.domain).unwrap();
-        found.first().map_or(Err(AskError::Gone), |run| run.ask(verb, PATIENCE))
-    }
-
-    /// Asks until the run says what is wanted.
-    fn until(&self, verb: Verb, wanted: impl Fn(&RunStatus) -> bool) -> RunStatus {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            let run = self.ask(verb).unwrap();
-            if wanted(&run) {
-                return run;
-            }
-            assert!(Instant::now() < end, "{run:?}");
-            std::thread::yield_now();
-        }
-    }
-
-    /// Asks for the stop until the run has ended.
-    fn stop(&self) {
-        while self.ask(Verb::Stop).is_ok() {}
-    }
-
-    fn signal(&self, module: &str, signal: Signal) {
-        let run = self.ask(Verb::Status).unwrap();
-        kill_process(
-            Pid::from_raw(process(&run, module).pid.unwrap().cast_signed()).unwrap(),
-            signal,
-        )
-        .unwrap();
-    }
-}
-
-fn process<'a>(run: &'a RunStatus, name: &str) -> &'a ProcessStatus {
-    run.processes.iter().find(|p| p.name == name).unwrap()
-}
-
-fn is_ready(run: &RunStatus) -> bool {
-    run.ready == Some(true)
-}
-
-/// Runs a graph while `with` asks it, which ends it.
-fn while_running(text: &str, with: impl FnOnce(&Tool)) -> (Seen, Outcome) {
-    let mut f = Fixture::new(text);
-    let domain = f.dir.path().join("domain");
-    std::fs::create_dir(&domain).unwrap();
-    f.options.control = Some(Arc::new(ControlSocket::new(&domain, "test").unwrap()));
-    f.options.grace = PATIENCE;
-    let tool = Tool { domain: domain.clone() };
-    let ended = std::thread::scope(|scope| {
-        let f = &mut f;
-        let launcher = scope.spawn(move || {
-            let mut seen = Seen::default();
-            let outcome = f.run(&mut seen);
-            f.options.control = None;
-            (seen, outcome)
-        });
-        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| with(&tool)));
-        tool.stop();
-        let ended = launcher.join().unwrap();
-        asked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        ended
-    });
-    assert_eq!(std::fs::read_dir(&domain).unwrap().count(), 0, "nothing stays behind");
-    ended
-}
+use support::tool::{is_ready, process, while_running};
+use support::{Fixture, graph, host};
 
 /// The graph of the other tests, where `one` is no reason to end the run.
 fn without_end(relay: &str, printer: &str, one: &str) -> String {
@@ -316,7 +242,7 @@ fn removes_the_socket_of_its_dead_launcher(code: u8, arguments: impl Fn(&Fixture
     let domain = f.dir.path().join("domain");
     std::fs::create_dir(&domain).unwrap();
     // It stands for a launcher: alive as long as it listens.
-    let path = ControlSocket::new(&domain, "test").unwrap().path().to_owned();
+    let path = ControlSocket::new(&domain, "test", "g").unwrap().path().to_owned();
     let listener = UnixListener::bind(&path).unwrap();
     let (mut first, to_first) = started(&f, &arguments, &path);
     drop(to_first);
@@ -344,4 +270,30 @@ fn a_module_that_hangs_removes_it_as_well() {
     removes_the_socket_of_its_dead_launcher(exit::STUCK, |f| {
         one(f, &["--set", "printer.hang=1", "--stop-within-ms", "50"])
     });
+}
+
+#[test]
+fn a_second_launcher_is_refused_even_while_a_module_is_away() {
+    let away = "restart: {policy: on_failure, backoff_ms: 30000}";
+    let (_, outcome) = while_running(&without_end("", "", away), |tool| {
+        tool.until(Verb::Health, is_ready);
+        let claimed = |graph: &str, modules: &[&str]| {
+            let modules: Vec<String> = modules.iter().map(ToString::to_string).collect();
+            claim(&tool.domain, "test", graph, &modules)
+        };
+        let taken = |modules: &[&str]| match claimed("demo", modules) {
+            Err(ClaimError::Taken(Taken { pid, modules, graph })) => {
+                assert_eq!((pid, graph.as_str()), (Some(std::process::id()), "demo"));
+                modules
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(taken(&["one", "three"]), ["one"]);
+        tool.signal("one", Signal::KILL);
+        tool.until(Verb::Status, |run| process(run, "one").state == ProcessState::Restarting);
+        assert_eq!(taken(&["one", "two"]), ["one", "two"]);
+        assert!(claimed("demo", &["three"]).is_ok(), "another part of the graph");
+        assert!(claimed("other", &["one"]).is_ok());
+    });
+    assert_eq!(outcome.down.len(), 1, "{outcome:?}");
 }

@@ -6,7 +6,8 @@
 mod support;
 
 use driveline_runtime::account::{CallbackAccount, Record};
-use driveline_runtime::launch::End;
+use driveline_runtime::launch::{End, Event};
+use std::time::Duration;
 use support::{Fixture, Seen};
 
 const GRAPH: &str = "\
@@ -55,4 +56,57 @@ fn timers_do_not_repeat_the_last_sample_after_a_component_has_finished() {
     let repeated = plans.iter().filter(|c| !c.inputs.iter().any(|i| i.fresh)).count();
     assert!(repeated <= 2, "{plans:?}");
     assert!(seen.printed("three").contains(&"printer got 20"), "the last number is still read");
+}
+
+const CHAIN: &str = "\
+driveline: 1
+name: chain
+topics:
+  number: {reach: host, max_payload: 8, qos: {depth: 64}}
+  passed: {reach: host, max_payload: 8, qos: {depth: 64}}
+modules:
+  one:
+    components:
+      counter: {library: lib, class: Counter, parameters: {limit: 6, period_ms: 1}, outputs: {count: number}}
+  two:
+    components:
+      relay: {library: lib, class: Relay, parameters: {}, inputs: {in: number}, outputs: {out: passed}}
+  three:
+    components:
+      printer: {library: lib, class: Printer, inputs: {count: passed}}
+";
+
+fn chain(relay: &str) -> Fixture {
+    let mut f = Fixture::new(&CHAIN.replace("parameters: {}", &format!("parameters: {{{relay}}}")));
+    // Nothing but the work itself makes the run wait.
+    (f.options.quiet, f.options.settle) = (Duration::ZERO, Duration::ZERO);
+    f
+}
+
+#[test]
+fn a_run_does_not_end_while_a_call_runs_or_a_sample_waits() {
+    for relay in ["take_ms: 150", "take_ms: 400, slow_on: 6", "take_ms: 400, slow_on: 1"] {
+        let f = chain(relay);
+        let mut seen = Seen::default();
+        let outcome = f.run(&mut seen);
+        assert!(matches!(outcome.end, End::Finished { .. }), "{relay}: {outcome:?}");
+        assert_eq!(outcome.cut_off, []);
+        let printed = seen.printed("three");
+        assert!(printed.contains(&"printer got 6"), "{relay}: {printed:?}");
+    }
+}
+
+#[test]
+fn a_call_that_never_ends_is_cut_off_and_named() {
+    let mut f = chain("hang_on: 2");
+    (f.options.stuck, f.options.grace) = (Duration::from_millis(100), Duration::from_millis(100));
+    let mut seen = Seen::default();
+    let outcome = f.run(&mut seen);
+    assert!(matches!(outcome.end, End::Finished { .. }), "{outcome:?}");
+    let [work] = outcome.cut_off.as_slice() else { panic!("{outcome:?}") };
+    assert_eq!((work.component.as_str(), work.running), ("relay", 1));
+    assert_eq!(work.unread, [("number".to_owned(), 4)]);
+    let text = "component 'relay' had work left: 1 call in progress, 4 unread of topic 'number'";
+    assert_eq!(work.to_string(), text);
+    assert!(seen.events.contains(&Event::CutOff { work: work.clone() }));
 }

@@ -228,6 +228,39 @@ fn modules_that_never_get_ready_are_named() {
 }
 
 #[test]
+fn a_host_program_of_another_build_is_named_once_with_the_remedy() {
+    let mut f = Fixture::new(&graph(3, "", ""));
+    let other = f.dir.path().join("other");
+    let hello = r#"{"record":"hello","format":1,"module":"m","pid":1,"build":"0.0.1-deadbeef"}"#;
+    script(&other, &format!("echo '{hello}' >&0\nexec sleep 1000"));
+    f.options.host = other.clone();
+    let mut seen = Seen { interrupt_at: Some("of another build"), ..Seen::default() };
+    assert_eq!(f.run(&mut seen).end, End::Interrupted);
+    let lines: Vec<String> = seen
+        .events
+        .iter()
+        .filter(|e| matches!(e, Event::OtherBuild { .. }))
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(lines.len(), 1, "{:?}", seen.events);
+    for part in [&*other.to_string_lossy(), "0.0.1-deadbeef", "DRIVELINE_HOST"] {
+        assert!(lines[0].contains(part), "{part} is missing: {}", lines[0]);
+    }
+}
+
+#[test]
+fn a_host_program_that_does_not_know_its_arguments_is_called_another_build() {
+    let mut f = Fixture::new(&graph(3, "", ""));
+    let old = f.dir.path().join("old");
+    script(&old, "echo 'error: unknown option' >&2\nexit 2");
+    f.options.host = old;
+    let End::Died(death) = f.run(&mut Seen::default()).end else { panic!("it died") };
+    let cause = death.cause.unwrap();
+    assert!(cause.contains("does not understand its arguments"), "{cause}");
+    assert!(cause.contains("of another build than this command"), "{cause}");
+}
+
+#[test]
 fn one_module_can_run_alone_and_parameters_are_passed_on() {
     let mut f = Fixture::new(&graph(0, "", ""));
     f.options.modules = Some(vec!["one".into()]);

@@ -157,7 +157,11 @@ fn a_module_is_started_when_the_ones_it_depends_on_are_ready() {
 
 #[test]
 fn a_module_is_restarted_together_with_another() {
-    let f = supervised("", "restart: {policy: on_failure, backoff_ms: 1}", "restart_with: [one]");
+    let f = supervised(
+        "",
+        "restart: {policy: on_failure, backoff_ms: 1}",
+        "restart_with: [one]\n    depends_on: [one]",
+    );
     let mut seen = Seen {
         kill_at: Some("printer got 2"),
         interrupt_at: Some("module 'two' works again"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Modules that do not keep to what the graph declares, by real processes. What is judged is tested on a test clock
-//! (`launch/judge_tests.rs`).
+//! Modules that do not keep to what the graph declares, by real processes. What is judged is tested
+//! on a test clock (`launch/judge_tests.rs`).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
@@ -9,7 +9,8 @@ mod support;
 use driveline_runtime::launch::{End, Event};
 use support::{Fixture, Seen, graph};
 
-/// The graph of the other tests, with keys for module `one`, its relay, and the output of its counter.
+/// The graph of the other tests, with keys for module `one`, its relay, and the output of its
+/// counter.
 fn watched(relay: &str, one: &str, more: &[(&str, &str)]) -> Fixture {
     let mut text = graph(0, relay, "");
     text = text.replace("    restart: {on_exhausted: stop}\n", &format!("    {one}\n"));
@@ -80,7 +81,7 @@ fn an_ordered_stop_is_a_reaction_and_names_the_fault() {
 
 #[test]
 fn a_module_that_uses_too_much_is_started_again() {
-    let f = watched("", "limits: {memory: 64 KiB, descriptors: 1}\n    on_limit: restart", &[]);
+    let f = watched("", "limits: {memory: 64 KiB}\n    on_limit: restart", &[]);
     let mut seen = Seen { interrupt_at: Some("is started again in"), ..Seen::default() };
     let outcome = f.run(&mut seen);
     assert_eq!(outcome.end, End::Interrupted, "{:?}", seen.events);

@@ -9,7 +9,10 @@
 use crate::queue::lock;
 use driveline_types::MonotonicNs;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{
+    Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
 use std::time::Duration;
 
 /// Least time between two reports of an endpoint; what is missed meanwhile is in the next one.
@@ -34,6 +37,8 @@ pub struct DeadlineMeter {
     last_ns: AtomicU64,
     /// Periods missed between samples.
     closed: AtomicU64,
+    /// Nothing is counted any more.
+    over: AtomicBool,
 }
 
 fn periods(length: Duration, last: u64, until: u64) -> u64 {
@@ -53,12 +58,20 @@ impl DeadlineMeter {
     /// Counts from the first sample on.
     #[must_use]
     pub fn new(length: Duration) -> Self {
-        Self { length, last_ns: AtomicU64::new(0), closed: AtomicU64::new(0) }
+        Self {
+            length,
+            last_ns: AtomicU64::new(0),
+            closed: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+        }
     }
 
     /// A sample was published.
     #[inline]
     pub fn published(&self, at: MonotonicNs) {
+        if self.over.load(Relaxed) {
+            return;
+        }
         // `last` first: a reader that sees the sum with this gap in it must not add the gap again.
         let last = self.last_ns.fetch_max(at.0, AcqRel);
         let missed = if last == 0 { 0 } else { periods(self.length, last, at.0) };
@@ -73,6 +86,12 @@ impl DeadlineMeter {
         if last != 0 {
             self.closed.fetch_add(periods(self.length, last, now.0), Release);
         }
+    }
+
+    /// Ends the count for good: samples that are published from here on begin no new one.
+    pub fn close(&self, now: MonotonicNs) {
+        self.over.store(true, Relaxed);
+        self.end(now);
     }
 
     /// Deadlines missed until now.

@@ -4,6 +4,7 @@
 
 use crate::error::OpenError;
 use crate::sys::directory::Directory;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Environment variable that names a directory and thereby overrides every domain name.
@@ -12,6 +13,10 @@ pub const DIRECTORY_VARIABLE: &str = "DRIVELINE_DOMAIN_DIR";
 pub const NAME_VARIABLE: &str = "DRIVELINE_DOMAIN";
 /// Name of the domain of those who name none, if the environment does not either.
 pub const DEFAULT: &str = "default";
+
+/// Where each user has a directory for domains, and the beginning of its name.
+const ALL_USERS: &str = "/dev/shm";
+const PREFIX: &str = "driveline-";
 
 const MAX_NAME_LEN: usize = 64;
 /// Most domains that are listed.
@@ -72,9 +77,30 @@ pub fn all() -> Vec<(String, PathBuf)> {
     domains
 }
 
+/// Other users that have domains on this host, which this user cannot see. Reads one directory.
+#[must_use]
+pub fn other_users() -> Vec<u32> {
+    let own = rustix::process::geteuid().as_raw();
+    let mut users = Vec::new();
+    for entry in std::fs::read_dir(ALL_USERS).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let user = name.to_str().and_then(|n| n.strip_prefix(PREFIX)).and_then(|n| n.parse().ok());
+        let Some(user) = user.filter(|user| *user != own) else { continue };
+        // Who makes a directory in the name of another one has no domains there.
+        let is_theirs = |m: std::fs::Metadata| m.is_dir() && m.uid() == user;
+        if std::fs::symlink_metadata(entry.path()).is_ok_and(is_theirs) && users.len() < MAX_DOMAINS
+        {
+            users.push(user);
+        }
+    }
+    users.sort_unstable();
+    users
+}
+
 /// What this user's domains have in common.
 pub(crate) fn own_parent() -> PathBuf {
-    PathBuf::from(format!("/dev/shm/driveline-{}", rustix::process::geteuid().as_raw()))
+    let own = rustix::process::geteuid().as_raw();
+    std::path::Path::new(ALL_USERS).join(format!("{PREFIX}{own}"))
 }
 
 /// Whether a domain can have this name, whatever the environment says.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Words in shared memory that one process writes and another one reads: how a launcher sees that a module works.
+//! Words in shared memory that one process writes and another one reads: how a launcher sees that a
+//! module works.
 //!
-//! The writer makes them and hands the descriptor over; the memory is sealed, so that nobody else can write it or take it
-//! away. What the words mean is up to the two processes (`driveline-runtime`, `heartbeats`).
+//! The writer makes them and hands the descriptor over; the memory is sealed, so that nobody else
+//! can write it or take it away. What the words mean is up to the two processes
+//! (`driveline-runtime`, `heartbeats`).
 
 use crate::sys::fork::GuardedFd;
 use crate::sys::mapping::{Mapping, Mode};
@@ -11,13 +13,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Most words of one writer: a megabyte.
-pub const MAX_WORDS: usize = 1 << 17;
+/// Maximum number of words of one writer: a megabyte.
+pub const MOST_WORDS: usize = 1 << 17;
 const PAGE: usize = 4096;
 
 fn bytes(words: usize) -> io::Result<usize> {
-    if words == 0 || words > MAX_WORDS {
-        let text = format!("{words} words; from 1 to {MAX_WORDS} are possible");
+    if words == 0 || words > MOST_WORDS {
+        let text = format!("{words} words; from 1 to {MOST_WORDS} are possible");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     Ok((words * 8).next_multiple_of(PAGE))
@@ -35,7 +37,7 @@ impl HeartbeatWords {
     /// Reserves `count` words. Makes system calls; using the words makes none.
     ///
     /// # Errors
-    /// `InvalidInput` beyond [`MAX_WORDS`]; the kernel's, if it refuses memory or a descriptor.
+    /// `InvalidInput` beyond [`MOST_WORDS`]; the kernel's, if it refuses memory or a descriptor.
     pub fn new(count: usize) -> io::Result<Self> {
         let (fd, map) = memfd::create("driveline-heartbeat", bytes(count)?)?;
         Ok(Self { fd, map, count })
@@ -102,6 +104,6 @@ mod tests {
         let socket = std::os::unix::net::UnixStream::pair().unwrap().0;
         assert!(PeerHeartbeatWords::open(&socket.into(), 700).is_err());
         assert_eq!(HeartbeatWords::new(0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
-        assert!(HeartbeatWords::new(MAX_WORDS + 1).is_err());
+        assert!(HeartbeatWords::new(MOST_WORDS + 1).is_err());
     }
 }

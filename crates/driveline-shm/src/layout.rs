@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Offsets within a segment and a subscription page. The numbers are part of the protocol: `docs/protocols/shm.md`.
 
-use crate::limits::{MAX_HELD, MAX_PAYLOAD, MAX_SLOTS};
+use crate::limits::{MAX_HELD, MAX_PAYLOAD, MAX_SLOTS, OBSERVER_PINS};
 use crate::protocol::writer::slots_needed;
 use driveline_types::header::HEADER_WORDS;
 use serde::{Deserialize, Serialize};
@@ -75,6 +75,17 @@ const _: () = {
 
 /// Slots beyond those that the protocol needs: an allowance for the unforeseen, at the price of one payload.
 const SPARE_SLOTS: usize = 1;
+
+/// Bytes of shared memory that a publisher reserves at host reach for a declared depth, loans and pins; 0 if these numbers
+/// are not possible. Touches nothing.
+#[must_use]
+pub fn reserved_bytes(depth: u32, loans: u32, pins: u32, max_payload: u64) -> u64 {
+    let pins = pins.saturating_add(OBSERVER_PINS) as usize;
+    let layout = usize::try_from(max_payload)
+        .map_err(|e| e.to_string())
+        .and_then(|max| Layout::new(depth as usize, loans as usize, pins, max));
+    layout.map_or(0, |l| l.len() as u64)
+}
 
 /// The numbers that give every offset. Sent to each subscription, which checks them before use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

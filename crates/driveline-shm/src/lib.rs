@@ -120,6 +120,7 @@ pub mod fuzzing {
 }
 
 #[cfg(not(loom))]
+pub use self::layout::reserved_bytes;
 pub use self::{
     afar::{AfarCount, AfarState},
     blocking::{Blocked, BlockingMeter},

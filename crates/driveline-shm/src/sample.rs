@@ -90,6 +90,12 @@ impl Sample {
     pub fn publisher(&self) -> EndpointId {
         self.edge.publisher
     }
+
+    /// Strength of the publisher as owner of the topic; 0 if it has none.
+    #[must_use]
+    pub fn strength(&self) -> u32 {
+        self.edge.qos.strength.unwrap_or(0)
+    }
 }
 
 impl Clone for Sample {

@@ -345,6 +345,12 @@ impl Subscription {
         self.inlet.matched.load(Relaxed) as usize
     }
 
+    /// Whether a publisher is matched that `wanted` selects.
+    #[must_use]
+    pub fn has_publisher(&self, wanted: impl Fn(EndpointId) -> bool) -> bool {
+        self.edges.iter().any(|e| !e.ended.load(Relaxed) && wanted(e.publisher))
+    }
+
     /// Counters so far.
     #[must_use]
     pub fn stats(&self) -> SubscriptionStats {

@@ -48,7 +48,7 @@ fn changes_beyond_the_commit_are_seen_and_looked_for_in_all_that_is_compiled() {
         "Cargo.lock",
         "crates/a/src/lib.rs",
         "sdk/a.hpp",
-        "peers/a.cpp",
+        "lab/peers/a.cpp",
         "proto/a.proto",
     ];
     for file in sources.iter().chain(&["docs/a.md"]) {

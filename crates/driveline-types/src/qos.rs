@@ -108,6 +108,11 @@ pub struct Qos {
     /// Publisher: put an XXH3-64 of the payload into each header. Subscription: match only publishers that do, and verify
     /// it. Inside a process a pointer is passed: there the rule of matching is the same, and no checksum is computed.
     pub checksum: bool,
+    /// Publisher: its strength as owner of the topic, among several. Subscription: deliver the strongest publisher's samples alone,
+    /// whatever the value. In graphs it is the key `strength` of an output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub strength: Option<u32>,
 }
 
 impl Default for Qos {
@@ -122,6 +127,7 @@ impl Default for Qos {
             liveliness: Liveliness::Automatic,
             lease_ms: None,
             checksum: false,
+            strength: None,
         }
     }
 }

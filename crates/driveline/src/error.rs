@@ -363,6 +363,12 @@ pub enum ParameterError {
         /// The type of the value.
         given: &'static str,
     },
+    /// Text that is no value of a parameter.
+    #[error("this is no JSON of a parameter's value: {text}")]
+    Json {
+        /// What the parser says.
+        text: String,
+    },
     /// Declared twice with different defaults.
     #[error("parameter '{name}' is declared twice with different types")]
     Redeclared {

@@ -101,11 +101,16 @@ impl fmt::Display for EndpointEvent {
             Self::Unmatched { peer } => write!(f, "{peer} went away"),
             Self::Refused { text } | Self::Downgraded { text } => f.write_str(text),
             Self::DeadlineMissed { text, missed, total } => {
-                write!(f, "{text}: missed {missed} times since the last report, {total} in all")
+                let times = if *missed == 1 { "once" } else { &format!("{missed} times") };
+                if missed == total {
+                    write!(f, "{text}: {times} so far")
+                } else {
+                    write!(f, "{text}: {times} since the last line, {total} in all")
+                }
             }
             Self::ReliableTimeout { text, timeouts: 1, total: 1 } => f.write_str(text),
             Self::ReliableTimeout { text, timeouts, total } => {
-                write!(f, "{text} ({timeouts} times since the last report, {total} in all)")
+                write!(f, "{text} ({timeouts} times since the last line, {total} in all)")
             }
             Self::EventsLost { count } => {
                 write!(f, "{count} events were lost because nobody asked for them")
@@ -182,10 +187,7 @@ mod tests {
         let other = EndpointEvent::Matched { peer: "b".into() };
         assert_eq!(lines.admit(other.clone(), at(999)), Some(other));
         let line = lines.admit(event(19, 60), at(1000)).unwrap();
-        assert_eq!(
-            line.to_string(),
-            "topic 'a': late: missed 59 times since the last report, 60 in all"
-        );
+        assert_eq!(line.to_string(), "topic 'a': late: 59 times since the last line, 60 in all");
     }
 
     #[test]
@@ -206,6 +208,6 @@ mod tests {
             (None, None)
         );
         let line = lines.admit(event(1, 4), at(1000)).unwrap();
-        assert_eq!(line.to_string(), "topic 'a': waited (3 times since the last report, 4 in all)");
+        assert_eq!(line.to_string(), "topic 'a': waited (3 times since the last line, 4 in all)");
     }
 }

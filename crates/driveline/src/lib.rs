@@ -54,8 +54,8 @@ pub use event::{EndpointEvent, EventLines, Severity};
 pub use executor::{
     CallbackGroup, CallbackHandle, CallbackOptions, CallbackRecord, CallbackStats, EventSender,
     Executor, ExecutorOptions, GroupKind, InputRecord, InputStats, Invocation, Lifecycle, Observer,
-    PortEvent, Schedule, ScheduleReport, SchedulingClass, StateChange, StateOutcome, StateRequest,
-    TimerEnd, TimerOptions, TimerTick,
+    PendingWork, PortEvent, Schedule, ScheduleReport, SchedulingClass, StateChange, StateOutcome,
+    StateRequest, TimerEnd, TimerOptions, TimerTick,
 };
 pub use local::{Language, LocalObject};
 pub use options::{PublisherOptions, Reach, SubscriptionOptions, WaitMode};

@@ -20,6 +20,10 @@ pub enum ParameterValue {
     Float(f64),
     /// Text.
     Text(String),
+    /// Values in an order.
+    List(Vec<ParameterValue>),
+    /// Values by name.
+    Map(BTreeMap<String, ParameterValue>),
 }
 
 impl ParameterValue {
@@ -31,10 +35,31 @@ impl ParameterValue {
             Self::Integer(_) => "an integer",
             Self::Float(_) => "a number",
             Self::Text(_) => "text",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
         }
     }
 
-    /// The value as the type of `declared`, if that loses nothing.
+    /// Reads a value that is written as JSON.
+    ///
+    /// # Errors
+    /// [`ParameterError::Json`] if it is no JSON, or has a null in it.
+    pub fn from_json(text: &str) -> Result<Self, ParameterError> {
+        serde_json::from_str(text).map_err(|e| ParameterError::Json { text: e.to_string() })
+    }
+
+    /// A value within this one, by the names and numbers on the way: `pid/gains/0`.
+    #[must_use]
+    pub fn at(&self, path: &str) -> Option<&Self> {
+        path.split('/').try_fold(self, |value, step| match value {
+            Self::List(items) => items.get(step.parse::<usize>().ok()?),
+            Self::Map(entries) => entries.get(step),
+            _ => None,
+        })
+    }
+
+    /// The value as the type of `declared`, if that loses nothing. All items of a list become what the first item of the declared
+    /// list is, and entries that a map lacks are those of the declared one; an empty list or map is declared for any.
     #[must_use]
     pub fn coerce(self, declared: &Self) -> Option<Self> {
         match (&self, declared) {
@@ -45,6 +70,27 @@ impl ParameterValue {
             // 2^53: every whole number up to here is a float exactly.
             (Self::Integer(i), Self::Float(_)) if i.unsigned_abs() <= 1 << 53 => {
                 Some(Self::Float(*i as f64))
+            }
+            (Self::List(_), Self::List(declared)) => {
+                let Self::List(items) = self else { return None };
+                let of = |item: Self| match declared.first() {
+                    Some(first) => item.coerce(first),
+                    None => Some(item),
+                };
+                items.into_iter().map(of).collect::<Option<_>>().map(Self::List)
+            }
+            (Self::Map(_), Self::Map(declared)) => {
+                let Self::Map(entries) = self else { return None };
+                let mut merged = declared.clone();
+                for (name, value) in entries {
+                    let value = match (declared.get(&name), declared.is_empty()) {
+                        (Some(declared), _) => value.coerce(declared)?,
+                        (None, true) => value,
+                        (None, false) => return None,
+                    };
+                    merged.insert(name, value);
+                }
+                Some(Self::Map(merged))
             }
             _ => None,
         }
@@ -58,6 +104,10 @@ impl fmt::Display for ParameterValue {
             Self::Integer(v) => write!(f, "{v}"),
             Self::Float(v) => write!(f, "{v}"),
             Self::Text(v) => f.write_str(v),
+            // As JSON, which is YAML as well.
+            Self::List(_) | Self::Map(_) => {
+                f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
+            }
         }
     }
 }
@@ -89,13 +139,14 @@ impl Parameters {
         }
     }
 
-    /// The value now.
+    /// The value now. Of a list or map, a part can be read by its path: `pid/gains/0`.
     ///
     /// # Errors
     /// [`ParameterError::Unknown`] if it was not declared.
     pub fn get(&self, name: &str) -> Result<ParameterValue, ParameterError> {
         let values = self.values.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        values.get(name).cloned().ok_or_else(|| unknown(name, values.keys()))
+        let within = || name.split_once('/').and_then(|(name, path)| values.get(name)?.at(path));
+        values.get(name).or_else(within).cloned().ok_or_else(|| unknown(name, values.keys()))
     }
 
     /// Sets a declared parameter; whole numbers are accepted for real ones.
@@ -147,6 +198,37 @@ mod tests {
         assert_eq!(p.get("rate_hz").unwrap(), ParameterValue::Float(25.0));
     }
 
+    fn value(json: &str) -> ParameterValue {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn lists_and_maps_keep_the_types_of_their_default() {
+        let as_declared = |given: &str, declared: &str| {
+            value(given).coerce(&value(declared)).map(|v| v.to_string())
+        };
+        assert_eq!(as_declared("[1,2]", "[0.5]").as_deref(), Some("[1.0,2.0]"));
+        assert_eq!(as_declared("[]", "[0.5]").as_deref(), Some("[]"));
+        assert_eq!(as_declared("[1,\"a\"]", "[]").as_deref(), Some("[1,\"a\"]"));
+        assert_eq!(as_declared("[1,\"a\"]", "[0.5]"), None);
+        let gains = r#"{"i":0.5,"p":1.5}"#;
+        assert_eq!(as_declared(r#"{"p":2}"#, gains).as_deref(), Some(r#"{"i":0.5,"p":2.0}"#));
+        assert_eq!(as_declared(r#"{"q":2}"#, gains), None, "a name that is not declared");
+        assert_eq!(as_declared(r#"{"q":2}"#, "{}").as_deref(), Some(r#"{"q":2}"#));
+        assert_eq!(as_declared("{}", "[]"), None);
+    }
+
+    #[test]
+    fn a_part_of_a_value_is_read_by_its_path() {
+        let p = Parameters::default();
+        p.declare("pid", value(r#"{"gains":[1.5,2.5],"on":true}"#)).unwrap();
+        assert_eq!(p.get("pid/gains/1").unwrap(), ParameterValue::Float(2.5));
+        assert_eq!(p.get("pid/on").unwrap(), ParameterValue::Bool(true));
+        for name in ["pid/gains/2", "pid/gains/x", "pid/off", "pid/", "other/on"] {
+            assert!(p.get(name).is_err(), "{name}");
+        }
+    }
+
     #[test]
     fn an_unknown_name_comes_with_a_suggestion() {
         let p = Parameters::default();
@@ -164,6 +246,10 @@ mod tests {
             ("3", ParameterValue::Integer(3)),
             ("3.5", ParameterValue::Float(3.5)),
             ("\"x\"", ParameterValue::Text("x".into())),
+            (
+                "[1,2.5]",
+                ParameterValue::List(vec![ParameterValue::Integer(1), ParameterValue::Float(2.5)]),
+            ),
         ] {
             assert_eq!(serde_json::from_str::<ParameterValue>(text).unwrap(), value);
         }

@@ -17,6 +17,7 @@ class Lane : public driveline::Component {
   driveline::Parameter<double> horizon_{*this, "horizon_fraction", LaneDetectorOptions{}.horizon_fraction, "row of the horizon over image height"};
   driveline::Parameter<double> low_{*this, "canny_low", LaneDetectorOptions{}.canny_low, "lower threshold of Canny"};
   driveline::Parameter<double> high_{*this, "canny_high", LaneDetectorOptions{}.canny_high, "upper threshold of Canny"};
+  driveline::Parameter<double> confidence_{*this, "min_confidence", LaneDetectorOptions{}.min_confidence, "lines of less confidence are not reported"};
   driveline::Parameter<std::int64_t> threads_{*this, "opencv_threads", 1, "threads that OpenCV may use in this process"};
 
   driveline::Status init() override {
@@ -25,6 +26,7 @@ class Lane : public driveline::Component {
     options.horizon_fraction = *horizon_;
     options.canny_low = *low_;
     options.canny_high = *high_;
+    options.min_confidence = *confidence_;
     detector_.emplace(options);
     return {};
   }

@@ -85,6 +85,70 @@ TEST(FrameSource, CutOffVideoIsSaid) {
   EXPECT_EQ(source->next(frame), FrameStatus::end) << "said once, then the end";
 }
 
+std::string test_video(const std::string& name) { return std::string(COMP_TEST_DATA_DIR) + "/" + name; }
+
+// 26 frames 40 ms apart, then 4 that are 200 ms apart; as Matroska the container guesses 46 frames, as mp4 a rate of 19.7 Hz.
+TEST(FrameSource, FramesHaveTheTimesOfTheirFileAndAnEstimatedCountIsNoDamage) {
+  for (const char* name : {"vfr.mkv", "vfr.mp4"}) {
+    const auto source = open_frame_source(test_video(name));
+    cv::Mat frame;
+    std::vector<std::int64_t> gaps_ms;
+    std::int64_t before = 0;
+    int frames = 0;
+    for (; source->next(frame) == FrameStatus::frame; ++frames) {
+      ASSERT_TRUE(source->frame_time_ns().has_value()) << name;
+      if (frames > 0) gaps_ms.push_back((*source->frame_time_ns() - before) / 1'000'000);
+      before = *source->frame_time_ns();
+    }
+    EXPECT_EQ(source->error(), "") << name;
+    EXPECT_EQ(frames, 30) << name;
+    std::vector<std::int64_t> wanted(25, 40);
+    wanted.insert(wanted.end(), 4, 200);
+    EXPECT_EQ(gaps_ms, wanted) << name;
+  }
+  EXPECT_FALSE(open_frame_source(test_video("vfr.mkv"))->frame_count().has_value());
+  EXPECT_EQ(open_frame_source(test_video("vfr.mp4"))->frame_count(), 30);
+}
+
+TEST(FrameSource, CutOffMatroskaIsSaid) {
+  const ScratchFolder scratch;
+  std::ifstream in(test_video("vfr.mkv"), std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  std::ofstream(scratch.file("cut.mkv"), std::ios::binary) << bytes.substr(0, bytes.size() * 2 / 3);
+  const auto source = open_frame_source(scratch.file("cut.mkv"));
+  EXPECT_LT(count_frames(*source), 30);
+  EXPECT_TRUE(holds(source->error(), "cut off")) << source->error();
+}
+
+TEST(FrameSource, PicturesAreTurnedAsTheirFileSays) {
+  const auto source = open_frame_source(test_video("portrait.mp4"));
+  EXPECT_EQ(source->size(), cv::Size(240, 320));
+  cv::Mat frame;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(source->next(frame), FrameStatus::frame);
+    const auto is = [&](int x, int y, cv::Vec3i bgr) { return cv::norm(cv::Vec3i(frame.at<cv::Vec3b>(y, x)) - bgr) < 30; };
+    EXPECT_TRUE(is(40, 40, {0, 255, 0})) << "lime above left in frame " << i;
+    EXPECT_TRUE(is(200, 40, {255, 255, 255})) << "white above right";
+    EXPECT_TRUE(is(40, 280, {0, 0, 255})) << "red below left";
+    EXPECT_TRUE(is(200, 280, {255, 0, 0})) << "blue below right";
+  }
+}
+
+TEST(FrameSource, NumbersInNamesCountByTheirValue) {
+  const ScratchFolder scratch;
+  const std::vector<std::string> order{"0.png", "1.png", "02.png", "3.png", "9.png", "10.png", "11.png", "100.png", "a2b1.png", "a2b10.png", "a10.png", "b.png"};
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    cv::imwrite(scratch.file(order[i]), cv::Mat(48, 64, CV_8UC3, cv::Scalar::all(10.0 * static_cast<double>(i))));
+  }
+  const auto source = open_frame_source(scratch.path());
+  EXPECT_FALSE(source->frame_time_ns().has_value());
+  cv::Mat frame;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    ASSERT_EQ(source->next(frame), FrameStatus::frame);
+    EXPECT_EQ(frame.at<cv::Vec3b>(5, 5)[1], 10 * i) << order[i];
+  }
+}
+
 TEST(FrameSource, FolderInNameOrderIntoTheCallersMemory) {
   const ScratchFolder scratch;
   for (int i = 0; i < 3; ++i) {

@@ -69,6 +69,7 @@ struct Cells {
   std::int64_t fields;             // per box
   int bright;                      // field that takes the cell's brightness
   std::vector<float> bias;         // per field
+  bool corners = false;            // fields 2 and 3 are a place as well
 };
 
 std::string cell_network(const Cells& cells, bool boxes_first) {
@@ -84,6 +85,10 @@ std::string cell_network(const Cells& cells, bool boxes_first) {
     if (boxes_first) {
       grid[cell * static_cast<std::size_t>(n)] = x;
       grid[cell * static_cast<std::size_t>(n) + 1] = y;
+      if (cells.corners) {
+        grid[cell * static_cast<std::size_t>(n) + 2] = x;
+        grid[cell * static_cast<std::size_t>(n) + 3] = y;
+      }
     } else {
       grid[cell] = x;
       grid[4 + cell] = y;
@@ -107,6 +112,10 @@ std::string cell_network(const Cells& cells, bool boxes_first) {
 std::string yolo_v5() { return cell_network({7, 4, {16, 16, 24, 16, 0, 0.1F, 0.9F}}, true); }
 // cx cy w h person car; brightness is the car's score.
 std::string yolo_v8() { return cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}}, false); }
+
+// The same with fields last, and with built-in suppression: x1 y1 x2 y2 score class, of which 1 is the second name.
+std::string yolo_v8_transposed() { return cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0}}, true); }
+std::string yolo_suppressed() { return cell_network({6, 4, {4, 8, 28, 24, 0, 1}, true}, true); }
 
 class OnnxDetector : public ::testing::Test {
  protected:
@@ -154,6 +163,44 @@ TEST_F(OnnxDetector, ReadsBothLayouts) {
   }
 }
 
+// As exporters name them: with capitals, a byte order mark, line ends of DOS and blanks.
+TEST_F(OnnxDetector, ReadsOtherLayoutsAndNames) {
+  options_.input_size = {};  // the models state 64x64
+  struct Case {
+    std::string content;
+    std::string names;
+  };
+  for (const auto& [content, names] : {Case{yolo_v8_transposed(), "\xef\xbb\xbfPerson\r\nCar \t\r\n"}, {yolo_suppressed(), "person\n\tCAR\ntram\n"},
+                                       {yolo_v5(), "Person\n\nCar\n"}}) {
+    std::ofstream(options_.names_path, std::ios::binary | std::ios::trunc) << names;
+    write(content);
+    const auto detector = make_vehicle_detector(options_);
+    EXPECT_NE(detector->name().find("64x64"), std::string::npos) << detector->name();
+    cv::Mat frame = cv::Mat::zeros(64, 64, CV_8UC3);
+    frame(cv::Rect(32, 32, 32, 32)).setTo(cv::Scalar::all(255));
+    std::vector<Detection> found;
+    ASSERT_TRUE(detector->detect(frame, found)) << detector->error();
+    ASSERT_EQ(found.size(), 1U) << names;
+    expect_box(found[0].box, {36, 40, 24, 16});
+    EXPECT_EQ(found[0].kind, VehicleClass::car);
+  }
+}
+
+TEST_F(OnnxDetector, ScoresThatAreNoneAreErrors) {
+  // Without the sigmoid: up to 650 for a bright cell. One that says so on a blank image is refused at once.
+  const auto says = [](const std::string& text) { EXPECT_NE(text.find("is not between 0 and 1"), std::string::npos) << text; };
+  write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 650}}, false));
+  says(load_error());
+  write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, -8}}, false));
+  says(load_error());
+  write(cell_network({6, 5, {16, 16, 24, 16, 0.3F, 0.5F}}, false));
+  const auto detector = make_vehicle_detector(options_);
+  std::vector<Detection> found;
+  EXPECT_FALSE(detector->detect(cv::Mat(64, 64, CV_8UC3, cv::Scalar::all(255)), found));
+  says(detector->error());
+  EXPECT_TRUE(found.empty());
+}
+
 TEST_F(OnnxDetector, UndoesLetterboxAndRegion) {
   write(yolo_v8());
   // The region is the right half, 256x128: scaled to 64x32 with 16 rows of padding above and below.
@@ -185,7 +232,10 @@ TEST_F(OnnxDetector, ErrorsNamePlaceAndRemedy) {
   EXPECT_TRUE(holds(load_error(), "for 80 classes")) << load_error();
   options_.names_path = scratch_.file("two.names");
   options_.input_size = {96, 64};
-  EXPECT_TRUE(holds(load_error(), "input_size")) << load_error();
+  EXPECT_TRUE(holds(load_error(), "made for an input of 64x64; leave input_size (96x64) empty")) << load_error();
+  options_.input_size = {};
+  write(cell_network({9, 5, {16, 16, 24, 16, 0.3F, 0, 0, 0, 0}}, false));
+  EXPECT_TRUE(holds(load_error(), "[1, 9, 4], for 2 classes")) << load_error();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // YOLO networks on OpenCV's DNN module: darknet pairs and ONNX files.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <opencv2/imgproc.hpp>
 
 #include "detector_backends.hpp"
+#include "onnx_input.hpp"
 
 namespace comp::detectors {
 namespace {
@@ -38,7 +40,8 @@ void require_file(const std::string& path, const char* what) {
 // OpenCV's message without its source location, which helps nobody beside a car.
 std::string reason(const cv::Exception& e) { return e.err.empty() ? e.what() : e.err; }
 
-VehicleClass class_by_name(std::string_view name) {
+VehicleClass class_by_name(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (name == "car") return VehicleClass::car;
   if (name == "motorbike" || name == "motorcycle") return VehicleClass::motorbike;
   if (name == "bus") return VehicleClass::bus;
@@ -61,11 +64,14 @@ std::vector<VehicleClass> load_classes(const std::string& names_path) {
   std::ifstream file(names_path);
   constexpr std::size_t kMaxClasses = 10'000;
   for (std::string line; classes.size() < kMaxClasses && std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) {
-      line.pop_back();
+    constexpr std::string_view kMark = "\xef\xbb\xbf";  // with which editors begin files in UTF-8
+    if (classes.empty() && line.starts_with(kMark)) {
+      line.erase(0, kMark.size());
     }
-    if (!line.empty()) {
-      classes.push_back(class_by_name(line));
+    constexpr std::string_view kBlanks = " \t\r\v\f";
+    const auto begin = line.find_first_not_of(kBlanks);
+    if (begin != std::string::npos) {
+      classes.push_back(class_by_name(line.substr(begin, line.find_last_not_of(kBlanks) - begin + 1)));
     }
   }
   if (std::all_of(classes.begin(), classes.end(), [](VehicleClass c) { return c == VehicleClass::unknown; })) {
@@ -93,8 +99,12 @@ class NetworkDetector : public VehicleDetector {
       propose(cv::Mat::zeros(540, 960, CV_8UC3), nothing);
     } catch (const cv::Exception& e) {
       throw VisionError(model_ + ": the network does not run on a " + std::to_string(input_.width) + "x" + std::to_string(input_.height) +
-                        " input: " + reason(e) + "; set input_size to the size that the model was made for");
+                        " input" + (stated_.empty() ? "" : ", which it states") + ": " + reason(e) + "; " + remedy());
     }
+  }
+
+  [[nodiscard]] std::string remedy() const {
+    return stated_.empty() ? "export the model again with a fixed size of its input" : "export the model again for OpenCV: opset 12, without built-in suppression";
   }
 
   void check_class_count(std::size_t model_classes) const {
@@ -117,11 +127,25 @@ class NetworkDetector : public VehicleDetector {
   [[nodiscard]] std::pair<VehicleClass, float> best_vehicle(const float* scores, std::size_t stride) const {
     std::pair<VehicleClass, float> best{VehicleClass::unknown, 0.0F};
     for (std::size_t c = 0; c < classes_.size(); ++c) {
-      if (classes_[c] != VehicleClass::unknown && scores[c * stride] > best.second) {
-        best = {classes_[c], scores[c * stride]};
+      if (classes_[c] == VehicleClass::unknown) {
+        continue;
+      }
+      const float score = scores[c * stride];
+      check_score(score);
+      if (score > best.second) {
+        best = {classes_[c], score};
       }
     }
     return best;
+  }
+
+  // Half precision rounds a little beyond.
+  void check_score(float score) const {
+    constexpr float kRounding = 0.01F;
+    if (!(score >= -kRounding && score <= 1.0F + kRounding)) {
+      throw VisionError(model_ + ": a score of " + std::to_string(score) +
+                        " is not between 0 and 1; export the model with the sigmoid of its last layer, and give the names file that belongs to it");
+    }
   }
 
   static bool sane(const cv::Rect2f& box) {
@@ -131,6 +155,7 @@ class NetworkDetector : public VehicleDetector {
 
   cv::dnn::Net net_;
   cv::Size input_;
+  cv::Size stated_;  // that the model file states; empty: none
   std::vector<VehicleClass> classes_;
   std::string kind_;
   std::string model_;
@@ -281,14 +306,20 @@ class OnnxDetector final : public NetworkDetector {
     try {
       net_ = cv::dnn::readNetFromONNX(model_);
     } catch (const cv::Exception& e) {
-      throw VisionError(model_ + ": cannot be loaded as an ONNX model: " + reason(e));
+      throw VisionError(model_ + ": cannot be loaded as an ONNX model: " + reason(e) +
+                        "; check that the download is whole, or export the model for OpenCV: single precision, opset 12, without built-in suppression");
     }
     if (net_.empty()) {
       throw VisionError(model_ + ": the ONNX model is empty");
     }
     net_.setPreferableBackend(cv::dnn::DNN_BACKEND_OPENCV);
     output_names_ = net_.getUnconnectedOutLayersNames();
-    input_ = options.input_size.empty() ? cv::Size(640, 640) : options.input_size;
+    stated_ = onnx_input_size(model_);
+    if (!stated_.empty() && !options.input_size.empty() && stated_ != options.input_size) {
+      throw VisionError(model_ + ": is made for an input of " + std::to_string(stated_.width) + "x" + std::to_string(stated_.height) +
+                        "; leave input_size (" + std::to_string(options.input_size.width) + "x" + std::to_string(options.input_size.height) + ") empty");
+    }
+    input_ = !stated_.empty() ? stated_ : options.input_size.empty() ? cv::Size(640, 640) : options.input_size;
     rehearse();
   }
 
@@ -308,45 +339,102 @@ class OnnxDetector final : public NetworkDetector {
     net_.setInput(blob_);
     net_.forward(outputs_, output_names_);
 
-    const cv::Mat& result = outputs_.front();
-    if (outputs_.size() != 1 || result.dims != 3 || result.size[0] != 1 || result.type() != CV_32F) {
-      throw VisionError(model_ + ": its output is not one tensor [1, boxes, 5 + classes] (YOLOv5) or [1, 4 + classes, boxes] (YOLOv8); "
-                                 "export it with a single output and without built-in suppression");
-    }
-    // The layouts are told apart by the class count, which the names fix.
-    const auto rows = static_cast<std::size_t>(result.size[1]);
-    const auto columns = static_cast<std::size_t>(result.size[2]);
-    const bool v5 = columns == classes_.size() + 5;
-    const bool v8 = !v5 && rows == classes_.size() + 4;
-    if (!v5 && !v8) {
-      throw VisionError(model_ + ": its output is [1, " + std::to_string(rows) + ", " + std::to_string(columns) + "], for " +
-                        std::to_string(classes_.size()) + " classes [1, boxes, " + std::to_string(classes_.size() + 5) + "] (YOLOv5) or [1, " +
-                        std::to_string(classes_.size() + 4) + ", boxes] (YOLOv8) was expected; give the names file that belongs to the model");
-    }
+    const Layout layout = layout_of();
+    const cv::Mat& result = outputs_[layout.output];
     const auto* data = result.ptr<float>();
-    const std::size_t boxes = v5 ? rows : columns;
-    const std::size_t box_stride = v5 ? columns : 1;
-    const std::size_t field_stride = v5 ? 1 : columns;
-    for (std::size_t i = 0; i < boxes; ++i) {
-      const float* box = data + i * box_stride;
-      const float objectness = v5 ? box[4] : 1.0F;
-      const auto [kind, class_score] = best_vehicle(box + (v5 ? 5 : 4) * field_stride, field_stride);
-      const float score = objectness * class_score;
-      if (!(score >= options_.min_confidence)) {
+    const auto factor = static_cast<float>(1.0 / scale);
+    for (std::size_t i = 0; i < layout.boxes; ++i) {
+      const float* box = data + i * layout.box_stride;
+      const auto field = [&](std::size_t index) { return box[index * layout.field_stride]; };
+      std::pair<VehicleClass, float> best;
+      if (layout.kind == Layout::suppressed) {
+        best = {kind_of(field(5)), field(4)};
+        check_score(best.second);
+      } else {
+        const bool v5 = layout.kind == Layout::v5;
+        best = best_vehicle(box + (v5 ? 5 : 4) * layout.field_stride, layout.field_stride);
+        if (v5) {
+          check_score(field(4));
+          best.second *= field(4);
+        }
+      }
+      if (best.first == VehicleClass::unknown || !(best.second >= options_.min_confidence)) {
         continue;
       }
-      const auto factor = static_cast<float>(1.0 / scale);
-      const float width = box[2 * field_stride] * factor;
-      const float height = box[3 * field_stride] * factor;
-      const cv::Rect2f found(static_cast<float>(region.x) + (box[0] - static_cast<float>(at.x)) * factor - width / 2,
-                             static_cast<float>(region.y) + (box[field_stride] - static_cast<float>(at.y)) * factor - height / 2, width, height);
+      // Corners, or centre and size.
+      const bool corners = layout.kind == Layout::suppressed;
+      const float width = (corners ? field(2) - field(0) : field(2)) * factor;
+      const float height = (corners ? field(3) - field(1) : field(3)) * factor;
+      const float left = (field(0) - static_cast<float>(at.x)) * factor - (corners ? 0.0F : width / 2);
+      const float top = (field(1) - static_cast<float>(at.y)) * factor - (corners ? 0.0F : height / 2);
+      const cv::Rect2f found(static_cast<float>(region.x) + left, static_cast<float>(region.y) + top, width, height);
       if (sane(found)) {
-        out.push_back({found, std::min(score, 1.0F), kind});
+        out.push_back({found, std::min(best.second, 1.0F), best.first});
       }
     }
   }
 
  private:
+  struct Layout {
+    enum Kind { v5, v8, suppressed } kind;
+    std::size_t output;
+    std::size_t boxes;
+    std::size_t box_stride;
+    std::size_t field_stride;
+  };
+
+  [[nodiscard]] VehicleClass kind_of(float number) const {
+    return number >= 0.0F && number < static_cast<float>(classes_.size()) ? classes_[static_cast<std::size_t>(number)] : VehicleClass::unknown;
+  }
+
+  // Boxes before fields or after; told apart by the number of classes, which the names fix.
+  [[nodiscard]] Layout layout_of() const {
+    std::size_t output = outputs_.size();
+    std::size_t masks = 0;  // numbers of a box for its mask, which a second output explains
+    std::string shapes;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const cv::Mat& m = outputs_[i];
+      shapes += shapes.empty() ? "[" : ", [";
+      for (int d = 0; d < m.dims; ++d) {
+        shapes += (d > 0 ? ", " : "") + std::to_string(m.size[d]);
+      }
+      shapes += "]";
+      if (m.dims == 3 && m.size[0] == 1 && m.type() == CV_32F && output == outputs_.size()) {
+        output = i;
+      } else if (m.dims == 4 && masks == 0) {
+        masks = static_cast<std::size_t>(m.size[1]);
+      } else {
+        masks = SIZE_MAX;
+      }
+    }
+    if (output == outputs_.size() || masks == SIZE_MAX) {
+      throw VisionError(model_ + ": its output is " + shapes +
+                        "; read are one tensor [1, boxes, 5 + classes] (YOLOv5), [1, 4 + classes, boxes] (YOLOv8) or [1, boxes, 6] (with suppression), "
+                        "and beside it masks; export it with one of these");
+    }
+    const auto rows = static_cast<std::size_t>(outputs_[output].size[1]);
+    const auto columns = static_cast<std::size_t>(outputs_[output].size[2]);
+    const auto fields_are = [&](std::size_t count, std::size_t n) { return n == count || (masks > 0 && n == count + masks); };
+    const std::size_t classes = classes_.size();
+    constexpr std::size_t kMostSuppressed = 1000;
+    constexpr std::size_t kSuppressedFields = 6;
+    // Of one or two classes, six numbers may also be those of a box without suppression, of which there is one or three for each cell.
+    std::size_t cells = 0;
+    for (const int stride : {8, 16, 32}) {
+      cells += static_cast<std::size_t>(input_.width / stride) * static_cast<std::size_t>(input_.height / stride);
+    }
+    if (columns == kSuppressedFields && rows <= kMostSuppressed && rows != cells && rows != 3 * cells && (classes > 2 || rows > kSuppressedFields)) {
+      return {Layout::suppressed, output, rows, columns, 1};
+    }
+    if (fields_are(classes + 5, columns)) return {Layout::v5, output, rows, columns, 1};
+    if (fields_are(classes + 4, rows)) return {Layout::v8, output, columns, 1, columns};
+    if (fields_are(classes + 4, columns)) return {Layout::v8, output, rows, columns, 1};
+    if (fields_are(classes + 5, rows)) return {Layout::v5, output, columns, 1, columns};
+    throw VisionError(model_ + ": its output is [1, " + std::to_string(rows) + ", " + std::to_string(columns) + "], for " + std::to_string(classes) +
+                      " classes [1, boxes, " + std::to_string(classes + 5) + "] (YOLOv5), [1, " + std::to_string(classes + 4) +
+                      ", boxes] (YOLOv8) or [1, boxes, 6] (with suppression) was expected; give the names file that belongs to the model");
+  }
+
   cv::Mat canvas_;
 };
 

@@ -15,6 +15,7 @@
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
 
+#include "container.hpp"
 #include "perception.hpp"
 
 namespace comp {
@@ -92,8 +93,21 @@ class CaptureSource final : public StoredSource {
  public:
   enum class Kind { file, device };
 
-  CaptureSource(Kind kind, std::string name, cv::VideoCapture capture, cv::Mat first, double fps, std::optional<std::int64_t> frames)
-      : StoredSource(std::move(name), first.size(), fps, frames), kind_(kind), capture_(std::move(capture)), first_(std::move(first)) {}
+  // `first`: as it is delivered, read by opening the source. `turn`: of all frames.
+  CaptureSource(Kind kind, std::string name, cv::VideoCapture capture, cv::Mat first, double fps, std::optional<std::int64_t> frames,
+                ContainerFacts container = {}, std::optional<int> turn = {})
+      : StoredSource(std::move(name), first.size(), fps, frames),
+        kind_(kind),
+        capture_(std::move(capture)),
+        first_(std::move(first)),
+        container_(container),
+        turn_(turn),
+        start_ms_(capture_.get(cv::CAP_PROP_POS_MSEC)),
+        gap_ns_(std::llround(1e9 / fps)) {}
+
+  [[nodiscard]] std::optional<std::int64_t> frame_time_ns() const override {
+    return kind_ == Kind::file ? std::optional(time_ns_) : std::nullopt;
+  }
 
   FrameStatus next(cv::Mat& bgr) override {
     if (!first_.empty()) {
@@ -102,6 +116,9 @@ class CaptureSource final : public StoredSource {
       index_ = 1;
       return status;
     }
+    if (turn_) {
+      return turned(bgr);
+    }
     // Decoding goes through a header of the caller's matrix: a backend that writes in place does, one that hands out its
     // own memory is copied from by deliver().
     cv::Mat decoded = bgr;
@@ -109,6 +126,7 @@ class CaptureSource final : public StoredSource {
       if (!capture_.read(decoded) || decoded.empty()) {
         return stop();
       }
+      note_time();
       return deliver(decoded, bgr, index_++);
     } catch (const cv::Exception& e) {
       ++index_;
@@ -117,15 +135,42 @@ class CaptureSource final : public StoredSource {
   }
 
  private:
+  FrameStatus turned(cv::Mat& bgr) {
+    try {
+      if (!capture_.read(unturned_) || unturned_.empty()) {
+        return stop();
+      }
+      note_time();
+      cv::rotate(unturned_, turned_, *turn_);
+      return deliver(turned_, bgr, index_++);
+    } catch (const cv::Exception& e) {
+      ++index_;
+      return fail(name() + ": frame " + std::to_string(index_ - 1) + " cannot be decoded: " + e.what());
+    }
+  }
+
+  // The decoder gives the last frames of a file no time.
+  void note_time() {
+    constexpr std::int64_t kLongestGap = 10'000'000'000;
+    const double ms = capture_.get(cv::CAP_PROP_POS_MSEC) - start_ms_;
+    const std::int64_t gap = std::isfinite(ms) && std::abs(ms) < 1e12 ? std::llround(ms * 1e6) - told_ns_ : 0;
+    if (gap > 0) {
+      told_ns_ += gap;
+    }
+    if (gap > 0 && gap <= kLongestGap) {
+      gap_ns_ = gap;
+    }
+    time_ns_ += gap_ns_;
+  }
+
   FrameStatus stop() {
     if (kind_ == Kind::device) {
       return fail(name() + ": the device stopped delivering frames; check its cable and that no other program uses it");
     }
-    // Containers round their frame count; more than that missing is a damaged file, said once.
-    constexpr std::int64_t kCountSlack = 2;
-    if (frame_count() && index_ + kCountSlack < *frame_count() && !std::exchange(told_short_, true)) {
-      return fail(name() + ": ends after " + std::to_string(index_) + " of " + std::to_string(*frame_count()) +
-                  " frames; the file is cut off or damaged");
+    // Numbers of frames are no measure: containers estimate them, and editors leave frames in a file that no player shows.
+    if (container_.is_cut_off() && !std::exchange(told_short_, true)) {
+      return fail(name() + ": ends after " + std::to_string(index_) + " frames; it has " + std::to_string(container_.size) + " of the " +
+                  std::to_string(container_.stated_size) + " bytes that its container states, so it is cut off or damaged");
     }
     return FrameStatus::end;
   }
@@ -133,8 +178,15 @@ class CaptureSource final : public StoredSource {
   Kind kind_;
   cv::VideoCapture capture_;
   cv::Mat first_;  // read while opening, to learn the true size
+  ContainerFacts container_;
+  std::optional<int> turn_;  // cv::RotateFlags
+  cv::Mat unturned_, turned_;
   bool told_short_ = false;
   std::int64_t index_ = 0;
+  double start_ms_;           // what the container calls the first frame's time
+  std::int64_t told_ns_ = 0;  // by the container, since then
+  std::int64_t time_ns_ = 0;
+  std::int64_t gap_ns_;       // between the newest two frames
 };
 
 class FolderSource final : public StoredSource {
@@ -173,6 +225,42 @@ std::optional<std::int64_t> parse_count(std::string_view text) {
   return value;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Numbers in names count by their value: 2.jpg comes before 10.jpg.
+bool comes_before(const std::string& a, const std::string& b) {
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) {
+        return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+      }
+      ++i;
+      ++j;
+      continue;
+    }
+    const auto number = [](const std::string& text, std::size_t& at) {
+      while (at < text.size() && text[at] == '0') {
+        ++at;
+      }
+      const std::size_t begin = at;
+      while (at < text.size() && is_digit(text[at])) {
+        ++at;
+      }
+      return std::string_view(text).substr(begin, at - begin);
+    };
+    const std::string_view x = number(a, i);
+    const std::string_view y = number(b, j);
+    if (x != y) {
+      return x.size() != y.size() ? x.size() < y.size() : x < y;
+    }
+  }
+  const bool a_ends = i == a.size();
+  const bool b_ends = j == b.size();
+  return a_ends != b_ends ? a_ends : a < b;  // 1.jpg and 01.jpg
+}
+
 std::unique_ptr<FrameSource> open_folder(const std::string& spec, double fps) {
   static constexpr std::array<std::string_view, 9> kImages{".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".webp"};
   std::vector<fs::path> files;
@@ -193,7 +281,8 @@ std::unique_ptr<FrameSource> open_folder(const std::string& spec, double fps) {
   if (!(fps > 0.0)) {
     throw VisionError(spec + ": an image folder needs a frame rate above 0, folder_fps is " + std::to_string(fps));
   }
-  std::sort(files.begin(), files.end());
+  std::sort(files.begin(), files.end(),
+            [](const fs::path& a, const fs::path& b) { return comes_before(a.filename().string(), b.filename().string()); });
   cv::Mat first;
   try {
     first = cv::imread(files.front().string(), cv::IMREAD_COLOR);
@@ -229,16 +318,26 @@ std::unique_ptr<FrameSource> open_device(const std::string& spec, int index, con
   }
   const double offered = capture.get(cv::CAP_PROP_FPS);
   const double fps = std::isfinite(offered) && offered > 0.0 ? offered : 30.0;
-  return std::make_unique<CaptureSource>(CaptureSource::Kind::device, "camera device " + spec, std::move(capture), first, fps, std::nullopt);
+  return std::make_unique<CaptureSource>(CaptureSource::Kind::device, "camera device " + spec, std::move(capture), first, fps, std::nullopt,
+                                         ContainerFacts{}, std::nullopt);
 }
 
 std::unique_ptr<FrameSource> open_video(const std::string& spec) {
+  const ContainerFacts container = read_container(spec);
+  std::optional<int> turn;
   cv::VideoCapture capture;
   cv::Mat first;
   std::string why;
   try {
     if (capture.open(spec)) {
+      // Some releases of OpenCV turn pictures the wrong way, so that is done here; where it cannot be switched off, nothing turns twice.
+      if (container.rotation != 0 && capture.set(cv::CAP_PROP_ORIENTATION_AUTO, 0)) {
+        turn = container.rotation == 90 ? cv::ROTATE_90_CLOCKWISE : container.rotation == 180 ? cv::ROTATE_180 : cv::ROTATE_90_COUNTERCLOCKWISE;
+      }
       capture.read(first);
+      if (turn && !first.empty()) {
+        cv::rotate(first.clone(), first, *turn);
+      }
     }
   } catch (const cv::Exception& e) {
     why = std::string(" (") + e.what() + ")";
@@ -251,11 +350,11 @@ std::unique_ptr<FrameSource> open_video(const std::string& spec) {
   const double told = capture.get(cv::CAP_PROP_FPS);
   const double fps = std::isfinite(told) && told > 0.0 && told <= 1000.0 ? told : 25.0;
   const double frames = capture.get(cv::CAP_PROP_FRAME_COUNT);
-  std::optional<std::int64_t> count;  // a stream file without an index says 0 or less
-  if (std::isfinite(frames) && frames >= 1.0) {
+  std::optional<std::int64_t> count;
+  if (container.counts_frames && std::isfinite(frames) && frames >= 1.0) {
     count = static_cast<std::int64_t>(frames);
   }
-  return std::make_unique<CaptureSource>(CaptureSource::Kind::file, spec, std::move(capture), first, fps, count);
+  return std::make_unique<CaptureSource>(CaptureSource::Kind::file, spec, std::move(capture), first, fps, count, container, turn);
 }
 
 }  // namespace

@@ -40,8 +40,11 @@ class FrameSource {
 
   [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual cv::Size size() const = 0;  // the same for all frames
-  [[nodiscard]] virtual double fps() const = 0;     // > 0
-  // As the container or folder says; a video may hold a few frames fewer. Empty: endless or unknown.
+  [[nodiscard]] virtual double fps() const = 0;     // > 0; of a video the mean
+  // Time of the frame that next() delivered last, since the first one. Empty: frames are 1/fps() apart. Of a video it never falls; a
+  // frame without a time of its own is as far from the one before as that was, and a leap of more than 10 s is taken as one of the clock.
+  [[nodiscard]] virtual std::optional<std::int64_t> frame_time_ns() const { return std::nullopt; }
+  // As the folder says, or a container that counts; a video may hold a few frames fewer. Empty: endless or unknown.
   [[nodiscard]] virtual std::optional<std::int64_t> frame_count() const = 0;
   // Why the last next() failed, with file and frame.
   [[nodiscard]] virtual const std::string& error() const = 0;
@@ -54,8 +57,8 @@ class FrameSource {
 //   "synthetic"       the synthetic drive, endless
 //   "synthetic:250"   its first 250 frames
 //   "0", "1", ...     camera device with that index
-//   a directory       its images (png, jpg, jpeg, bmp, ppm, pgm, tif, tiff, webp) in name order, all of one size
-//   a file            a video
+//   a directory       its images (png, jpg, jpeg, bmp, ppm, pgm, tif, tiff, webp) in name order, numbers by their value, all of one size
+//   a file            a video, turned as its metadata say (mp4 and mov), each frame with the time that it has in the file
 // Throws VisionError, naming the word and the remedy, when it cannot be opened or holds no frame.
 std::unique_ptr<FrameSource> open_frame_source(const std::string& spec, const FrameSourceOptions& options = {});
 

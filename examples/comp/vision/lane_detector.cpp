@@ -21,6 +21,7 @@ constexpr double kMinSpread = 0.14;              // between a marking at the hor
 constexpr double kMaxSpread = 0.85;
 constexpr double kMaxThickness = 0.22;           // across/along variance of a contour; stripes are long
 constexpr double kMaxStripeWidthPerRow = 0.25;   // pixels per row below the horizon: twice a 0.15 m marking
+constexpr int kRoadReach = 5;                    // margins beside a stripe in which the road is looked for
 constexpr double kInnerShare = 0.35;             // of the best line's support that an inner line needs to be preferred
 constexpr double kLineGap = 0.12;                // between two markings at the bottom row, of the image width
 constexpr std::size_t kMaxHypotheses = 1500;     // bounds the search for one side
@@ -29,6 +30,21 @@ constexpr double kLeaderShare = 0.3;             // of the searched rows that a 
 constexpr double kMeetingGap = 0.045;            // of the image width that two markings may miss each other by at the horizon
 constexpr double kMeetingWeight = 0.003;           // of the meeting point, against 1/tolerance^2 of a stripe
 constexpr double kBesideReach = 4.0;              // tolerances from the line that count as beside it
+constexpr double kMaxBeside = 0.4;               // paint beside the line, of that on it
+constexpr double kMinSlope = 0.45;               // columns per row: a marking half a metre beside the camera, whatever the image's shape
+constexpr double kMaxSlope = 3.6;
+// What paint on a flat road looks like.
+constexpr float kRunGap = 2.0F;                  // rows that a stripe may miss
+constexpr double kRunStep = 2.5;                 // columns from its direction to the next row
+constexpr int kShortestRun = 4;                  // rows; a shorter stripe has no direction
+constexpr double kRunSlope = 0.12;               // difference of direction, plus what a short run leaves open
+constexpr int kFewestPaintRows = 8;
+constexpr double kMinOnRuns = 0.5;               // of the line's rows
+constexpr double kMinTaper = 0.4;                // of the width that grows with the distance from the horizon: 1 in perspective, 0 for a seam
+constexpr double kTaperReach = 1.5;              // farthest over nearest row, from which on the taper is seen
+constexpr double kMinWidthPerRow = 0.035;        // 0.1 m under a camera at 2.8 m
+constexpr double kMaxWidthPerRow = 0.2;          // 0.3 m under a camera at 1.5 m
+constexpr double kCertainRows = 16.0;            // of paint, from which on a line is rather there than not
 constexpr int kMaxRounds = 20;                   // of the final fit
 constexpr int kLinePoints = 8;
 
@@ -40,6 +56,17 @@ void require(bool ok, const std::string& what) {
 
 }  // namespace
 
+// What of a line's support is a painted stripe that runs along it.
+struct LaneDetector::Paint {
+  int rows = 0;
+  int longest = 0;           // run of rows
+  double near_y = 0.0;
+  double far_y = 0.0;
+  double share = 0.0;        // of the rows on the line
+  double taper = 1.0;        // see kMinTaper; 1 where it is not seen
+  double width_per_row = 0.0;  // over the distance from the horizon
+};
+
 // x = slope * y + offset, in image pixels.
 struct LaneDetector::Fit {
   double slope = 0.0;
@@ -47,6 +74,7 @@ struct LaneDetector::Fit {
   int rows = 0;      // rows with paint on the line
   double rms = 0.0;  // of their distance, px
   float far_y = 0.0F;
+  Paint paint;
 
   [[nodiscard]] double x_at(double y) const { return slope * y + offset; }
   [[nodiscard]] bool found() const { return rows > 0; }
@@ -58,6 +86,7 @@ LaneDetector::LaneDetector(const LaneDetectorOptions& options) : options_(option
   require(options.search_bottom_fraction > options.search_top_fraction + 0.05 && options.search_bottom_fraction <= 1.0,
           "search_bottom_fraction must lie at least 0.05 below search_top_fraction, at most at 1");
   require(options.canny_low > 0.0 && options.canny_high >= options.canny_low, "canny_low must be above 0 and not above canny_high");
+  require(options.min_confidence >= 0.0 && options.min_confidence <= 1.0, "min_confidence must lie between 0 and 1");
   require(options.min_contrast > 0 && options.min_contrast < 255, "min_contrast must lie between 1 and 254");
 }
 
@@ -201,8 +230,12 @@ void LaneDetector::scan_rows() {
         const int margin = std::max(3, width / 2);
         const int road_left = mean(previous - 1 - margin, previous - 2);
         const int road_right = mean(x + 2, x + 1 + margin);
+        // The gap between two dark seams is brighter than they are, and as bright as the road behind them.
+        const int far_left = mean(previous - 2 - kRoadReach * margin, previous - 2 - margin);
+        const int far_right = mean(x + 2 + margin, x + 2 + kRoadReach * margin);
         // A missing neighbour (image border) counts as road.
-        if (paint - road_left >= options_.min_contrast && paint - road_right >= options_.min_contrast) {
+        if (paint - road_left >= options_.min_contrast && paint - road_right >= options_.min_contrast &&
+            2 * (paint - far_left) >= options_.min_contrast && 2 * (paint - far_right) >= options_.min_contrast) {
           stripes_.push_back({0.5F * static_cast<float>(previous + x), static_cast<float>(y + top_), static_cast<float>(width)});
         }
       }
@@ -218,7 +251,8 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
   const auto plausible = [&](const Fit& fit) {
     const double at_horizon = fit.x_at(horizon_);
     const double spread = (left ? at_horizon - fit.x_at(height) : fit.x_at(height) - at_horizon) / width;
-    return std::abs(at_horizon - 0.5 * width) < kVanishingWindow * width && spread > kMinSpread && spread < kMaxSpread;
+    return std::abs(at_horizon - 0.5 * width) < kVanishingWindow * width && spread > kMinSpread && spread < kMaxSpread &&
+           std::abs(fit.slope) > kMinSlope && std::abs(fit.slope) < kMaxSlope;
   };
   // Stripes that some plausible line of this side can reach.
   std::vector<Stripe> mine;
@@ -371,10 +405,83 @@ LaneDetector::Fit LaneDetector::fit_side(bool left, std::optional<double> meetin
     const double off = std::abs(s.x - fit.x_at(s.y)) / tolerance(s.y);
     return off >= 1.0 && off < kBesideReach;
   });
-  if (beside > fit.rows) {
+  std::vector<Stripe> on;
+  for (const Stripe& s : mine) {
+    if (std::abs(s.x - fit.x_at(s.y)) >= tolerance(s.y)) {
+      continue;
+    }
+    if (on.empty() || on.back().y != s.y) {
+      on.push_back(s);
+    } else if (std::abs(s.x - fit.x_at(s.y)) < std::abs(on.back().x - fit.x_at(s.y))) {
+      on.back() = s;
+    }
+  }
+  fit.paint = paint_of(fit, on);
+  const Paint& paint = fit.paint;
+  if (static_cast<double>(beside) > kMaxBeside * fit.rows || paint.rows < std::max(kFewestPaintRows, size_.height / 45) || paint.longest < size_.height / 60 ||
+      paint.share < kMinOnRuns || paint.taper < kMinTaper || paint.width_per_row < kMinWidthPerRow || paint.width_per_row > kMaxWidthPerRow) {
     return {};
   }
   return fit;
+}
+
+// Runs of rows whose stripes go the way of the line: a line that only crosses edges, seams and shadows has none.
+LaneDetector::Paint LaneDetector::paint_of(const Fit& fit, const std::vector<Stripe>& on) const {
+  Paint paint;
+  double sum_w = 0.0;
+  double sum_h = 0.0;
+  double sum_hh = 0.0;
+  double sum_wh = 0.0;
+  double nearest = 0.0;
+  double farthest = size_.height;
+  for (std::size_t begin = 0; begin < on.size();) {
+    std::size_t end = begin + 1;
+    while (end < on.size() && on[end - 1].y - on[end].y <= kRunGap &&
+           std::abs(on[end].x - on[end - 1].x - fit.slope * (on[end].y - on[end - 1].y)) <= kRunStep) {
+      ++end;
+    }
+    const auto n = static_cast<int>(end - begin);
+    double mean_x = 0.0;
+    double mean_y = 0.0;
+    for (std::size_t i = begin; i < end; ++i) {
+      mean_x += on[i].x;
+      mean_y += on[i].y;
+    }
+    mean_x /= n;
+    mean_y /= n;
+    double yy = 0.0;
+    double xy = 0.0;
+    for (std::size_t i = begin; i < end; ++i) {
+      yy += (on[i].y - mean_y) * (on[i].y - mean_y);
+      xy += (on[i].y - mean_y) * (on[i].x - mean_x);
+    }
+    if (n >= kShortestRun && yy > 0.0 && std::abs(xy / yy - fit.slope) < kRunSlope + 2.0 / n) {
+      paint.rows += n;
+      paint.longest = std::max(paint.longest, n);
+      for (std::size_t i = begin; i < end; ++i) {
+        const double h = on[i].y - horizon_;
+        sum_w += on[i].width;
+        sum_h += h;
+        sum_hh += h * h;
+        sum_wh += h * on[i].width;
+        nearest = std::max(nearest, h);
+        farthest = std::min(farthest, h);
+      }
+    }
+    begin = end;
+  }
+  if (paint.rows == 0) {
+    return paint;
+  }
+  paint.share = static_cast<double>(paint.rows) / static_cast<double>(on.size());
+  paint.near_y = horizon_ + nearest;
+  paint.far_y = horizon_ + farthest;
+  paint.width_per_row = sum_w / sum_h;
+  const double spread = paint.rows * sum_hh - sum_h * sum_h;
+  if (nearest >= kTaperReach * farthest && spread > 0.0) {
+    paint.taper = (paint.rows * sum_wh - sum_w * sum_h) / spread * sum_h / sum_w;
+  }
+  return paint;
 }
 
 LaneLine LaneDetector::to_line(const Fit& fit) const {
@@ -382,12 +489,16 @@ LaneLine LaneDetector::to_line(const Fit& fit) const {
   if (!fit.found()) {
     return line;
   }
+  const double certainty = 1.0 - std::exp(-fit.paint.rows / kCertainRows);
+  const double confidence = certainty * fit.paint.share * std::exp(-fit.rms / 8.0);
+  if (confidence < options_.min_confidence) {
+    return line;
+  }
   line.valid = true;
-  const double share = fit.rows / (0.5 * (bottom_ - top_));
-  line.confidence = static_cast<float>(std::min(1.0, share) * std::exp(-fit.rms / 8.0));
-  const double near_y = bottom_ - 1;
+  line.confidence = static_cast<float>(confidence);
+  // Where paint is seen: a road may bend before and after it.
   for (int i = 0; i < kLinePoints; ++i) {
-    const double y = near_y + (fit.far_y - near_y) * i / (kLinePoints - 1);
+    const double y = fit.paint.near_y + (fit.paint.far_y - fit.paint.near_y) * i / (kLinePoints - 1);
     line.points.emplace_back(static_cast<float>(fit.x_at(y)), static_cast<float>(y));
   }
   return line;

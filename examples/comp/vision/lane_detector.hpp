@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the two markings of the ego lane in one frame: grey, Canny edges, contours filtered by their geometry, a pixel scan
 // across each row for painted stripes, and a robust line fit per side. No memory of earlier frames: what it reports is in the
-// picture, and a picture without markings yields two invalid lines.
+// picture, and a picture without markings yields two invalid lines. A line counts as a marking if stripes run along it that
+// grow with the perspective and are as wide as paint on a road: seams, shadows and edges that it merely crosses are not.
 #pragma once
 
 #include <optional>
@@ -24,6 +25,8 @@ struct LaneDetectorOptions {
   double canny_high = 110.0;
   // Paint must be this much brighter than the road on both sides of it (grey levels).
   int min_contrast = 18;
+  // Lines of less confidence are not reported.
+  double min_confidence = 0.3;
 };
 
 // Not thread-safe (it keeps scratch images, allocated with the first frame and reused).
@@ -39,12 +42,14 @@ class LaneDetector {
   struct Stripe {
     float x, y, width;
   };
+  struct Paint;
   struct Fit;
 
   void find_edges(const cv::Mat& image);
   void keep_lane_like_contours();
   void scan_rows();
   [[nodiscard]] Fit fit_side(bool left, std::optional<double> meeting_x) const;
+  [[nodiscard]] Paint paint_of(const Fit& fit, const std::vector<Stripe>& on) const;
   [[nodiscard]] LaneLine to_line(const Fit& fit) const;
 
   LaneDetectorOptions options_;

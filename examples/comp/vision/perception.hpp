@@ -32,7 +32,7 @@ class VisionError : public std::runtime_error {
 // One marking of the ego lane. `points` run from near (largest y) to far and are empty when `valid` is false.
 struct LaneLine {
   bool valid = false;
-  float confidence = 0.0F;  // 0..1: share of the searched rows in which paint supports the line, discounted by its scatter
+  float confidence = 0.0F;  // 0..1: paint along the line, how much of it runs the line's way, and how little it scatters
   std::vector<cv::Point2f> points;
 };
 

@@ -15,11 +15,12 @@ namespace comp {
 struct DetectorOptions {
   // The network. Empty: the classical detector.
   //   *.cfg or *.weights  darknet (YOLOv3/v4 and kin); the other file of the pair is weights_path or has the same stem
-  //   *.onnx              YOLOv5 layout [1, boxes, 5 + classes] (cx cy w h objectness scores...) or
-  //                       YOLOv8 layout [1, 4 + classes, boxes] (cx cy w h scores...), coordinates in input pixels
+  //   *.onnx              YOLOv5 layout [1, boxes, 5 + classes] (cx cy w h objectness scores...),
+  //                       YOLOv8 layout [1, 4 + classes, boxes] (cx cy w h scores...), each also transposed and with masks beside it, or
+  //                       with built-in suppression [1, boxes, 6] (x1 y1 x2 y2 score class); coordinates in input pixels, scores 0 to 1
   std::string model_path;
   std::string weights_path;  // darknet only; empty: model_path with the other ending
-  // One class name per line. Empty: COCO's 80 classes, which the model must then have. Car, motorbike (motorcycle), bus and
+  // One class name per line, in capitals or not. Empty: COCO's 80 classes, which the model must then have. Car, motorbike (motorcycle), bus and
   // truck are reported, everything else is dropped.
   std::string names_path;
 
@@ -27,7 +28,7 @@ struct DetectorOptions {
   // vehicles in a forward camera: at equal cost it shows them twice as large as the full image would.
   cv::Rect2f region{0.0F, 0.3F, 1.0F, 0.5F};
   // Network input. Empty: darknet keeps the pixel count of the .cfg and takes the region's aspect ratio, in multiples of 32;
-  // ONNX takes 640x640 (letterboxed). Most exported ONNX models accept only the size that they were exported with.
+  // ONNX takes the size that the model states, or 640x640 if it states none (letterboxed).
   cv::Size input_size;
 
   float min_confidence = 0.4F;

@@ -3,9 +3,10 @@
 
 use super::chart::{Axis, Chart, MAX_SERIES, Row, legend, stacked_rows};
 use super::scale::{Scale, duration, grouped, percent, significant};
-use crate::collector::{Collector, StageSample, StageSeries};
+use crate::collector::{Collector, StageSeries};
 use crate::escape::escape;
 use crate::quantiles::{Rank, us};
+use crate::series::{Growth, Series};
 use crate::summary::{EndToEnd, Split, Summary};
 use driveline_types::MonotonicNs;
 use std::fmt::Write;
@@ -62,7 +63,7 @@ pub(super) fn age_split(summary: &Summary) -> Option<String> {
 /// Transmission and processing of each stage, side by side on one logarithmic axis.
 pub(super) fn histograms(run: &Collector) -> Option<String> {
     let stages: Vec<_> =
-        run.stages_in_order().into_iter().filter(|(_, s)| !s.samples.is_empty()).collect();
+        run.stages_in_order().into_iter().filter(|(_, s)| !s.processing.is_empty()).collect();
     let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| values(s)));
     let Scale::Log { min, max } = scale else { return None };
     if stages.is_empty() {
@@ -70,12 +71,12 @@ pub(super) fn histograms(run: &Collector) -> Option<String> {
     }
     let bins = ((max / min).log10() * BINS_PER_DECADE).ceil() as usize;
     let edge = |i: usize| min * (max / min).powf(i as f64 / bins as f64);
-    let count = |samples: &mut dyn Iterator<Item = u64>| {
-        let mut counts = vec![0usize; bins];
+    let count = |series: &Series| {
+        let mut counts = vec![0u64; bins];
         let mut n = 0;
-        for ns in samples {
-            counts[((scale.place(us(ns)) * bins as f64) as usize).min(bins - 1)] += 1;
-            n += 1;
+        for (ns, samples) in series.weighted() {
+            counts[((scale.place(us(ns)) * bins as f64) as usize).min(bins - 1)] += samples;
+            n += samples;
         }
         (counts, n.max(1) as f64)
     };
@@ -86,16 +87,8 @@ pub(super) fn histograms(run: &Collector) -> Option<String> {
     out.push_str(r#"<div class="multiples">"#);
     for (name, stage) in stages.iter().take(MAX_HISTOGRAMS) {
         let series = [
-            (
-                "communication",
-                "transmission",
-                count(&mut stage.samples.iter().filter_map(|s| s.transmission_ns)),
-            ),
-            (
-                "computation",
-                "processing",
-                count(&mut stage.samples.iter().map(|s| s.processing_ns)),
-            ),
+            ("communication", "transmission", count(&stage.transmission)),
+            ("computation", "processing", count(&stage.processing)),
         ];
         let highest = series
             .iter()
@@ -136,25 +129,24 @@ pub(super) fn histograms(run: &Collector) -> Option<String> {
 
 /// Share of transmissions that were at most this long, one curve for each stage.
 pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
-    let mut stages: Vec<(&str, Vec<u64>)> = run
+    let mut stages: Vec<(&str, Vec<(i64, u64)>)> = run
         .stages_in_order()
         .into_iter()
-        .map(|(name, s)| {
-            (name, s.samples.iter().filter_map(|s| s.transmission_ns).collect::<Vec<_>>())
-        })
-        .filter(|(_, samples)| !samples.is_empty())
+        .filter(|(_, s)| !s.transmission.is_empty())
+        .map(|(name, s)| (name, s.transmission.weighted()))
         .collect();
     if stages.is_empty() {
         return None;
     }
-    for (_, samples) in &mut stages {
-        samples.sort_unstable();
-    }
     // The slowest tails are what one looks for.
-    stages.sort_by_key(|(_, s)| std::cmp::Reverse(Rank::P99.of(s).copied()));
+    stages.sort_by_key(|(_, s)| {
+        let n = s.iter().map(|(_, count)| count).sum();
+        std::cmp::Reverse(Rank::P99.index(n).and_then(|rank| value_at(s, rank)))
+    });
     let total = stages.len();
     stages.truncate(MAX_SERIES);
-    let scale = Scale::log_around(stages.iter().flat_map(|(_, s)| [us(s[0]), us(s[s.len() - 1])]));
+    let scale =
+        Scale::log_around(stages.iter().flat_map(|(_, s)| [us(s[0].0), us(s[s.len() - 1].0)]));
     let y = Axis {
         scale: Scale::exactly(0.0, 100.0),
         title: "share of samples, %",
@@ -163,11 +155,12 @@ pub(super) fn transmission_ecdf(run: &Collector) -> Option<String> {
     let mut chart =
         Chart::new(980.0, 300.0, Axis { scale, title: "transmission at most", label: duration }, y);
     for (series, (_, samples)) in stages.iter().enumerate() {
-        let n = samples.len();
-        let points = (0..=RESOLUTION.min(n)).filter_map(|i| {
-            let rank = if i == 0 { 0 } else { (i * n).div_ceil(RESOLUTION.min(n)) };
-            let value = samples.get(rank.max(1) - 1)?;
-            Some((us(*value), rank as f64 / n as f64 * 100.0))
+        let n: u64 = samples.iter().map(|(_, count)| count).sum();
+        let steps = (RESOLUTION as u64).min(n);
+        let points = (0..=steps).filter_map(|i| {
+            let rank = if i == 0 { 0 } else { (i * n).div_ceil(steps) };
+            let value = value_at(samples, rank.max(1) - 1)?;
+            Some((us(value), rank as f64 / n as f64 * 100.0))
         });
         chart.steps(series, points);
     }
@@ -188,9 +181,11 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
     let start = run.first?;
     let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for (name, stage) in run.stages_in_order().into_iter().filter(|(name, _)| run.is_sink(name)) {
-        for (&origin, samples) in &stage.ages {
-            let mut points: Vec<_> =
-                samples.iter().map(|s| (seconds(start, s.end), us(s.age_ns()))).collect();
+        for (&origin, ages) in &stage.ages {
+            let span = |&(at, least, most): &(MonotonicNs, i64, i64)| {
+                [(seconds(start, at), us(least)), (seconds(start, at), us(most))]
+            };
+            let mut points: Vec<_> = ages.over_time.points().iter().flat_map(span).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             series.push((format!("{} → {name}", run.topic_name(origin)), points));
         }
@@ -242,9 +237,9 @@ pub(super) fn age_timeline(run: &Collector) -> Option<String> {
 /// Samples missed until then, for the inputs that missed any.
 pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
     let start = run.first?;
-    let mut inputs: Vec<(String, &[(MonotonicNs, u64)])> = Vec::new();
+    let mut inputs: Vec<(String, &Growth)> = Vec::new();
     for (name, stage) in run.stages_in_order() {
-        for (input, series) in stage.inputs.iter().filter(|(_, s)| !s.misses.is_empty()) {
+        for (input, series) in stage.inputs.iter().filter(|(_, s)| s.misses.last().is_some()) {
             let superseded = if run.triggers(name, input) { "" } else { " (superseded)" };
             inputs.push((format!("{name}.{input}{superseded}"), &series.misses));
         }
@@ -252,7 +247,7 @@ pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
     inputs.sort_by_key(|(_, misses)| std::cmp::Reverse(misses.last().map(|m| m.1)));
     let total = inputs.len();
     inputs.truncate(MAX_SERIES);
-    let most = inputs.first()?.1.last()?.1;
+    let (_, most) = inputs.first()?.1.last()?;
     let span = run.last.since(start).as_secs_f64();
     let y = Axis { scale: Scale::from_zero(most as f64), title: "missed so far", label: grouped };
     let mut chart = Chart::new(
@@ -266,9 +261,10 @@ pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
         y,
     );
     for (i, (_, misses)) in inputs.iter().enumerate() {
-        let every = misses.len().div_ceil(RESOLUTION);
+        let every = misses.points().len().div_ceil(RESOLUTION);
         let last = misses.last().map_or(0, |m| m.1);
         let points = misses
+            .points()
             .iter()
             .step_by(every.max(1))
             .map(|&(at, count)| (seconds(start, at), count as f64));
@@ -284,13 +280,19 @@ pub(super) fn missed_timeline(run: &Collector) -> Option<String> {
     Some(key + &chart.finish("Missed samples over time") + &note)
 }
 
-fn values(stage: &StageSeries) -> impl Iterator<Item = f64> + '_ {
-    stage
-        .samples
-        .iter()
-        .flat_map(|s: &StageSample| [s.transmission_ns, Some(s.processing_ns)])
-        .flatten()
-        .map(us)
+fn values(stage: &StageSeries) -> impl Iterator<Item = f64> {
+    let both = [&stage.transmission, &stage.processing];
+    both.into_iter().flat_map(Series::weighted).map(|(ns, _)| us(ns))
+}
+
+/// The value of the sample at a rank, counted from 0, of values in rising order with their counts.
+fn value_at(samples: &[(i64, u64)], rank: u64) -> Option<i64> {
+    let mut below = 0;
+    let found = samples.iter().find(|(_, count)| {
+        below += count;
+        rank < below
+    });
+    found.map(|(value, _)| *value)
 }
 
 fn seconds(start: MonotonicNs, at: MonotonicNs) -> f64 {

@@ -446,3 +446,17 @@ fn a_run_that_failed_says_so_on_top() {
     assert!(page.contains("cannot open &lt;gpu0&gt;"));
     assert!(page.find("role=alert") < page.find("class=cards"), "before any figure");
 }
+
+#[test]
+fn what_ran_in_containers_has_a_table_and_a_bare_run_has_none() {
+    let mut run = pipeline(3);
+    run.facts_mut().modules = vec![ModuleFacts::new("lane")];
+    let page = |run: &Collector| render(run, &run.summary());
+    assert!(!page(&run).contains("Containers"));
+    let lane = &mut run.facts_mut().modules[0];
+    (lane.image, lane.user) = (Some("localhost/<lane>:1".into()), Some(65_532));
+    (lane.memory_peak, lane.waits) = (Some(3 << 20), Some("futex_waitv".into()));
+    let page = page(&run);
+    assert!(page.contains("Containers") && page.contains("localhost/&lt;lane&gt;:1"));
+    assert!(page.contains("3.0 MiB") && page.contains("futex_waitv"));
+}

@@ -16,21 +16,21 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Time for a run to respond.
-const ASK: Duration = Duration::from_secs(2);
+pub(super) const ASK: Duration = Duration::from_secs(2);
 /// Least time for a run to respond, where a command's own time is nearly over.
 const ASK_AT_LEAST: Duration = Duration::from_millis(500);
 /// Pause between two questions of a command that waits.
-const AGAIN: Duration = Duration::from_millis(100);
+pub(super) const AGAIN: Duration = Duration::from_millis(100);
 /// Digits of a run's id that are shown, and that are enough to name it if no other run begins with them.
 const SHORT_ID: usize = 8;
 /// Fewest digits that are taken for an id.
 const FEWEST_DIGITS: usize = 4;
 /// Columns for names, and for what somebody has written.
-const NAME: usize = 80;
-const LINE: usize = 800;
+pub(super) const NAME: usize = 80;
+pub(super) const LINE: usize = 800;
 
 /// Why there is no run to talk to.
-enum Missing {
+pub(super) enum Missing {
     /// None is there, or none of that name; another attempt may find one.
     None(String),
     /// Several are there.
@@ -40,7 +40,7 @@ enum Missing {
 }
 
 impl Missing {
-    fn tell(self, screen: &Screen) -> u8 {
+    pub(super) fn tell(self, screen: &Screen) -> u8 {
         match self {
             Self::None(text) | Self::Failed(text) => screen.error(text),
             Self::Several(text, runs) => {
@@ -53,15 +53,15 @@ impl Missing {
 }
 
 /// A run to talk to.
-struct Found {
-    socket: RunSocket,
-    run: RunStatus,
+pub(super) struct Found {
+    pub(super) socket: RunSocket,
+    pub(super) run: RunStatus,
     /// About other runs that do not respond.
     warnings: Vec<String>,
 }
 
 impl Found {
-    fn warn(&self, screen: &Screen) {
+    pub(super) fn warn(&self, screen: &Screen) {
         self.warnings
             .iter()
             .for_each(|warning| screen.print_error(&format!("warning: {warning}\n")));
@@ -179,7 +179,7 @@ fn print_health(run: &RunStatus, waited: Option<Duration>, screen: &Screen) -> u
     exit::FAILED
 }
 
-fn called(run: &RunStatus) -> String {
+pub(super) fn called(run: &RunStatus) -> String {
     format!("run '{}' (process {})", cut(&run.graph, NAME), run.pid)
 }
 
@@ -196,7 +196,7 @@ fn short(id: &str) -> &str {
 }
 
 /// The one run that is meant, and its state.
-fn select(which: &WhichRun, patience: Duration) -> Result<Found, Missing> {
+pub(super) fn select(which: &WhichRun, patience: Duration) -> Result<Found, Missing> {
     let place = DomainPlace::of(which.domain.as_deref()).map_err(Missing::Failed)?;
     let directory =
         domain::existing(which.domain.as_deref()).map_err(|e| Missing::Failed(e.to_string()))?;
@@ -276,7 +276,7 @@ fn elsewhere(place: &DomainPlace) -> String {
 }
 
 /// Time for people.
-fn span(ms: u64) -> String {
+pub(super) fn span(ms: u64) -> String {
     let s = ms / 1000;
     match s {
         0..10 => format!("{:.1} s", ms as f64 / 1e3),
@@ -347,6 +347,9 @@ fn print_run(run: &RunStatus, screen: &Screen) {
     use Align::{Left, Right};
     let rows: Vec<_> = std::iter::once(head).chain(run.processes.iter().map(row)).collect();
     print_table(&[Left, Left, Right, Right, Right, Left], &rows, screen);
+    for line in run.mode.iter().flat_map(super::mode::lines) {
+        screen.print(&format!("{line}\n"));
+    }
     for p in &run.processes {
         let name = cut(&p.name, NAME);
         if let Some(call) = &p.busy {

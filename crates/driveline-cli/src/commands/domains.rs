@@ -64,6 +64,18 @@ impl DomainPlace {
         }
     }
 
+    /// As [`Self::closing`], with a hint at other users' domains where nothing was found.
+    pub(super) fn closing_here(
+        &self,
+        what: &str,
+        shown: usize,
+        processes: usize,
+        others: &[Other],
+    ) -> String {
+        let users = if shown == 0 { domain::other_users() } else { Vec::new() };
+        self.closing(what, shown, processes, others) + &hint_at_users(&users)
+    }
+
     /// The last line of a list: where this was, and where else to look.
     pub(super) fn closing(
         &self,
@@ -104,6 +116,21 @@ impl Other {
 
     pub(super) fn hint(&self) -> String {
         format!("; it is in domain '{0}': add `--domain {0}`", self.name)
+    }
+}
+
+/// What this user cannot see, and how it can.
+fn hint_at_users(users: &[u32]) -> String {
+    const MOST: usize = 4;
+    let named: Vec<String> = users.iter().take(MOST).map(u32::to_string).collect();
+    let more = if users.len() > MOST { " and others" } else { "" };
+    match named.as_slice() {
+        [] => String::new(),
+        [one] => format!("user {one} has domains of its own here: root sees them, and that user\n"),
+        all => format!(
+            "users {}{more} have domains of their own here: root sees them, and those users\n",
+            all.join(", ")
+        ),
     }
 }
 
@@ -150,6 +177,13 @@ mod tests {
         assert_eq!(look_on(DEFAULT, false), "driveline topic list");
         assert_eq!(look_on(DEFAULT, true), "driveline topic list --domain default");
         assert_eq!(look_on("pilot", true), "driveline topic list --domain pilot");
+    }
+
+    #[test]
+    fn domains_of_other_users_are_hinted_at() {
+        assert_eq!(hint_at_users(&[]), "");
+        assert!(hint_at_users(&[1001]).starts_with("user 1001 has domains"));
+        assert!(hint_at_users(&[1, 2, 3, 4, 5]).starts_with("users 1, 2, 3, 4 and others have"));
     }
 
     #[test]

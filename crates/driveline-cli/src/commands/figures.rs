@@ -103,7 +103,7 @@ fn service(s: &ServiceSummary) -> Row {
     ]
 }
 
-fn table(
+pub(super) fn table(
     wide: &[&str],
     narrow: &[&str],
     groups: &[(usize, usize, &str)],

@@ -5,6 +5,7 @@ use super::describer;
 use crate::arguments::{Graph, Validate};
 use crate::text::count;
 use crate::{exit, picture};
+use driveline_gateway::ros2::Ros2Spec;
 use driveline_runtime::graph::{Describe, Environment, LoadOptions, Loaded, json_schema, load};
 use driveline_terminal::screen::Screen;
 use serde_json::json;
@@ -24,9 +25,15 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
             &LoadOptions {
                 set: arguments.set.clone(),
                 modules: modules.clone(),
+                registered: driveline_gateway::registered(),
                 ..LoadOptions::new(&describer)
             },
         );
+        let mut loaded = loaded;
+        if let (Some(deploy), Some(graph)) = (arguments.deploy, &loaded.graph) {
+            let found = super::deploy::mistakes(graph, deploy, arguments);
+            found.into_iter().for_each(|d| loaded.diagnostics.push(d));
+        }
         let (errors, warnings) = (loaded.diagnostics.errors(), loaded.diagnostics.warnings());
         if errors > 0 {
             worst = exit::GRAPH;
@@ -49,7 +56,8 @@ pub(crate) fn validate(arguments: &Validate, screen: &Screen) -> u8 {
 fn verdict(loaded: &Loaded, screen: &Screen) -> String {
     let tell = |n: usize, what: &str| count(n as u64, what);
     let warnings = tell(loaded.diagnostics.warnings(), "warning");
-    let Some(g) = &loaded.graph else {
+    let whole = loaded.graph.as_ref().filter(|_| loaded.diagnostics.errors() == 0);
+    let Some(g) = whole else {
         return format!(
             "{}, {warnings}",
             screen.paint("1;31", &tell(loaded.diagnostics.errors(), "error"))
@@ -60,7 +68,7 @@ fn verdict(loaded: &Loaded, screen: &Screen) -> String {
         tell(g.components().count(), "component"),
         tell(g.topics.len(), "topic"),
     ];
-    if let Some(ros2) = g.ros2.as_ref().filter(|r| r.has_rules()) {
+    if let Some(ros2) = g.sections.get::<Ros2Spec>().filter(|r| r.has_rules()) {
         parts.push(tell(ros2.topics.len() + ros2.services.len(), "rule") + " for ROS 2");
     }
     let parts = parts.join(", ");
@@ -74,7 +82,11 @@ pub(crate) fn show(arguments: &Graph, screen: &Screen) -> u8 {
     let none = |_: &Path| Ok(Vec::new());
     let Loaded { graph, diagnostics } = load(
         &arguments.graph,
-        &LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&none) },
+        &LoadOptions {
+            modules: Some(Vec::new()),
+            registered: driveline_gateway::registered(),
+            ..LoadOptions::new(&none)
+        },
     );
     let Some(graph) = graph else {
         screen.print_error(&diagnostics.render(screen.errors()));
@@ -144,6 +156,6 @@ pub(crate) fn describe(library: &Path, screen: &Screen) -> u8 {
 }
 
 pub(crate) fn schema(screen: &Screen) -> u8 {
-    screen.print_json(&json_schema());
+    screen.print_json(&json_schema(driveline_gateway::SECTIONS));
     exit::DONE
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What runs in a domain now.
 
+use super::absent::{End, Runs};
 use super::domains::{DomainPlace, Other, elsewhere};
 use crate::arguments::{Node, Topic};
 use crate::exit;
 use crate::process;
 use crate::text::{count, cut};
 use driveline_rosidl::{CDR_ENCODING, Catalog};
+use driveline_runtime::graph::closest;
 use driveline_shm::{ParticipantInfo, PublisherInfo, SubscriptionInfo, Survey};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
@@ -53,8 +55,10 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             topics.retain(|name, _| ServiceTopic::of(name).is_none());
             list_topics(&topics, screen);
             if !screen.json {
-                screen.print(&one_sided(&topics));
-                screen.print(&place.closing(
+                let runs = Runs::ask(domain);
+                screen.print(&one_sided(&topics, &runs));
+                screen.print(&runs.lines());
+                screen.print(&place.closing_here(
                     "host topic",
                     topics.len(),
                     participants.len(),
@@ -67,23 +71,34 @@ pub(crate) fn topic(command: &Topic, domain: Option<&str>, screen: &Screen) -> u
             Some((topic, ends)) => {
                 topic_info(topic, ends, lines, screen);
                 if !screen.json {
-                    screen.print(&one_sided(&BTreeMap::from([(*topic, ends)])));
+                    let runs = Runs::ask(domain);
+                    screen.print(&one_sided(&BTreeMap::from([(*topic, ends)]), &runs));
                 }
                 exit::DONE
             }
             None => {
-                let known = topics.keys().map(|t| cut(t, NAME)).collect::<Vec<_>>().join(", ");
-                let known = if known.is_empty() {
-                    "there are none".to_owned()
-                } else {
-                    format!("there are: {known}")
-                };
                 let topic = topic.as_str();
+                let runs = Runs::ask(domain);
+                let mut names: BTreeSet<String> = topics.keys().map(|t| cut(t, NAME)).collect();
+                let seen = names.iter().cloned().collect::<Vec<_>>().join(", ");
+                names.extend(runs.topics());
+                let ends = [End::Publisher, End::Subscription];
                 let hint: String = elsewhere(&place, true)
                     .iter()
                     .filter(|o| o.topics.contains(topic))
                     .map(Other::hint)
                     .collect();
+                let near = closest(topic, names.iter().map(String::as_str));
+                let meant = near
+                    .filter(|_| hint.is_empty())
+                    .map_or_else(String::new, |near| format!("did you mean '{near}'? "));
+                let known = if let Some(why) = ends.iter().find_map(|end| runs.why(topic, *end)) {
+                    why
+                } else if seen.is_empty() {
+                    meant + "there are none"
+                } else {
+                    format!("{meant}there are: {seen}")
+                };
                 let what = super::services::of_service(topic, &participants).unwrap_or(known);
                 screen.error(format!("nobody publishes or subscribes to the host topic '{topic}' in {place} now; {what}{hint}"));
                 exit::FAILED
@@ -98,7 +113,7 @@ pub(crate) fn node(command: &Node, domain: Option<&str>, screen: &Screen) -> u8 
         Ok((place, participants)) => {
             let nodes = list_nodes(&participants, screen);
             if !screen.json {
-                screen.print(&place.closing(
+                screen.print(&place.closing_here(
                     "node",
                     nodes,
                     participants.len(),
@@ -238,11 +253,26 @@ fn list_topics(topics: &BTreeMap<&str, Ends<'_>>, screen: &Screen) {
 }
 
 /// What cannot be seen from here, for topics that miss a side: one line for all of them.
-fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(topics: &BTreeMap<&str, E>) -> String {
-    let names = |lacks: fn(&Ends<'_>) -> bool| -> String {
+fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(
+    topics: &BTreeMap<&str, E>,
+    runs: &Runs,
+) -> String {
+    let lacks = |end: End, e: &Ends<'_>| match end {
+        End::Publisher => e.publishers.is_empty(),
+        End::Subscription => e.subscriptions.is_empty(),
+    };
+    // Where a run knows the reason, that is said instead.
+    let known = |end: End| -> String {
+        let one = |(name, e): (&&str, &E)| {
+            let why = runs.why(name, end).filter(|_| lacks(end, e.borrow()))?;
+            Some(format!("'{}': {why}\n", cut(name, NAME)))
+        };
+        topics.iter().filter_map(one).take(MOST_NAMED).collect()
+    };
+    let names = |end: End| -> String {
         let all: Vec<String> = topics
             .iter()
-            .filter(|(_, e)| lacks((*e).borrow()))
+            .filter(|(n, e)| lacks(end, (*e).borrow()) && runs.why(n, end).is_none())
             .map(|(n, _)| format!("'{}'", cut(n, NAME)))
             .collect();
         let more = all.len().saturating_sub(MOST_NAMED);
@@ -255,8 +285,10 @@ fn one_sided<'a, E: std::borrow::Borrow<Ends<'a>>>(topics: &BTreeMap<&str, E>) -
             "nobody {what} {names} here: {who} with process reach would be seen in its own process only\n"
         ),
     };
-    tell(names(|e| e.publishers.is_empty()), "publishes", "a publisher")
-        + &tell(names(|e| e.subscriptions.is_empty()), "listens to", "a subscription")
+    known(End::Publisher)
+        + &known(End::Subscription)
+        + &tell(names(End::Publisher), "publishes", "a publisher")
+        + &tell(names(End::Subscription), "listens to", "a subscription")
 }
 
 pub(super) fn print_table(align: &[Align], rows: &[Vec<String>], screen: &Screen) {

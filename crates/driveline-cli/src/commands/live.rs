@@ -3,6 +3,7 @@
 
 use super::figures;
 use super::hung::Hung;
+use super::recent::{MAX_NAMED, Recent};
 use crate::text::{count, cut};
 use driveline_analyze::{Collector, Summary};
 use driveline_terminal::figures::duration_us;
@@ -15,6 +16,11 @@ const HEAD: &str = "1";
 pub(super) const COLUMN_HEADS: &str = "2";
 const FACT: &str = "0";
 const HUNG: &str = "1;31";
+/// A component that calls for attention.
+pub(super) const TROUBLE: &str = "31";
+
+/// Components beyond which a line has totals and the few worst.
+const MANY: usize = 8;
 
 /// Making a summary may take this share of the time, at most.
 const SHARE: u32 = 20;
@@ -43,6 +49,7 @@ pub(crate) struct Live {
     began: Option<Instant>,
     /// Frames and time of the last look, for the rate.
     last: Option<(u64, Instant)>,
+    recent: Recent,
 }
 
 impl Live {
@@ -55,6 +62,7 @@ impl Live {
             lines: Vec::new(),
             began: None,
             last: None,
+            recent: Recent::default(),
         }
     }
 
@@ -68,13 +76,21 @@ impl Live {
 
     /// Shows figures if it is time to. `hung` says what gives no results, one line each; the clock is that of the run, which
     /// goes on where no callback ends.
-    pub(crate) fn tick(&mut self, collector: &Collector, hung: &Hung, screen: &Screen) {
+    /// `cpu` has the modules' use of processors, one line.
+    pub(crate) fn tick(
+        &mut self,
+        collector: &Collector,
+        hung: &Hung,
+        cpu: &mut dyn FnMut() -> Option<String>,
+        screen: &Screen,
+    ) {
         let now = Instant::now();
         let began = *self.began.get_or_insert(now);
         if !self.every.is_zero() && now >= self.next {
             let mut summary = collector.summary();
             summary.duration_s = (now - began).as_secs_f64();
             let hung = hung.lines(&summary);
+            self.recent.push(now - began, &summary);
             let rate = self.rate(summary.frames_published, now);
             self.next = now + self.every.max(now.elapsed() * SHARE);
             if self.table {
@@ -83,10 +99,11 @@ impl Live {
                     .iter()
                     .map(|l| Line { text: cut(l, screen.columns()), style: HUNG })
                     .collect();
-                lines.extend(Self::table(&summary, rate, screen.columns()));
-                self.lines = Self::fit(lines, screen.rows().saturating_sub(2));
+                let (columns, rows) = (screen.columns(), screen.rows().saturating_sub(2));
+                lines.extend(self.live_table(&summary, rate, cpu(), columns, rows));
+                self.lines = Self::fit(lines, rows);
             } else {
-                let lines = std::iter::once(Self::line(&summary, rate)).chain(hung);
+                let lines = std::iter::once(self.line(&summary, rate)).chain(hung);
                 screen.print(&lines.map(|l| l + "\n").collect::<String>());
             }
         }
@@ -104,10 +121,40 @@ impl Live {
         rate
     }
 
+    /// The table while a run goes on: what the components did in the last seconds, and the ages at the ends.
+    fn live_table(
+        &self,
+        summary: &Summary,
+        rate: Option<f64>,
+        cpu: Option<String>,
+        columns: usize,
+        rows: usize,
+    ) -> Vec<Line> {
+        let plain = |style| move |text| Line { text, style };
+        let mut out: Vec<Line> =
+            wrapped(&head(summary, rate), columns).into_iter().map(plain(HEAD)).collect();
+        let cpu: Vec<Line> =
+            cpu.iter().flat_map(|cpu| wrapped(cpu, columns)).map(plain("")).collect();
+        let ends = figures::ends(summary, columns);
+        let services = figures::services(summary, columns);
+        let blocked = summary.blocked_in_publish().into_iter().chain(summary.overruns());
+        let blocked: Vec<Line> =
+            blocked.flat_map(|text| wrapped(&text, columns)).map(plain(TROUBLE)).collect();
+        // Of many ends, the components come first.
+        let others = out.len() + cpu.len() + services.len() + blocked.len();
+        let room = rows.saturating_sub(others);
+        let ends_room = ends.len().min(room / 2);
+        out.extend(self.recent.table(summary, columns, room - ends_room));
+        out.extend(ends.into_iter().take(ends_room));
+        out.extend(services);
+        out.extend(cpu);
+        out.extend(blocked);
+        out.into_iter().map(|l| Line { text: cut(&l.text, columns), ..l }).collect()
+    }
+
     /// The whole table, at most as wide as `columns`.
     pub(crate) fn table(summary: &Summary, rate: Option<f64>, columns: usize) -> Vec<Line> {
-        let facts =
-            summary.facts.iter().map(|f| format!("{}: {}: {}", f.component, f.name, f.text));
+        let facts = summary.facts.iter().map(|f| fact(&f.component, &f.name, &f.text));
         let mut out = vec![];
         out.extend(
             wrapped(&head(summary, rate), columns)
@@ -137,17 +184,27 @@ impl Live {
     }
 
     /// One line.
-    fn line(summary: &Summary, rate: Option<f64>) -> String {
+    fn line(&self, summary: &Summary, rate: Option<f64>) -> String {
+        let many = summary.stages.len() > MANY;
+        let totals = many.then(|| self.recent.line(summary));
         let stages = summary
             .stages
             .iter()
-            .filter(|s| s.runs > 0)
+            .filter(|s| s.runs > 0 && !many)
             .map(|s| format!("{} {}", s.stage, duration_us(s.processing_us.p50)));
-        let ends = summary.end_to_end.iter().map(|e| {
+        // Of many ends, those with the oldest data.
+        let mut ends: Vec<_> = summary.end_to_end.iter().collect();
+        let more = if ends.len() > MANY { ends.len() - MAX_NAMED } else { 0 };
+        if more > 0 {
+            ends.sort_by(|a, b| b.age_us.p50.total_cmp(&a.age_us.p50));
+            ends.truncate(MAX_NAMED);
+        }
+        let ends = ends.into_iter().map(|e| {
             let metres =
                 e.reaction_distance.map(|r| format!(" ({:.1} m)", r.p50_m)).unwrap_or_default();
             format!("{} → {} {}{metres}", e.origin, e.stage, duration_us(e.age_us.p50))
         });
+        let more = (more > 0).then(|| format!("{more} more ends are younger"));
         let services = summary.services.iter().map(|s| {
             let [failed, timed_out] = [(s.failed(), "failed"), (s.calls.timed_out, "timed out")]
                 .map(|(n, what)| match n {
@@ -161,12 +218,31 @@ impl Live {
                 s.calls.calls
             )
         });
-        let figures = stages.chain(ends).chain(services).collect::<Vec<_>>().join(", ");
+        // What is a median says so: the table of the last seconds has means.
+        let part = |what: &str, all: Vec<String>| {
+            (!all.is_empty()).then(|| format!("{what}{}", all.join(", ")))
+        };
+        let parts = [
+            totals,
+            part("processing p50 ", stages.collect()),
+            part("age p50 ", ends.chain(more).collect()),
+            part("", services.collect()),
+        ];
+        let figures = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
         if figures.is_empty() {
             head(summary, rate)
         } else {
             format!("{} | {figures}", head(summary, rate))
         }
+    }
+}
+
+/// What a component says about the run; what it is about, only where that is not the component itself.
+pub(super) fn fact(component: &str, name: &str, text: &str) -> String {
+    if component == name {
+        format!("{component}: {text}")
+    } else {
+        format!("{component}: {name}: {text}")
     }
 }
 
@@ -191,7 +267,14 @@ fn head(summary: &Summary, rate: Option<f64>) -> String {
     } else {
         String::new()
     };
-    let lost = format!("{missed} missed by triggers{unread}{lost_there}, {superseded} superseded");
+    let inactive = if summary.inactive > 0 {
+        format!(", {} inactive", summary.inactive)
+    } else {
+        String::new()
+    };
+    let lost = format!(
+        "{missed} missed by triggers{unread}{lost_there}, {superseded} superseded{inactive}"
+    );
     format!(
         "{}: {:.1} s, {sources} of sources{rate}, {lost}{failed}",
         summary.graph, summary.duration_s
@@ -487,16 +570,24 @@ mod tests {
         ] {
             assert!(rows.iter().any(|r| r == row), "{row} is not in {rows:#?}");
         }
-        let line = Live::line(&summary, None);
-        let told = ", lane calls map/tile (5 of 9 answered, 1 failed, 2 timed out), lane serves map/tile (1 of 1 answered)";
+        let line = Live::new(false, Duration::ZERO).line(&summary, None);
+        let told = "lane calls map/tile (5 of 9 answered, 1 failed, 2 timed out), lane serves map/tile (1 of 1 answered)";
         assert!(line.ends_with(told), "{line}");
     }
 
     #[test]
+    fn a_fact_names_its_component_once() {
+        assert_eq!(fact("detector", "detector", "YOLO"), "detector: YOLO");
+        assert_eq!(fact("front", "detector", "YOLO"), "front: detector: YOLO");
+    }
+
+    #[test]
     fn the_line_says_the_same_in_short() {
-        let line = Live::line(&run().summary(), None);
+        let line = Live::new(false, Duration::ZERO).line(&run().summary(), None);
         assert!(
-            !Live::line(&Collector::default().summary(), None).contains('|'),
+            !Live::new(false, Duration::ZERO)
+                .line(&Collector::default().summary(), None)
+                .contains('|'),
             "nothing to say, nothing to separate"
         );
         assert!(

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What each command does.
 
+mod absent;
+pub(crate) mod bench;
+pub(crate) mod complete;
 pub(crate) mod control;
+pub(crate) mod deploy;
+mod deployed;
+pub(crate) mod doctor;
 mod domains;
 mod echo;
 mod figures;
@@ -10,13 +16,15 @@ pub(crate) mod graph;
 mod hung;
 pub(crate) mod list;
 mod live;
+pub(crate) mod mode;
+mod recent;
+mod rights;
 pub(crate) mod run;
 pub(crate) mod services;
 
-use crate::arguments::{Arguments, Bench};
+use crate::arguments::Arguments;
 use crate::exit;
 use clap::CommandFactory;
-use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
 use driveline_runtime::descriptor::ComponentClass;
 use driveline_runtime::graph::{Describe, DescribeError, Environment};
@@ -25,16 +33,16 @@ use driveline_terminal::screen::Screen;
 use driveline_types::{NameError, TopicName};
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     let mut script = Vec::new();
     clap_complete::generate(
         shell,
-        &mut with_words(without_hidden(&Arguments::command())),
+        &mut bench::with_commands(without_hidden(&Arguments::command())),
         "driveline",
         &mut script,
     );
+    script.extend_from_slice(complete::script(shell).as_bytes());
     let script = String::from_utf8_lossy(&script);
     if screen.json {
         screen.print_json(&json!({ "shell": shell.to_string(), "script": script }));
@@ -44,95 +52,15 @@ pub(crate) fn completion(shell: Shell, screen: &Screen) -> u8 {
     exit::DONE
 }
 
-/// The command line without what is there for other programs: completion knows no hidden commands.
+/// The command line without what is there for other programs: neither completion nor man pages have hidden commands.
 fn without_hidden(command: &clap::Command) -> clap::Command {
+    let text = |text: Option<&clap::builder::StyledStr>| text.cloned().unwrap_or_default();
     clap::Command::new("driveline")
+        .about(text(command.get_about()))
+        .after_help(text(command.get_after_help()))
         .version(env!("CARGO_PKG_VERSION"))
         .args(command.get_arguments().cloned())
         .subcommands(command.get_subcommands().filter(|c| !c.is_hide_set()).cloned())
-}
-
-/// The command line with the words that there are for experiments and for peers. They are for completion alone: files go, too, and
-/// what is wrong is explained better by those who know what is meant.
-fn with_words(command: clap::Command) -> clap::Command {
-    let ids: Vec<&'static str> = driveline_lab::scenario::builtin().iter().map(|b| b.id).collect();
-    let systems = driveline_bench::peers::names();
-    let experiments: Vec<&'static str> = ids.iter().copied().chain(["all"]).collect();
-    let words =
-        |words: Vec<String>| PossibleValuesParser::new(words.into_iter().map(|w| &*w.leak()));
-    let with_driveline = || ["driveline".to_owned()].into_iter().chain(systems.clone()).collect();
-    command.mut_subcommand("bench", |bench| {
-        bench
-            .mut_subcommand("list", |list| {
-                list.mut_arg("show", |arg| arg.value_parser(PossibleValuesParser::new(ids)))
-            })
-            .mut_subcommand("run", |run| {
-                run.mut_arg("what", |arg| arg.value_parser(PossibleValuesParser::new(experiments)))
-                    .mut_arg("systems", |arg| arg.value_parser(words(with_driveline())))
-            })
-            .mut_subcommand("peers", |peers| {
-                peers.mut_arg("names", |arg| arg.value_parser(words(systems.clone())))
-            })
-            .mut_subcommand("link", |link| {
-                link.mut_arg("peers", |arg| arg.value_parser(words(systems.clone())))
-            })
-    })
-}
-
-pub(crate) fn bench(command: Bench, screen: &Screen) -> ExitCode {
-    let json = screen.json || matches!(&command, Bench::Run(run) if run.json);
-    let outcome = match command {
-        Bench::Link(mut link) => {
-            link.json |= screen.json;
-            driveline_bench::run_link(&link).map(driveline_bench::Ending::exit_code)
-        }
-        Bench::List { show: Some(id), .. } => driveline_lab::show(&id).map(|text| {
-            screen.print(text);
-            ExitCode::from(exit::DONE)
-        }),
-        Bench::List { schema: true, .. } => {
-            Ok(print_json(&driveline_lab::scenario::schema(), screen))
-        }
-        Bench::List { .. } => driveline_lab::list(screen.json).map(|text| {
-            screen.print(&text);
-            ExitCode::from(exit::DONE)
-        }),
-        Bench::Run(mut run) => {
-            run.json |= screen.json;
-            driveline_lab::run(&run).map(driveline_bench::Ending::exit_code)
-        }
-        Bench::Report(mut report) => {
-            report.json |= screen.json;
-            driveline_lab::report(&report).map(|text| {
-                screen.print(&text);
-                ExitCode::from(exit::DONE)
-            })
-        }
-        Bench::Compare(mut compare) => {
-            compare.json |= screen.json;
-            driveline_lab::compare(&compare).map(|text| {
-                screen.print(&text);
-                ExitCode::from(exit::DONE)
-            })
-        }
-        Bench::Peers(mut peers) => {
-            peers.json = screen.json;
-            driveline_bench::list_peers(&peers).map(|text| {
-                screen.print(&format!("{}\n", text.trim_end()));
-                ExitCode::from(exit::DONE)
-            })
-        }
-    };
-    outcome.unwrap_or_else(|e| {
-        match driveline_lab::scenario::LoadError::mistakes(&e) {
-            // As `run` tells those of a graph.
-            Some(found) if json => screen.print_json_line(
-                &json!({ "kind": "diagnostics", "diagnostics": found.iter().collect::<Vec<_>>() }),
-            ),
-            _ => screen.error(format!("{e:#}")),
-        }
-        driveline_bench::exit_code_of(&e)
-    })
 }
 
 /// A topic's or service's name as typed: ROS 2 begins names with `/`.
@@ -147,11 +75,6 @@ fn name_of(typed: &str) -> Result<TopicName, String> {
         ));
     }
     name.parse().map_err(|e: NameError| e.to_string())
-}
-
-fn print_json(value: &impl serde::Serialize, screen: &Screen) -> ExitCode {
-    screen.print(&format!("{}\n", serde_json::to_string_pretty(value).unwrap_or_default()));
-    ExitCode::from(exit::DONE)
 }
 
 /// Asks the host program; where there is none, says so at the first library.

@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `driveline run`.
 
+use super::deployed::{Deployed, Prepared};
 use super::describer;
 use super::domains::DomainPlace;
 use super::hung::Hung;
-use super::live::Live;
+use super::live::{Live, fact};
+use super::rights;
 use crate::arguments::Run;
 use crate::exit;
-use crate::process;
+use crate::process::{self, CpuUse};
 use crate::text::cut;
 use driveline_analyze::{Collector, Ended, ProblemKind, RunFacts, Summary, write_outputs};
-use driveline_runtime::account::Record;
+use driveline_gateway::network::GatewayConfig;
+use driveline_gateway::ros2::Ros2GatewayConfig;
+use driveline_runtime::account::{Record, Usage};
 use driveline_runtime::graph::{LoadOptions, Loaded, ResolvedGraph, load};
-use driveline_runtime::launch::control::ControlSocket;
+use driveline_runtime::launch::control::{ClaimError, claim};
 use driveline_runtime::launch::{
-    self, Death, Down, End, Event, GatewayOptions, Interrupt, Interrupter, LaunchOptions, Outcome,
-    Sink, Stream, When,
+    self, Death, Down, End, Event, Interrupt, Interrupter, LaunchOptions, Outcome, Sink, Stream,
+    When,
 };
-use driveline_runtime::network::GatewayConfig;
-use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_runtime::{domain, host};
 use driveline_shm::Survey;
 use driveline_shm::domain::DIRECTORY_VARIABLE;
@@ -41,6 +43,9 @@ const MOST_WAITING: usize = 8;
 
 /// Problems of a run that are printed at its end; the report has all.
 const MAX_PROBLEMS: usize = 8;
+
+/// Time for modules to come that others start, by hand perhaps.
+const ATTACHED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Explains the figures of what was not received.
 const MISSED: &str = "missed: it should have triggered the component, but newer samples took its place; superseded: only \
@@ -66,6 +71,7 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
     let load_options = LoadOptions {
         set: arguments.set.clone(),
         modules: looked_into,
+        registered: driveline_gateway::registered(),
         ..LoadOptions::new(&describer)
     };
     let Loaded { graph, diagnostics } = load(&arguments.graph, &load_options);
@@ -89,37 +95,71 @@ fn prepared(arguments: &Run, screen: &Screen) -> Result<u8, String> {
         writable(directory)?;
     }
     let domain_name = arguments.domain.as_deref().unwrap_or(&graph.domain);
-    let domain_dir = domain::prepare(domain_name).map_err(|e| e.to_string())?;
-    not_running_already(&graph, &domain_dir)?;
+    // Before anything is made: images can take a while, and Ctrl-C must end that.
+    let deployed = match Deployed::prepare(arguments, &graph, &host, screen)? {
+        Prepared::Bare => None,
+        Prepared::Deployed(deployed) => Some(deployed),
+        Prepared::Mistakes => return Ok(exit::GRAPH),
+    };
+    let domain_dir = match &deployed {
+        Some(deployed) => deployed.domain(),
+        None => domain::prepare(domain_name).map_err(|e| e.to_string())?,
+    };
+    // In containers, other users come in by what is mounted.
+    if deployed.is_none()
+        && let Some(text) = rights::without_effect(&graph, &domain_dir)
+    {
+        screen.print_error(&format!("{text}\n"));
+    }
     let (interrupt, interrupter) =
         Interrupt::on_signals().map_err(|e| format!("cannot listen for signals: {e}"))?;
     let mut gateways = Vec::new();
     if let Some(config) = GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_gateway().map_err(|e| e.to_string())?;
-        gateways.push(GatewayOptions::to_hosts(program, &config).map_err(|e| e.to_string())?);
+        gateways.push(config.launched_by(program).map_err(|e| e.to_string())?);
     }
     if let Some(config) = Ros2GatewayConfig::of_graph(&graph, domain_name, &domain_dir) {
         let program = launch::find_ros2_gateway().map_err(|e| e.to_string())?;
-        gateways.push(GatewayOptions::to_ros2(program, &config).map_err(|e| e.to_string())?);
+        gateways.push(config.launched_by(program).map_err(|e| e.to_string())?);
     }
     let beside: Vec<_> = gateways.iter().map(|g| g.name).collect();
-    let place = DomainPlace::of(Some(domain_name))?;
-    let control = ControlSocket::new(&domain_dir, place.name()).map_err(|e| {
-        format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
+    let place = match &deployed {
+        Some(_) => DomainPlace::Directory(domain_dir.display().to_string()),
+        None => DomainPlace::of(Some(domain_name))?,
+    };
+    let names: Vec<String> = graph.modules.iter().map(|m| m.name.to_string()).collect();
+    let control = claim(&domain_dir, place.name(), &graph.name, &names).map_err(|e| match e {
+        ClaimError::Os(e) => {
+            format!("cannot make the control socket of the run in {}: {e}", domain_dir.display())
+        }
+        ClaimError::Taken(taken) => format!(
+            "{taken}; `driveline stop --run '{}'` ends that run, or {}",
+            taken.graph,
+            another_domain(names_directory())
+        ),
     })?;
+    // Modules whose launcher is gone have none.
+    not_running_already(&graph, &domain_dir)?;
     // Its name goes when this run is over, reports included: then `driveline stop` returns.
     let control = Some(Arc::new(control));
-    let options = LaunchOptions {
+    let mut options = LaunchOptions {
         modules,
         gateways,
         control,
         set: arguments.set.clone(),
+        placement: deployed.as_ref().map(Deployed::placement),
         ..LaunchOptions::new(host, domain_dir)
     };
+    if arguments.attach.is_some() {
+        options.ready_within = ATTACHED_WITHIN;
+    }
     let mut show = Show::new(arguments, &graph, &beside, interrupter, screen);
     show.domain(&place);
     let outcome = launch::run(&graph, &options, &interrupt, &mut show);
     show.live.clear(screen);
+    if let Some(deployed) = deployed {
+        deployed.end(&mut show.collector.facts_mut().modules, screen);
+    }
     match outcome {
         Ok(outcome) => show.end(arguments, &outcome),
         Err(e) => {
@@ -262,16 +302,23 @@ fn not_done(summary: &Summary) -> String {
 }
 
 /// Of a component that was never called: what it waited for. `refused`: a connection of its was, which a note tells;
-/// `failed`: calls of others did, whose results may be what it lacked.
-fn never(component: &str, topics: &[&TopicName], refused: bool, failed: bool) -> String {
+/// `failed`: calls of others did, whose results may be what it lacked; `cut_off`: those of others were.
+fn never(
+    component: &str,
+    topics: &[&TopicName],
+    refused: bool,
+    failed: bool,
+    cut_off: bool,
+) -> String {
     if topics.is_empty() {
         return format!(
             "{component} was never called: samples came, and none of them triggered it (`trigger:` and its limits in the graph file)"
         );
     }
     let topics: Vec<_> = topics.iter().map(|t| format!("'{t}'")).collect();
-    let why = match (refused, failed) {
+    let why = match (refused, failed || cut_off) {
         (true, _) => ", and a connection of its was refused",
+        (false, true) if cut_off => " before the work of other components was cut off",
         (false, true) => ", and calls of other components failed",
         (false, false) => {
             "; while a run goes on, `driveline topic list` shows who publishes here, and `driveline gateway list --explain` what other hosts send"
@@ -287,6 +334,7 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
     }
     let Survey { participants, silent, .. } =
         driveline_shm::survey(domain_dir, Duration::from_millis(500)).map_err(|e| e.to_string())?;
+    let mut alive = Vec::new();
     for module in &graph.modules {
         let name = host::process_name(graph, module);
         // Another user may claim any name.
@@ -298,20 +346,45 @@ fn not_running_already(graph: &ResolvedGraph, domain_dir: &Path) -> Result<(), S
         let short: String = module.name.as_str().chars().take(15).collect();
         let stopped =
             || silent.iter().copied().find(|pid| process::name(*pid).as_deref() == Some(&short));
-        if let Some(pid) = answered.or_else(stopped) {
-            let (module, how) = (&module.name, process::how_to_end(pid));
-            let another = match std::env::var_os(DIRECTORY_VARIABLE)
-                .filter(|directory| !directory.is_empty())
-            {
-                Some(_) => format!("set another directory in {DIRECTORY_VARIABLE}"),
-                None => "use another domain: --domain NAME".to_owned(),
-            };
-            return Err(format!(
-                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
-            ));
-        }
+        alive.extend(answered.or_else(stopped).map(|pid| (module.name.to_string(), pid)));
     }
-    Ok(())
+    runs_already(&alive, names_directory()).map_or(Ok(()), Err)
+}
+
+/// Whether the environment names the directory of the domain.
+fn names_directory() -> bool {
+    std::env::var_os(DIRECTORY_VARIABLE).is_some_and(|d| !d.is_empty())
+}
+
+/// How to run a graph in another domain, for people.
+fn another_domain(directory: bool) -> String {
+    if directory {
+        format!("set another directory in {DIRECTORY_VARIABLE}")
+    } else {
+        "use another domain: --domain NAME".to_owned()
+    }
+}
+
+/// Why a run cannot begin while modules of an earlier one live; nothing if none does.
+fn runs_already(alive: &[(String, u32)], directory: bool) -> Option<String> {
+    let (_, first) = alive.first()?;
+    let how = process::how_to_end(*first);
+    let another = another_domain(directory);
+    Some(match alive {
+        [(module, pid)] => {
+            format!(
+                "module '{module}' of this graph runs already (process {pid}); {how}, or {another}"
+            )
+        }
+        several => {
+            let all: Vec<_> =
+                several.iter().map(|(module, pid)| format!("'{module}' (process {pid})")).collect();
+            format!(
+                "modules of this graph run already: {}; `driveline stop` ends a run, and where its launcher is gone: {how}, or {another}",
+                all.join(", ")
+            )
+        }
+    })
 }
 
 /// Shows a run while it goes on, and collects its figures.
@@ -323,6 +396,7 @@ struct Show<'a> {
     collector: Collector,
     live: Live,
     hung: Hung,
+    cpu: CpuUse,
     /// Since when all modules run.
     running: Option<Instant>,
     interrupter: Interrupter,
@@ -354,6 +428,7 @@ impl<'a> Show<'a> {
             collector,
             live,
             hung: Hung::new(graph),
+            cpu: CpuUse::default(),
             running: None,
             interrupter,
         }
@@ -449,6 +524,7 @@ impl<'a> Show<'a> {
         }
         let facts = self.collector.facts_mut();
         facts.stopped.clone_from(&outcome.stopped);
+        facts.cut_off.clone_from(&outcome.cut_off);
         facts.unconnected.clone_from(&outcome.unconnected);
         let summary = self.collector.summary();
         let undone = failed_calls(&summary) + &not_done(&summary);
@@ -493,6 +569,7 @@ impl<'a> Show<'a> {
                         topics,
                         self.collector.was_refused(component),
                         summary.failed() > 0,
+                        self.collector.lacks_what_was_cut_off(component),
                     ),
                     columns,
                 );
@@ -566,7 +643,7 @@ impl<'a> Show<'a> {
 
     fn fact(&mut self, component: &str, name: &str, text: &str) {
         if !self.screen.json {
-            self.say(&format!("{component}: {name}: {text}"));
+            self.say(&fact(component, name, text));
         }
     }
 }
@@ -584,6 +661,9 @@ impl Sink for Show<'_> {
     }
 
     fn record(&mut self, module: &str, record: Record) {
+        if let Record::Started { waits: Some(waits), .. } = &record {
+            self.collector.facts_mut().waits(module, waits);
+        }
         if let Record::Fact { component, name, text } = &record {
             self.fact(component, name, text);
         }
@@ -591,10 +671,18 @@ impl Sink for Show<'_> {
         self.collector.take(module, &record);
     }
 
+    fn usage(&mut self, module: &str, usage: &Usage) {
+        self.collector.facts_mut().usage(module, usage);
+    }
+
     fn event(&mut self, event: &Event) {
         match event {
             Event::Running => self.running = Some(Instant::now()),
-            Event::Spawned { module, .. } => {
+            Event::Spawned { module, pid } => {
+                self.cpu.started(module, *pid);
+                self.collector.process_started(self.hung.components(module), MonotonicNs::now())
+            }
+            Event::Placed { module, .. } => {
                 self.collector.process_started(self.hung.components(module), MonotonicNs::now())
             }
             Event::Ended { death, expected: false } => {
@@ -610,6 +698,16 @@ impl Sink for Show<'_> {
                     );
                 }
             }
+            // Its end was asked for, so it is no fault of its own.
+            Event::NotReady { module, within_ms, call } => {
+                let doing = call.as_ref().map_or_else(String::new, |c| format!(": it was in {c}"));
+                let cause = format!(
+                    "module '{module}' was not ready within {} s{doing}",
+                    *within_ms as f64 / 1e3
+                );
+                let components = self.hung.components(module);
+                self.collector.fault(module, components, 0, cause, MonotonicNs::now());
+            }
             Event::Recovered { module, after_ms, .. } => {
                 self.collector.recovered(module, *after_ms as f64)
             }
@@ -623,6 +721,7 @@ impl Sink for Show<'_> {
             }
             _ => {}
         }
+        self.collector.mode_event(event, MonotonicNs::now());
         self.hung.event(event);
         if self.screen.json {
             return self.screen.print_json_line(
@@ -632,10 +731,12 @@ impl Sink for Show<'_> {
         let bad = matches!(
             event,
             Event::Unmatched { .. }
+                | Event::OtherBuild { .. }
                 | Event::Busy { .. }
                 | Event::Waiting { .. }
                 | Event::Stopped { .. }
                 | Event::NotSuspended
+                | Event::CutOff { .. }
                 | Event::Killed { .. }
                 | Event::NotReady { .. }
                 | Event::Fault { .. }
@@ -651,7 +752,28 @@ impl Sink for Show<'_> {
             self.interrupter.hang_up();
         }
         if self.running.is_some() && self.has_figures() && !self.screen.json {
-            self.live.tick(&self.collector, &self.hung, self.screen);
+            let cpu = &mut self.cpu;
+            self.live.tick(&self.collector, &self.hung, &mut || cpu.line(), self.screen);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs_already;
+
+    #[test]
+    fn every_module_of_an_earlier_run_is_named() {
+        assert_eq!(runs_already(&[], false), None);
+        let pid = std::process::id();
+        let text = runs_already(&[("lane".into(), pid)], false).unwrap();
+        let one = format!("module 'lane' of this graph runs already (process {pid}); ");
+        assert!(
+            text.starts_with(&one) && text.ends_with("use another domain: --domain NAME"),
+            "{text}"
+        );
+        let text = runs_already(&[("lane".into(), pid), ("track".into(), 2)], true).unwrap();
+        let all = format!("run already: 'lane' (process {pid}), 'track' (process 2); ");
+        assert!(text.contains(&all) && text.contains("DRIVELINE_DOMAIN_DIR"), "{text}");
     }
 }

@@ -99,7 +99,7 @@ pub(crate) fn service(command: &Service, domain: Option<&str>, screen: &Screen) 
             )),
         }
     }
-    screen.print(&place.closing(
+    screen.print(&place.closing_here(
         "host service",
         services.len(),
         participants.len(),

@@ -7,9 +7,9 @@ mod svg;
 pub(crate) use svg::svg;
 
 use crate::text::count;
+use driveline_gateway::ros2::{Direction, Ros2Spec, ServedBy};
 use driveline_runtime::graph::model::GroupSpec;
 use driveline_runtime::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
-use driveline_runtime::ros2::{Direction, Ros2Spec, ServedBy};
 use driveline_terminal::figures::bytes;
 use driveline_terminal::screen::Screen;
 use driveline_types::TopicName;
@@ -54,8 +54,8 @@ pub(crate) fn text(graph: &ResolvedGraph, screen: &Screen) -> String {
             }
         }
     }
-    out +=
-        &graph.ros2.as_ref().filter(|r| r.has_rules()).map(|r| ros2(r, screen)).unwrap_or_default();
+    let rules = graph.sections.get::<Ros2Spec>().filter(|r| r.has_rules());
+    out += &rules.map(|r| ros2(r, screen)).unwrap_or_default();
     out
 }
 

@@ -5,10 +5,11 @@ use crate::fixture::{Background, Fixture, GRAPH};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use serde_json::Value;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// A run without an end.
 fn start(f: &Fixture, graph: &str, more: &[&str]) -> Background {
@@ -124,6 +125,16 @@ fn a_module_that_is_down_or_suspended_makes_health_fail_with_its_name() {
         "{out}{err}"
     );
     assert!(out.contains("ready, suspended"), "{out}");
+    let is_suspended =
+        format!("is suspended (`kill -CONT {}` lets it go on)", source.as_raw_nonzero());
+    let blamed = format!("'a': module 'source' publishes it and {is_suspended}\n");
+    let (_, out, _) = f.run(&["topic", "info", "a"]);
+    assert!(out.contains(&blamed) && !out.contains("process reach"), "{out}");
+    let (_, out, _) = f.run(&["topic", "list"]);
+    let missing = format!("module 'source' {is_suspended}: its ends of 'a' are missing here\n");
+    assert!(out.contains(&blamed) && out.contains(&missing), "{out}");
+    let (_, _, err) = f.run(&["topic", "echo", "a", "--timeout", "0.01"]);
+    assert!(err.contains("module 'source' publishes it and is suspended"), "{err}");
     kill_process(source, Signal::CONT).unwrap();
     ready(&f);
 
@@ -262,4 +273,33 @@ fn a_client_that_sends_half_a_line_does_not_disturb_a_run() {
     assert_eq!(f.json(&["node", "list", "--json"]).as_array().unwrap().len(), 3);
     assert_eq!(f.run(&["stop"]).0, 0);
     assert_eq!(run.0.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn of_two_launchers_that_start_together_one_is_refused_and_names_the_other() {
+    let f = Fixture::new(&GRAPH.replace("limit: 20", "limit: 0"));
+    let start = || {
+        let mut command = f.command(&["run", "g.yaml"]);
+        Background(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let mut both = [start(), start()];
+    let pids = [both[0].0.id(), both[1].0.id()];
+    let end = Instant::now() + Duration::from_secs(60);
+    let (refused, code) = loop {
+        let ended = both.iter_mut().map(|run| run.0.try_wait().unwrap());
+        if let Some((i, status)) = ended.enumerate().find_map(|(i, s)| Some((i, s?))) {
+            break (i, status.code());
+        }
+        assert!(Instant::now() < end, "both run");
+        std::thread::yield_now();
+    };
+    assert_eq!(code, Some(1));
+    let mut text = String::new();
+    both[refused].0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    let other = pids[1 - refused];
+    let expected =
+        format!("another launcher, process {other}, runs graph 'demo' in this domain already");
+    assert!(text.contains(&expected), "{text}");
+    let (code, _, err) = f.run(&["stop"]);
+    assert_eq!(code, 0, "{err}");
 }

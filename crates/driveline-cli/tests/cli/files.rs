@@ -155,6 +155,41 @@ fn the_committed_schema_is_the_one_that_is_printed() {
 }
 
 #[test]
+fn tab_completes_names_that_only_a_graph_or_a_run_knows() {
+    let f = Fixture::new(GRAPH);
+    let names = |arguments: &[&str]| {
+        let (code, out, err) = f.run(&[&["complete"], arguments].concat());
+        assert_eq!((code, err.as_str()), (0, ""), "{arguments:?}");
+        out
+    };
+    assert_eq!(names(&["modules", "--graph", "g.yaml"]), "rest\nsource\n");
+    let parameters = names(&["parameters", "--graph", "g.yaml"]);
+    assert!(parameters.contains("counter.limit=\n") && parameters.contains("relay.keep=\n"));
+    for nothing in [&["modules"][..], &["modules", "--graph", "none.yaml"], &["topics"], &["runs"]]
+    {
+        assert_eq!(names(nothing), "", "{nothing:?}");
+    }
+    let (_, bash, _) = f.run(&["completion", "bash"]);
+    for word in ["complete topics", "complete domains", "complete modules", "complete parameters"] {
+        assert!(bash.contains(&format!("({word}")), "{word}");
+    }
+    assert!(!bash.contains("driveline,complete)"), "hidden commands are not offered");
+}
+
+#[test]
+fn each_command_has_a_man_page() {
+    let f = Fixture::new(GRAPH);
+    let (code, out, err) = f.run(&["man", "pages"]);
+    assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+    let page = std::fs::read_to_string(f.path("pages/driveline.1")).unwrap();
+    assert!(page.contains("Exit codes") && page.contains("driveline\\-run(1)"), "{page}");
+    for command in ["run", "validate", "topic-echo", "health"] {
+        assert!(f.path(&format!("pages/driveline-{command}.1")).exists(), "{command}");
+    }
+    assert!(!f.path("pages/driveline-man.1").exists(), "hidden commands have none");
+}
+
+#[test]
 fn completion_help_and_mistakes_on_the_command_line() {
     let f = Fixture::new(GRAPH);
     for shell in ["bash", "zsh", "fish"] {
@@ -214,25 +249,82 @@ fn completion_help_and_mistakes_on_the_command_line() {
     );
 }
 
+/// A copy of the command in a directory of its own, with a program of this text next to it.
+fn with_program(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let command = dir.path().join("driveline");
+    std::fs::copy(env!("CARGO_BIN_EXE_driveline"), &command).unwrap();
+    if !text.is_empty() {
+        // Another process writes it: what this one holds open for writing cannot be started.
+        let write = ["-c", r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#];
+        let path = dir.path().join(name);
+        let mut sh = std::process::Command::new("sh");
+        assert!(sh.args(write).arg(&path).arg(text).status().unwrap().success());
+    }
+    (dir, command)
+}
+
+fn outcome(command: &mut std::process::Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
 #[test]
-fn a_link_can_be_measured() {
+fn bench_is_a_program_next_to_the_command_which_gets_all_arguments_and_gives_its_exit_code() {
+    let (_dir, command) = with_program("driveline-bench", r#"echo "$@"; exit 130"#);
+    for (line, gets) in [
+        ("bench run S1 --quick --json", "run S1 --quick --json"),
+        ("--json bench link --size 64", "--json link --size 64"),
+        ("bench --help", "--help"),
+        ("bench list --show S5", "list --show S5"),
+        ("bench", ""),
+    ] {
+        let ended = outcome(std::process::Command::new(&command).args(line.split(' ')));
+        assert_eq!(ended, (130, format!("{gets}\n"), String::new()), "{line}");
+    }
+}
+
+#[test]
+fn where_bench_is_not_built_its_name_is_told_with_how_to_build_it() {
+    let (dir, command) = with_program("driveline-bench", "");
+    let mut bench = std::process::Command::new(&command);
+    let (code, out, err) = outcome(bench.args(["bench", "list"]).env("PATH", dir.path()));
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(err.contains("driveline-bench") && err.contains("`make lab`"), "{err}");
+    let help = outcome(std::process::Command::new(&command).arg("--help")).1;
+    assert!(help.contains("\n  bench ") && !help.contains("bench-peer"), "{help}");
+    // Completion goes without.
+    let mut completion = std::process::Command::new(&command);
+    let ended = outcome(completion.args(["completion", "bash"]).env("PATH", dir.path()));
+    assert!(ended.0 == 0 && ended.1.contains("driveline"), "{ended:?}");
+}
+
+#[test]
+fn completion_offers_what_bench_describes() {
+    let text = r#"test "$1" = command-line && echo '{"name": "driveline-bench", "about": "Measure", "arguments": [], "commands": [{"name": "link", "about": "A link", "commands": [], "arguments": [{"name": "peers", "long": "peers", "short": null, "about": "Others", "takes_value": true, "is_many": true, "values": ["cyclonedds"]}]}]}'"#;
+    let (_dir, command) = with_program("driveline-bench", text);
+    for shell in ["bash", "zsh", "fish"] {
+        let mut completion = std::process::Command::new(&command);
+        let (code, script, err) = outcome(completion.args(["completion", shell]));
+        assert!(code == 0 && err.is_empty(), "{shell}: {err}");
+        assert!(["link", "peers", "cyclonedds"].iter().all(|w| script.contains(w)), "{shell}");
+    }
+}
+
+#[test]
+fn a_scenario_is_no_graph_and_one_line_says_so() {
     let f = Fixture::new(GRAPH);
-    let result = f.json(&[
-        "--json",
-        "bench",
-        "link",
-        "--messages",
-        "20",
-        "--warm-up",
-        "5",
-        "--rounds",
-        "1",
-        "--size",
-        "64",
-        "--extra",
-        "none",
-    ]);
-    assert!(result["cases"].as_array().is_some_and(|c| !c.is_empty()), "{result}");
-    let help = f.run(&["--help"]).1;
-    assert!(!help.contains("bench-peer") && !help.contains("bench-workload"), "{help}");
+    let scenario = "scenario: 1\nid: mine\ntitle: A small link\n";
+    std::fs::write(f.dir.path().join("mine.yaml"), scenario).unwrap();
+    let (code, out, err) = f.run(&["validate", "mine.yaml"]);
+    assert!(
+        code == 3 && err.is_empty() && out.ends_with("mine.yaml: 1 error, 0 warnings\n"),
+        "{code} {out}{err}"
+    );
+    let help = "`driveline bench run ./mine.yaml --dry-run` checks it";
+    assert!(
+        out.starts_with("error: this is a scenario, not a graph\n") && out.contains(help),
+        "{out}"
+    );
 }

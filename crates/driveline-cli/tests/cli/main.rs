@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
 
 mod control;
+mod doctor;
 mod files;
 mod fixture;
+mod modes;
 mod runs;
 mod supervision;

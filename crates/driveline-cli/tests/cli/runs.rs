@@ -415,7 +415,7 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
     f.asked(&["topic", "info", "/a"], &words);
     let (code, _, err) = f.run(&["topic", "info", "c"]);
     assert_eq!(code, 1);
-    assert!(err.contains("there are: a, b"), "{err}");
+    assert!(err.contains("did you mean 'a'? there are: a, b"), "{err}");
 
     let (_, nodes, _) = f.asked(&["node", "list", "--json"], &["\"counter\"", "\"relay\""]);
     let nodes: Value = serde_json::from_str(&nodes).unwrap();
@@ -427,7 +427,8 @@ fn what_runs_is_listed_and_ctrl_c_ends_it_in_good_order() {
 
     let (code, _, err) = f.run(&["run", "g.yaml"]);
     assert_eq!(code, 1);
-    assert!(err.contains("module 'source' of this graph runs already (process"), "{err}");
+    assert!(err.contains("modules of this graph run already: 'source' (process"), "{err}");
+    assert!(err.contains("), 'rest' (process "), "{err}");
     let launcher = child.0.id();
     assert!(
         err.contains(&format!(

@@ -2,9 +2,9 @@
 //! `std_msgs/msg/Header`.
 
 use super::{ConvertError, Result};
+use driveline_gateway::ros2::SourceTime;
 use driveline_msgs::Header;
 use driveline_rosidl::cdr::{Decoder, Encoder};
-use driveline_runtime::ros2::SourceTime;
 use driveline_types::MonotonicNs;
 
 const SECOND_NS: i64 = 1_000_000_000;

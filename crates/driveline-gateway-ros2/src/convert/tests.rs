@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::types::Types;
+use driveline_gateway::ros2::{Form, SourceTime};
 use driveline_msgs::proto::{BoundingBox2D, Detection2D, Detections2D};
 use driveline_msgs::{Encoding, Header, Imu, PointCloud, PointField, RadarReturn, RadarScan};
 use driveline_rosidl::cdr::{ByteOrder, Encoder};
 use driveline_rosidl::{Catalog, Value};
-use driveline_runtime::ros2::{Form, SourceTime};
 use driveline_types::plain::payload_len;
 use driveline_types::{MonotonicNs, Plain, PlainMut};
 use proptest::prelude::*;

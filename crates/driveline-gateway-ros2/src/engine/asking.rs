@@ -6,7 +6,7 @@ use super::endpoint::{Endpoint, Handle, Profile, Writing};
 use crate::names::RosNode;
 use crate::names::inlet_node;
 use crate::qos::{DurabilityKind, EndpointQos, LivelinessKind, mismatches, of_publisher};
-use driveline_runtime::ros2::RuleQos;
+use driveline_gateway::ros2::RuleQos;
 use driveline_shm::{OwnProcess, SchemaRequest, Subscription, SubscriptionConfig};
 use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
 use std::collections::HashMap;

@@ -24,9 +24,9 @@ use crate::discovery_info::{Gid, PARTICIPANT_USER_DATA};
 use crate::names::{dds_topic, misnamed};
 use crate::qos::mismatches;
 use crate::types::Types;
+use driveline_gateway::interfaces::interfaces;
+use driveline_gateway::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_gateway::{Notices, OnlyOne, Refusal, Report, ReportDesk, Ros2Report};
-use driveline_runtime::interfaces::interfaces;
-use driveline_runtime::ros2::{LocalTopic, Ros2GatewayConfig, Ros2Spec};
 use driveline_shm::{Participant, ParticipantConfig};
 use driveline_types::{
     EndpointId, MonotonicNs, NodeName, Qos, TopicName, limits::DEFAULT_PINS, wall_offset_ns,
@@ -339,7 +339,7 @@ impl Conductor {
         participant.set_description(serde_json::json!({ "gateway": KIND }).to_string());
         let random = EndpointId::random()
             .map_err(|source| GatewayError::System { action: "draw a random number", source })?;
-        let from_rules = spec.topics.iter().map(driveline_runtime::ros2::Rule::max_payload_bytes);
+        let from_rules = spec.topics.iter().map(driveline_gateway::ros2::Rule::max_payload_bytes);
         let of_services = spec.services.iter().flat_map(|s| [s.max_request.0, s.max_response.0]);
         let longest = topics
             .iter()

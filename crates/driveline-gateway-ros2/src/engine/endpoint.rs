@@ -7,8 +7,8 @@ use crate::discovery_info::{Gid, is_gateway, type_hash};
 use crate::names::{RosNode, TOPIC_PREFIX, topic_of_dds, topic_of_ros};
 use crate::qos::EndpointQos;
 use crate::rmw_zenoh::{GATEWAY_ENCLAVE, Kind, Token, gid_of};
+use driveline_gateway::ros2::is_token;
 use driveline_rosidl::TypeHash;
-use driveline_runtime::ros2::is_token;
 use driveline_types::{NodeName, Qos, TopicName};
 use std::fmt;
 

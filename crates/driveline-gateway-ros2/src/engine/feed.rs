@@ -13,7 +13,7 @@ use crate::names::{RosNode, dds_topic};
 use crate::qos::ReaderClass;
 use crate::types::Crossing;
 use ::zenoh::bytes::ZBytes;
-use driveline_runtime::ros2::Rule;
+use driveline_gateway::ros2::Rule;
 use driveline_types::{Durability, TopicName};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use super::outlet::{Outlet, Written};
 use crate::convert::{Arrival, ConvertError, FromRos, PassedOn};
 use crate::qos::{DurabilityKind, EndpointQos, ReaderClass};
 use crate::types::Crossing;
-use driveline_runtime::ros2::{Rule, SourceTime};
+use driveline_gateway::ros2::{Rule, SourceTime};
 use driveline_shm::{
     CreatePublisherError, Participant, Publisher, PublisherConfig, PublisherEvent, RefusalCode,
 };
@@ -363,9 +363,9 @@ mod tests {
     use super::super::feed::pieces;
     use super::*;
     use crate::types::Types;
+    use driveline_gateway::ros2::{Direction, Form};
     use driveline_rosidl::cdr::{ByteOrder, Encoder};
     use driveline_runtime::graph::ByteSize;
-    use driveline_runtime::ros2::{Direction, Form};
     use driveline_shm::{ParticipantConfig, SchemaRequest, SubscriptionConfig};
     use driveline_types::Reliability;
     use std::sync::atomic::AtomicU64;

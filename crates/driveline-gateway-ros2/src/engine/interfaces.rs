@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The network interfaces that sockets of the gateway are bound to, none of which tells when its interface is another one: `docs/protocols/ros2-dds.md`, section 5.
 
-use driveline_runtime::interfaces::Interface;
-use driveline_runtime::ros2::Ros2Spec;
+use driveline_gateway::interfaces::Interface;
+use driveline_gateway::ros2::Ros2Spec;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 

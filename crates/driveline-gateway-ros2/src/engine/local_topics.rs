@@ -3,7 +3,7 @@
 
 use super::lock;
 use super::waiting::Waiting;
-use driveline_runtime::ros2::{Direction, Ros2Spec};
+use driveline_gateway::ros2::{Direction, Ros2Spec};
 use driveline_shm::ParticipantInfo;
 use driveline_types::TopicName;
 use driveline_types::service::is_reserved;

@@ -34,8 +34,8 @@ mod zenoh;
 
 pub use error::GatewayError;
 
+use driveline_gateway::ros2::Ros2GatewayConfig;
 use driveline_gateway::{Report, StatusSocket};
-use driveline_runtime::ros2::Ros2GatewayConfig;
 use driveline_zenoh::sockets::break_unanswered;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

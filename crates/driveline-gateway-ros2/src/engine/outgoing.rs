@@ -14,9 +14,9 @@ use crate::names::ros_node;
 use crate::qos::{mismatches, of_publisher};
 use crate::types::Crossing;
 use bytes::Bytes;
+use driveline_gateway::ros2::{LocalTopic, Rule, RuleQos};
 use driveline_gateway::{Refusal, Ros2Publisher, Ros2TopicReport};
 use driveline_rosidl::cdr::Fault;
-use driveline_runtime::ros2::{LocalTopic, Rule, RuleQos};
 use driveline_shm::{
     Kicker, MatchedPublisher, Sample, SubscriptionEvent, WaitBackend, WaitSet, Wake,
 };

@@ -2,7 +2,7 @@
 use super::*;
 use crate::engine::conductor::Conductor;
 use crate::engine::rig::{self, LONG, eventually};
-use driveline_runtime::ros2::Direction;
+use driveline_gateway::ros2::Direction;
 use driveline_shm::{Participant, ParticipantConfig, Publisher, PublisherConfig, TakeError};
 use driveline_types::SampleHeader;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! What tests of the gateway's parts have in common.
 
 use super::conductor::Conductor;
-use driveline_runtime::ros2::Ros2GatewayConfig;
+use driveline_gateway::ros2::Ros2GatewayConfig;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

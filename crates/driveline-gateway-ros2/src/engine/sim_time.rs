@@ -8,7 +8,7 @@ use super::feed::Feed;
 use crate::clock;
 use crate::qos::{EndpointQos, ReaderClass};
 use crate::rmw_zenoh::key_hash;
-use driveline_runtime::ros2::{Direction, Form, Rule};
+use driveline_gateway::ros2::{Direction, Form, Rule};
 use driveline_types::{Durability, MonotonicNs, Reliability, TopicName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

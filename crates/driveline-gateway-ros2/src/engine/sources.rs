@@ -3,8 +3,8 @@
 
 use super::conductor::Common;
 use super::error::GatewayError;
+use driveline_gateway::ros2::{LocalTopic, Rule};
 use driveline_runtime::graph::model::Access as Spec;
-use driveline_runtime::ros2::{LocalTopic, Rule};
 use driveline_shm::{
     Access, Kicker, MatchedPublisher, OwnProcess, Sample, SchemaRequest, Subscription,
     SubscriptionConfig, SubscriptionEvent, TakeError, WaitSet, WaitSetError,

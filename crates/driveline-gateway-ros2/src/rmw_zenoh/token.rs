@@ -3,8 +3,8 @@
 
 use super::qos::TokenQos;
 use crate::discovery_info::Gid;
+use driveline_gateway::ros2::Release;
 use driveline_rosidl::TypeHash;
-use driveline_runtime::ros2::Release;
 use std::fmt::{self, Display};
 use std::str::FromStr;
 use thiserror::Error;

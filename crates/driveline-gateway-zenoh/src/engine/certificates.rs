@@ -3,7 +3,7 @@
 //! that has expired nothing at all: each connection ends, here and there, without a reason.
 
 use super::GatewayError;
-use driveline_runtime::network::TlsSpec;
+use driveline_gateway::network::TlsSpec;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};

@@ -3,10 +3,10 @@
 
 use super::error::GatewayError;
 use super::{KIND, lock, session};
+use driveline_gateway::network::{CarriedTopic, GatewayConfig};
 use driveline_gateway::{
     NetworkReport, Notices, OnlyOne, PublisherReport, Report, ReportDesk, TopicReport,
 };
-use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_shm::{Kicker, Participant, ParticipantConfig};
 use driveline_types::MonotonicNs;
 use std::collections::BTreeSet;

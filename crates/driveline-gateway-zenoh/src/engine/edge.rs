@@ -10,7 +10,7 @@ use crate::window::{Overdue, Place, Window};
 use crate::wire::{Ack, HostId, Keys, Outcome, Parsed, QosMark, SampleHead};
 use bytes::Bytes;
 use driveline_gateway::Notices;
-use driveline_runtime::network::CarriedTopic;
+use driveline_gateway::network::CarriedTopic;
 use driveline_shm::{
     Access, CreateSubscriptionError, Kicker, OwnProcess, Participant, Sample, SchemaRequest,
     Subscription, SubscriptionConfig, SubscriptionEvent, WaitBackend, WaitSet,

@@ -13,8 +13,8 @@ use crate::directory::{
 use crate::neighbours::Standing;
 use crate::probing::{ASK_OTHERS_EVERY, Probing};
 use crate::wire::{HostId, List, MAX_LIST_LEN, Offer, Parsed, QosMark};
+use driveline_gateway::network::CarriedTopic;
 use driveline_gateway::{HostReport, InletReport, InletState, Refusal, zenoh_says};
-use driveline_runtime::network::CarriedTopic;
 use driveline_types::{EndpointId, MonotonicNs, TopicName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -15,7 +15,7 @@ use crate::wire::{
     Ack, HostId, Keys, MAX_ATTACHMENT_LEN, Offer, Outcome, Parsed, QosMark, SampleHead,
 };
 use driveline_gateway::InletFigures;
-use driveline_runtime::network::CarriedTopic;
+use driveline_gateway::network::CarriedTopic;
 use driveline_shm::{CreatePublisherError, Publisher, PublisherConfig};
 use driveline_types::{EndpointId, MonotonicNs, NodeName, Qos, Reliability, Schema, TopicName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

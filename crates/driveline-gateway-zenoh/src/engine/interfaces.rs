@@ -2,8 +2,8 @@
 //! The network interfaces that a configuration names, as they are and as Zenoh has seen them: it asks for those of the host once in a process, and goes by what there was then.
 
 use super::GatewayError;
-use driveline_runtime::interfaces::{Interface, interfaces};
-use driveline_runtime::network::NetworkSpec;
+use driveline_gateway::interfaces::{Interface, interfaces};
+use driveline_gateway::network::NetworkSpec;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;

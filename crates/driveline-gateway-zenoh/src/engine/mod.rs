@@ -32,8 +32,8 @@ pub use error::GatewayError;
 
 use conductor::Conductor;
 use control::Control;
+use driveline_gateway::network::GatewayConfig;
 use driveline_gateway::{Report, StatusSocket};
-use driveline_runtime::network::GatewayConfig;
 use driveline_zenoh::sockets::break_unanswered;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -8,8 +8,8 @@ use super::lock;
 use crate::clock::ClockEstimate;
 use crate::offering::Offering;
 use crate::wire::{HostId, Offer, Parsed, QosMark};
+use driveline_gateway::network::CarriedTopic;
 use driveline_gateway::{EdgeReport, PublisherReport, Refusal, zenoh_says};
-use driveline_runtime::network::CarriedTopic;
 use driveline_shm::{
     MatchedPublisher, OwnProcess, SchemaRequest, Subscription, SubscriptionConfig,
     SubscriptionEvent, WaitSet,

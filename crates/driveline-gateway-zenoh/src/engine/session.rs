@@ -3,8 +3,8 @@
 
 use super::GatewayError;
 use crate::wire::MAX_LIST_LEN;
+use driveline_gateway::network::{GatewayConfig, NetworkSpec, is_open_to_all};
 use driveline_gateway::zenoh_says;
-use driveline_runtime::network::{GatewayConfig, NetworkSpec, is_open_to_all};
 use driveline_zenoh::Opened;
 use serde_json::Value;
 use std::time::Duration;
@@ -247,7 +247,7 @@ fn endpoints(config: &Config, key: &str) -> Vec<String> {
 
 /// The name of this host.
 pub(super) fn host_name(spec: &NetworkSpec) -> String {
-    spec.host.clone().unwrap_or_else(driveline_runtime::network::machine_name)
+    spec.host.clone().unwrap_or_else(driveline_gateway::network::machine_name)
 }
 
 /// What the kernel may keep of what arrives. `None`: what it likes.

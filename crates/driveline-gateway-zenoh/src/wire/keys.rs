@@ -2,7 +2,7 @@
 //! Key expressions: names of hosts, tokens, queries and samples.
 
 use super::VERSION;
-use driveline_runtime::network::{is_domain_name, is_host_name};
+use driveline_gateway::network::{is_domain_name, is_host_name};
 use driveline_types::{Durability, Qos, Reliability, TopicName};
 use std::fmt;
 use std::str::FromStr;

@@ -16,10 +16,10 @@ pub(crate) mod talk;
 
 use driveline::{Context, ContextOptions, Node, PublisherOptions, Reach, SubscriptionOptions};
 use driveline_analyze::Rank;
+use driveline_gateway::network::{CarriedTopic, GatewayConfig};
 use driveline_gateway::{Answer, Report, ask};
 use driveline_namespaces::{Direction, Namespace, Port, TapRelay};
 use driveline_runtime::graph::model::Access;
-use driveline_runtime::network::{CarriedTopic, GatewayConfig};
 use driveline_types::Qos;
 use process::Process;
 use serde_json::{Value, json};

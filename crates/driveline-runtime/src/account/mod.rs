@@ -6,10 +6,12 @@
 //! launcher is slow, records are dropped, counted and reported in the stream ([`Record::Lost`]). Only the thread that writes
 //! waits for the launcher, and no longer than [`CLOSE_WITHIN`] once the stream is to end.
 
+mod build_id;
 mod contained;
 mod reader;
 mod writer;
 
+pub use build_id::build_id;
 pub use contained::{CONTAINED_FORMAT, ContainedRecord, OutputStream, Usage, Word};
 pub use reader::{LineReader, MAX_LINE_BYTES};
 pub use writer::{CLOSE_WITHIN, WRITE_WITHIN, Writer, WriterError};
@@ -36,6 +38,9 @@ pub enum Record {
         module: String,
         /// Process id, in its own namespace.
         pid: u32,
+        /// [`build_id`] of the process; empty in releases before this.
+        #[serde(default)]
+        build: String,
     },
     /// All components are initialised; the process waits for the word to start.
     Ready,
@@ -139,6 +144,9 @@ pub enum Record {
         /// Deadlines missed.
         #[serde(default, skip_serializing_if = "is_zero")]
         deadlines_missed: u64,
+        /// When the newest sample was published; 0 before the first.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        newest_ns: u64,
         /// Waits for reliable readers.
         #[serde(default, skip_serializing_if = "BlockedCounters::is_zero")]
         blocked: BlockedCounters,
@@ -165,6 +173,13 @@ pub enum Record {
         /// Since when.
         at_ns: u64,
     },
+    /// What work the module has left, for the launcher that has asked.
+    Work {
+        /// Of the question.
+        round: u64,
+        /// Each component with inputs, timers or an output.
+        components: Vec<ComponentWork>,
+    },
     /// Records that are missing from the stream because the reader was too slow.
     Lost {
         /// Callbacks, since the start.
@@ -186,6 +201,27 @@ pub enum Record {
         call: CallPlace,
         /// How long so far.
         for_ms: u64,
+    },
+    /// A component has carried out a request to become active or inactive.
+    Transition {
+        /// Component.
+        component: String,
+        /// The state that was requested.
+        active: bool,
+        /// Number of the switch.
+        switch: u64,
+        /// Duration of its call, 0 if it was in the state already.
+        took_ns: u64,
+        /// Why it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// A component requests a mode of the run.
+    ModeRequest {
+        /// Component.
+        component: String,
+        /// Name of the mode.
+        mode: String,
     },
     /// A signal (SIGTERM or SIGINT) has asked the process to end.
     Asked,
@@ -210,6 +246,34 @@ pub enum Record {
     Unknown,
 }
 
+/// Work of one component that is in progress or waits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ComponentWork {
+    /// Component.
+    pub component: String,
+    /// Calls that have ended, timers included.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u64,
+    /// Calls in progress.
+    #[serde(default)]
+    pub running: u32,
+    /// Inputs with samples that will be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadInput>,
+    /// Time until the tick that works on them, or on what calls have left to a timer of the component, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ms: Option<u64>,
+}
+
+/// An input with samples that will be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadInput {
+    /// Input port.
+    pub input: String,
+    /// How many.
+    pub samples: u64,
+}
+
 /// End of what [`Record::Held`] reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldEnd {
@@ -228,7 +292,8 @@ impl Record {
         if let Self::Failure { text, .. }
         | Self::Failed { text, .. }
         | Self::Refused { text, .. }
-        | Self::Fact { text, .. } = &mut self
+        | Self::Fact { text, .. }
+        | Self::Transition { error: Some(text), .. } = &mut self
             && text.len() > LONGEST_TEXT
         {
             let whole = text.len();
@@ -256,6 +321,10 @@ pub enum Call {
     Shutdown,
     /// Its callback for events of its ports.
     OnEvent,
+    /// It becomes active.
+    OnActivate,
+    /// It becomes inactive.
+    OnDeactivate,
 }
 
 impl Call {
@@ -269,6 +338,8 @@ impl Call {
             Self::Timer => "timer",
             Self::Shutdown => "shutdown",
             Self::OnEvent => "on_event",
+            Self::OnActivate => "on_activate",
+            Self::OnDeactivate => "on_deactivate",
         }
     }
 }
@@ -458,7 +529,7 @@ impl From<driveline::Blocked> for BlockedCounters {
     }
 }
 
-/// Counters of an input. Published after the match is the sum of all up to `not_read`, whenever they are read.
+/// Counters of an input. Published after the match is the sum of all up to `standby`, whenever they are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputCounters {
@@ -478,6 +549,12 @@ pub struct InputCounters {
     pub lost_on_the_way: u64,
     /// Samples that can be taken now.
     pub not_read: u64,
+    /// Samples that came while the component was inactive.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub inactive: u64,
+    /// Samples of publishers that were not the owner of the topic.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub standby: u64,
     /// Publishers of other hosts of which it is not known how many samples they published after the newest one that came. In no sum.
     pub uncounted: u64,
     /// Why, of one of them.
@@ -506,6 +583,8 @@ impl InputCounters {
             refused: self.refused.saturating_add(other.refused),
             lost_on_the_way: self.lost_on_the_way.saturating_add(other.lost_on_the_way),
             not_read: self.not_read.saturating_add(other.not_read),
+            inactive: self.inactive.saturating_add(other.inactive),
+            standby: self.standby.saturating_add(other.standby),
             uncounted: self.uncounted.saturating_add(other.uncounted),
             uncounted_reason: other.uncounted_reason.or(self.uncounted_reason),
             deadlines_missed: self.deadlines_missed.saturating_add(other.deadlines_missed),
@@ -523,6 +602,8 @@ impl InputCounters {
             self.refused,
             self.lost_on_the_way,
             self.not_read,
+            self.inactive,
+            self.standby,
         ];
         parts.into_iter().fold(0, u64::saturating_add)
     }
@@ -604,6 +685,8 @@ impl From<SubscriptionStats> for InputCounters {
             refused: s.refused,
             lost_on_the_way: s.lost_on_the_way,
             not_read: s.not_read,
+            inactive: s.inactive,
+            standby: s.standby,
             uncounted: s.uncounted,
             uncounted_reason: s.uncounted_reason,
             deadlines_missed: s.deadlines_missed,

@@ -67,7 +67,7 @@ fn call(writer: &Writer, sequence: u64) {
 fn what_is_observed_is_read_back() {
     let sink = Sink::default();
     let writer = Writer::new(sink.clone()).unwrap();
-    writer.send(Record::Hello { format: FORMAT, module: "m".into(), pid: 3 });
+    writer.send(Record::Hello { format: FORMAT, module: "m".into(), pid: 3, build: String::new() });
     writer.send(Record::Counters {
         component: "lane".into(),
         stats: CallbackCounters { invocations: 4, ..Default::default() },

@@ -9,6 +9,7 @@ use std::time::Duration;
 /// How a host process is called.
 pub const USAGE: &str =
     "usage: HOST run --graph GRAPH --module NAME [--set component.parameter=value]... [--stop-within-ms N]
+                [--carried TOPIC,TOPIC...] [--default-user UID]
                 [--account-stdin | --account-socket PATH] [--control PATH]
        HOST contain --account-socket PATH ...
        HOST hold
@@ -16,7 +17,10 @@ pub const USAGE: &str =
        HOST load LIBRARY...
 
 run       runs one module of a graph in this process until SIGINT, SIGTERM or its own end; what has not stopped
-          after 5 s (--stop-within-ms) is left behind; if the launcher dies, its socket (--control) is removed
+          after 5 s (--stop-within-ms) is left behind; with --default-user, modules run as the users that the graph
+          names, and as this one where it names none; if the launcher dies, its socket (--control) is removed; topics of
+          --carried keep one sample ready for a gateway, and without it all do that leave the process, if the graph has
+          keys of gateways
 contain   is the first process of a container: starts `run` with the same arguments, passes on signals, reports to the
           launcher what the module prints, what memory the container uses, and how the module ends
 hold      is the first process of a container into which modules are started one by one; ends on SIGTERM
@@ -72,7 +76,7 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     }
     let (mut graph, mut module, mut set, mut account_stdin, mut control) =
         (None, None, Vec::new(), false, None);
-    let mut account_socket = None;
+    let (mut account_socket, mut carried, mut default_user) = (None, None, None);
     let mut stop_within = super::STOP_WITHIN;
     while let Some(argument) = rest.next() {
         let name = argument.to_str().unwrap_or_default().to_owned();
@@ -82,9 +86,21 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             "--graph" => graph = Some(PathBuf::from(value()?)),
             "--module" => module = Some(text(value()?)?),
             "--set" => set.push(text(value()?)?),
+            "--carried" => {
+                let topics = text(value()?)?;
+                let named = topics.split(',').filter(|topic| !topic.is_empty());
+                carried = Some(named.map(str::to_owned).collect());
+            }
             "--account-stdin" => account_stdin = true,
             "--account-socket" => account_socket = Some(PathBuf::from(value()?)),
             "--control" => control = Some(PathBuf::from(value()?)),
+            "--default-user" => {
+                let given = text(value()?)?;
+                let user = given.parse().map_err(|_| {
+                    format!("error: `--default-user` needs a user id, not {given:?}")
+                })?;
+                default_user = Some(user);
+            }
             "--stop-within-ms" => {
                 let given = text(value()?)?;
                 let ms = given.parse().map_err(|_| {
@@ -104,8 +120,10 @@ pub(super) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
         graph,
         module,
         set,
+        carried,
         account_stdin,
         account_socket,
+        default_user,
         control,
         stop_within,
     }))
@@ -131,7 +149,15 @@ mod tests {
             ("g.yaml".into(), "m".into(), vec!["a.b=1".into(), "c.d=x".into()], true)
         );
         assert_eq!(o.control, Some("d/c".into()));
-        assert_eq!(o.stop_within, Duration::from_millis(70));
+        assert_eq!((o.stop_within, o.carried), (Duration::from_millis(70), None));
+        for (given, topics) in [("a/b,c", vec!["a/b".to_owned(), "c".to_owned()]), (",", vec![])] {
+            let Ok(Command::Run(o)) =
+                parsed(&format!("run --graph g --module m --carried {given}"))
+            else {
+                panic!()
+            };
+            assert_eq!(o.carried, Some(topics));
+        }
         assert!(
             matches!(parsed("describe libx.so"), Ok(Command::Describe { library }) if library.as_os_str() == "libx.so")
         );
@@ -158,6 +184,7 @@ mod tests {
             ("run --module m", "--graph"),
             ("run --graph", "needs a value"),
             ("run --graph g --module m --stop-within-ms soon", "soon"),
+            ("run --graph g --module m --default-user me", "user id"),
             ("run --graph g --module m extra", "extra"),
             ("describe", "path of a library"),
             ("describe a b", "\"b\""),

@@ -62,7 +62,7 @@ impl Failures {
         invocation: &Invocation<'_>,
         what: Call,
         call: impl FnOnce() -> Result<(), ComponentFailure>,
-    ) {
+    ) -> Result<(), ComponentFailure> {
         let trigger = invocation.trigger();
         let sample = trigger.and_then(|t| Some((t, invocation.sample(t)?.header().sequence)));
         let _inside = self.seen.enter(what, invocation.start(), sample);
@@ -76,10 +76,11 @@ impl Failures {
                 text: format!("panicked: {}", text.unwrap_or("without a message")),
             })
         });
-        if let Err(failure) = outcome {
+        if let Err(failure) = &outcome {
             invocation.fail();
-            self.report(invocation, &failure);
+            self.report(invocation, failure);
         }
+        outcome
     }
 
     /// Counts a failure and, unless there are too many, reports it with the sample that triggered the call.

@@ -4,21 +4,27 @@
 use super::failures::{FailureSink, Failures};
 use super::pulse::Budget;
 use super::run::HostError;
+use super::transitions::Transitions;
 use crate::account::{
-    BlockedCounters, Call, CallPlace, CallbackCounters, InputCounters, Record, Writer,
+    BlockedCounters, Call, CallPlace, CallbackCounters, ComponentWork, InputCounters, Record,
+    UnreadInput, Writer,
 };
 use crate::activity::Seen;
-use crate::component::{Component, ComponentIo, ComponentLibrary, Facts, StopHandle, Timers};
+use crate::component::{
+    Component, ComponentIo, ComponentLibrary, Facts, ModeRequests, StopHandle, Timers,
+};
 use crate::graph::model::{Access, GroupSpec};
 use crate::graph::{ResolvedComponent, ResolvedGraph, ResolvedTrigger};
 use crate::heartbeats::Heartbeats;
 use driveline::service::ServiceCalls;
 use driveline::{
     CallbackGroup, CallbackHandle, CallbackOptions, Context, EventLines, EventSender, Executor,
-    GroupKind, InputStats, Invocation, Node, Observer, PortEvent, PublishedCounter,
-    PublisherEvents, PublisherOptions, RawSubscription, Severity, SubscriptionOptions, Trigger,
+    GroupKind, InputStats, Invocation, Lifecycle, Node, Observer, ParameterValue, PortEvent,
+    PublishedCounter, PublisherEvents, PublisherOptions, RawSubscription, Severity, StateRequest,
+    SubscriptionOptions, Trigger,
 };
 use driveline_types::{MonotonicNs, TopicId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub(crate) struct Instance {
@@ -31,6 +37,8 @@ pub(crate) struct Instance {
     events: (CallbackHandle, EventSender),
     outputs: Vec<Output>,
     node: Node,
+    /// Whether it is active, if a mode names it.
+    lifecycle: Option<Lifecycle>,
     reported: CallbackCounters,
     reported_inputs: Vec<InputCounters>,
     reported_calls: Vec<ServiceCalls>,
@@ -42,6 +50,8 @@ struct Output {
     topic: TopicId,
     published: PublishedCounter,
     reported: (u64, u64, BlockedCounters),
+    /// The condition of a mode asks for it.
+    watched: bool,
     events: PublisherEvents,
     event_lines: EventLines,
     /// It has a deadline or a lease.
@@ -70,6 +80,8 @@ impl Instance {
         for (parameter, value) in &spec.parameters {
             node.parameters().declare(parameter, value.clone()).map_err(|e| fail(e.to_string()))?;
         }
+        let modes = with.graph.modes.as_ref();
+        let lifecycle = modes.filter(|m| m.is_modal(name)).map(|_| Lifecycle::inactive());
         let (mut outputs, mut counted) = (Vec::new(), Vec::new());
         for output in &spec.outputs {
             let Some((topic, schema)) =
@@ -85,9 +97,12 @@ impl Instance {
                 pins: topic.pins,
                 access: access(&topic.access),
             };
-            let publisher = node
+            let mut publisher = node
                 .raw_publisher(output.topic.as_str(), schema, options)
                 .map_err(|e| fail(e.to_string()))?;
+            if let Some(lifecycle) = &lifecycle {
+                publisher.follow(lifecycle);
+            }
             let published = publisher.published_counter();
             let events = publisher.events();
             let promises = output.qos.deadline_ms.is_some() || output.qos.lease_ms.is_some();
@@ -96,6 +111,7 @@ impl Instance {
                 topic: output.topic.id(),
                 published,
                 reported: Default::default(),
+                watched: modes.is_some_and(|m| m.watches(&output.topic)),
                 events,
                 event_lines: EventLines::default(),
                 promises,
@@ -155,6 +171,11 @@ impl Instance {
             facts: Facts::new(name, with.account.clone()),
             timers: timers.clone(),
             stop: with.stop.clone(),
+            modes: ModeRequests::new(
+                name,
+                modes.into_iter().flat_map(|m| &m.modes).map(|m| m.name.clone()).collect(),
+                with.account.clone(),
+            ),
         };
         {
             let _inside = seen.enter(Call::Init, MonotonicNs::now(), None);
@@ -163,18 +184,34 @@ impl Instance {
         let events = {
             let (component, failures) = (component.clone(), failures.clone());
             let call = move |invocation: &Invocation<'_>, event: &PortEvent| {
-                failures.watch(invocation, Call::OnEvent, || component.on_event(event));
+                let _ = failures.watch(invocation, Call::OnEvent, || component.on_event(event));
             };
             with.executor
                 .add_event_callback(name, group.clone(), call)
                 .map_err(|e| fail(e.to_string()))?
         };
+        if let Some(lifecycle) = &lifecycle {
+            let transitions = Transitions {
+                name: name.to_owned(),
+                component: component.clone(),
+                failures: failures.clone(),
+                account: with.account.clone(),
+            };
+            with.executor
+                .add_lifecycle(name, group.clone(), lifecycle, transitions)
+                .map_err(|e| fail(e.to_string()))?;
+            events.0.follow(lifecycle);
+            timers.added().iter().for_each(|timer| timer.follow(lifecycle));
+        }
         let callback =
             add_callback(spec, &with.executor, group, inputs, component.clone(), failures)
                 .map_err(|e| fail(e.to_string()))?;
         if let Some(callback) = &callback {
             callback.send_events_to(events.1.clone());
             timers.added().iter().for_each(|timer| timer.fed_by(callback));
+        }
+        if let (Some(callback), Some(lifecycle)) = (&callback, &lifecycle) {
+            callback.follow(lifecycle);
         }
         if let (Some(callback), ResolvedTrigger::Timer { .. }) = (&callback, &spec.trigger) {
             with.stop.ends(callback.timer_end());
@@ -188,10 +225,42 @@ impl Instance {
             events,
             outputs: counted,
             node,
+            lifecycle,
             reported: CallbackCounters::default(),
             reported_inputs: Vec::new(),
             reported_calls: Vec::new(),
         })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Activates a component that is always active. Before the executors run.
+    pub(crate) fn activate(&self) -> Result<(), HostError> {
+        if self.lifecycle.is_some() {
+            return Ok(());
+        }
+        let _inside = self.seen.enter(Call::OnActivate, MonotonicNs::now(), None);
+        self.component
+            .on_activate()
+            .map_err(|e| HostError::Component { component: self.name.clone(), text: e.text })
+    }
+
+    /// Has a modal component change its state; the outcome is a record of the account.
+    pub(super) fn request(&self, active: bool, switch: u64) {
+        if let Some(lifecycle) = &self.lifecycle {
+            lifecycle.request(StateRequest { active, number: switch });
+        }
+    }
+
+    /// Sets parameters as a mode has them. Those that cannot be set are logged.
+    pub(super) fn set_parameters(&self, values: &BTreeMap<String, ParameterValue>) {
+        for (name, value) in values {
+            if let Err(e) = self.node.parameters().set(name, value.clone()) {
+                tracing::error!(component = self.name.as_str(), "{e}");
+            }
+        }
     }
 
     /// How its calls are seen, and what its outputs have published.
@@ -199,9 +268,32 @@ impl Instance {
         (self.seen, self.outputs.iter().map(|o| o.published.clone()).collect())
     }
 
-    /// A component of the run has finished: timers tick once more, and then only for what is new.
+    /// A component of the run has finished: timers tick once more, and then only for what is new. That nothing more comes from it misses
+    /// no deadline.
     pub(super) fn drain(&self) {
+        self.callback.iter().for_each(CallbackHandle::end_deadlines);
+        self.outputs.iter().for_each(|o| o.published.end_deadlines());
         self.timers.added().iter().chain(&self.callback).for_each(|c| c.timer_end().drain());
+    }
+
+    /// What is in progress or waits. In this order: a call that ends meanwhile is seen in one of the two.
+    pub(super) fn work(&self) -> ComponentWork {
+        let timers = self.timers.added();
+        let all: Vec<_> = timers.iter().chain(&self.callback).map(|c| c.pending()).collect();
+        let names: Vec<String> =
+            self.callback.iter().flat_map(|c| c.inputs()).map(|i| i.input).collect();
+        let unread = all.iter().flat_map(|p| &p.unread).map(|(input, samples)| UnreadInput {
+            input: names.get(*input).cloned().unwrap_or_default(),
+            samples: *samples,
+        });
+        let tick = all.iter().filter_map(|p| p.tick).min();
+        ComponentWork {
+            component: self.name.clone(),
+            calls: self.calls(),
+            running: all.iter().map(|p| p.running).sum(),
+            unread: unread.collect(),
+            tick_ms: tick.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        }
     }
 
     /// Reports inputs whose samples the component keeps although nothing else is to come, however short that has lasted.
@@ -212,27 +304,37 @@ impl Instance {
         }
     }
 
-    /// The counters that have changed since they were last asked for.
-    pub(super) fn counters(&mut self) -> Vec<Record> {
+    /// Whether the condition of a mode asks for an output.
+    pub(super) fn is_watched(&self) -> bool {
+        self.outputs.iter().any(|o| o.watched)
+    }
+
+    /// The counters of outputs that have changed. `watched`: only of those that a mode's condition asks for.
+    pub(super) fn outputs(&mut self, watched: bool) -> Vec<Record> {
         let mut changed = Vec::new();
-        for output in &mut self.outputs {
+        for output in self.outputs.iter_mut().filter(|o| o.watched || !watched) {
             let counter = &output.published;
             let (published, deadlines_missed) = (counter.get(), counter.deadlines_missed());
             let blocked = BlockedCounters::from(counter.blocked());
             let new = (published, deadlines_missed, blocked);
             if std::mem::replace(&mut output.reported, new) != new {
-                let (component, output, topic) =
-                    (self.name.clone(), output.port.clone(), output.topic);
                 changed.push(Record::Output {
-                    component,
-                    output,
-                    topic,
+                    component: self.name.clone(),
+                    output: output.port.clone(),
+                    topic: output.topic,
                     published,
                     deadlines_missed,
+                    newest_ns: output.published.newest().map_or(0, |at| at.0),
                     blocked,
                 });
             }
         }
+        changed
+    }
+
+    /// The counters that have changed since they were last asked for.
+    pub(super) fn counters(&mut self) -> Vec<Record> {
+        let mut changed = self.outputs(false);
         let services = self.node.calls();
         for calls in services.iter().filter(|calls| !self.reported_calls.contains(calls)) {
             let (component, service) = (self.name.clone(), calls.service.to_string());
@@ -350,7 +452,7 @@ fn add_callback(
     };
     let options = CallbackOptions { name: spec.name.to_string(), group, trigger, inputs };
     let handle = executor.add_callback(options, move |invocation| {
-        failures.watch(invocation, Call::OnTrigger, || component.on_trigger(invocation));
+        let _ = failures.watch(invocation, Call::OnTrigger, || component.on_trigger(invocation));
     })?;
     Ok(Some(handle))
 }

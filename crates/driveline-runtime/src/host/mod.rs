@@ -29,8 +29,11 @@ mod launcher_socket;
 pub(crate) mod output;
 mod pulse;
 mod run;
+mod transitions;
 mod usage;
 mod watch;
+mod without_launcher;
+pub(crate) mod words;
 
 pub use arguments::USAGE;
 pub use run::{HostError, HostOptions, process_name, run};

@@ -124,7 +124,8 @@ impl Observer for Observed {
     }
 }
 
-/// The socket of the account, which carries one descriptor to the launcher with whatever is written next.
+/// The socket of the account, which carries one descriptor to the launcher with whatever is written
+/// next.
 pub(super) struct AccountSocket {
     stream: UnixStream,
     next: Arc<Mutex<Option<OwnedFd>>>,

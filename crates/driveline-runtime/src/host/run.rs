@@ -7,12 +7,17 @@ use super::launcher_socket;
 use super::output;
 use super::pulse::{AccountSocket, Observed, Pulse};
 use super::watch::{Subject, Watch};
-use crate::account::{Call, CallPlace, FORMAT, Record, WRITE_WITHIN, Writer};
+use super::without_launcher;
+use super::words::{ModeWord, Word, Words};
+use crate::account::{
+    Call, CallPlace, ComponentWork, FORMAT, Record, WRITE_WITHIN, Writer, build_id,
+};
 use crate::activity::Seen;
 use crate::component::{ComponentLibrary, ComponentLoader, LoadError, StopControl};
 use crate::domain;
 use crate::graph::{
-    DescribeError, Diagnostics, LoadOptions, ResolvedExecutor, ResolvedGraph, ResolvedModule, load,
+    DescribeError, Diagnostics, LoadOptions, Registered, ResolvedExecutor, ResolvedGraph,
+    ResolvedModule, load,
 };
 use crate::heartbeats::{Heartbeats, Layout};
 use crate::launch::control::remove_of_dead_launcher;
@@ -33,10 +38,10 @@ use thiserror::Error;
 const COUNTERS: Duration = Duration::from_secs(1);
 /// How often events of outputs are polled where one has a deadline or a lease.
 const EVENTS: Duration = Duration::from_millis(100);
-/// First letter of the launcher's line `drain`, which its other line does not have.
-const DRAIN: u8 = b'd';
-/// Without a launcher: how long after a component has finished the others may still work on what it left.
+/// Without a launcher: the module ends when this long after a component has finished the others have no work left …
 const SETTLE: Duration = Duration::from_millis(500);
+/// … and when no call of it has ended for this long.
+const STUCK: Duration = Duration::from_secs(30);
 
 /// What a host process runs.
 #[derive(Clone, Debug)]
@@ -47,10 +52,15 @@ pub struct HostOptions {
     pub module: String,
     /// Assignments `component.parameter=value`.
     pub set: Vec<String>,
+    /// Topics that gateways read by rules, from a launcher that has checked the whole graph.
+    /// `None`: any, if the graph has keys of gateways.
+    pub carried: Option<Vec<String>>,
     /// Standard input is a socket for the account.
     pub account_stdin: bool,
     /// The launcher's socket for the account; waited for until it is there.
     pub account_socket: Option<PathBuf>,
+    /// Modules run as the users that the graph names, and as this one where it names none; without it, all as one user.
+    pub default_user: Option<u32>,
     /// Control socket of the launcher, removed at the end if the launcher has died.
     pub control: Option<PathBuf>,
     /// How long the module may take to stop before it ends without what hangs.
@@ -134,6 +144,7 @@ pub fn run(options: &HostOptions, loader: &dyn ComponentLoader) -> Result<(), Ho
                 format: FORMAT,
                 module: options.module.clone(),
                 pid: std::process::id(),
+                build: build_id().to_owned(),
             });
             Some(Arc::new(writer))
         }
@@ -271,6 +282,11 @@ impl Module<'_> {
                 account: self.account.as_deref(),
                 instances: &mut instances,
                 draining: false,
+                words: Words::default(),
+                initial: initial_word(&graph),
+                lost: without_launcher::word(&graph, module),
+                watch: self.watch,
+                control: self.options.control.as_deref(),
             };
             let ran = host.run(&executors);
             drained = host.draining;
@@ -329,10 +345,15 @@ fn resolve(
     let load_options = LoadOptions {
         set: options.set.clone(),
         modules: Some(vec![options.module.clone()]),
+        registered: Registered::Elsewhere { carried: options.carried.clone() },
         ..LoadOptions::new(&describe)
     };
     let loaded = load(&options.graph, &load_options);
-    loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))
+    let mut graph = loaded.graph.ok_or(HostError::Graph(loaded.diagnostics))?;
+    if let Some(user) = options.default_user {
+        graph.admit_users(user);
+    }
+    Ok(graph)
 }
 
 fn executor(spec: &ResolvedExecutor) -> Result<Executor, HostError> {
@@ -377,6 +398,29 @@ fn take_stdin() -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(owned))
 }
 
+/// Time between two looks at the work that is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Work that is left after a component has finished, in a module without a launcher.
+#[derive(Default)]
+struct WorkLeft {
+    /// Calls that had ended at the last look, and when that changed.
+    calls: Option<(u64, Instant)>,
+}
+
+impl WorkLeft {
+    fn is_over(&mut self, now: Instant, instances: &[Instance]) -> bool {
+        let work: Vec<_> = instances.iter().map(Instance::work).collect();
+        let calls = work.iter().fold(0u64, |sum, w| sum.wrapping_add(w.calls));
+        let before = self.calls.filter(|(before, _)| *before == calls);
+        let (_, since) = *self.calls.insert(before.unwrap_or((calls, now)));
+        let soon = |ms: u64| Duration::from_millis(ms) <= SETTLE;
+        let busy =
+            |w: &ComponentWork| w.running > 0 || w.tick_ms.map_or(!w.unread.is_empty(), soon);
+        before.is_some() && !work.iter().any(busy) || now >= since + STUCK
+    }
+}
+
 struct Running<'a> {
     stop: &'a StopControl,
     word: &'a UnixStream,
@@ -385,15 +429,36 @@ struct Running<'a> {
     instances: &'a mut [Instance],
     /// A component of the run has finished.
     draining: bool,
+    words: Words,
+    /// The initial mode, for a module without a launcher.
+    initial: Option<ModeWord>,
+    /// The mode that the module enters by itself if its launcher is lost.
+    lost: Option<ModeWord>,
+    watch: &'a Watch,
+    /// The launcher's control socket.
+    control: Option<&'a Path>,
+}
+
+/// The initial mode as a launcher would send it, with all components that are active in it.
+fn initial_word(graph: &ResolvedGraph) -> Option<ModeWord> {
+    let modes = graph.modes.as_ref()?;
+    let mode = modes.modes.get(modes.initial)?;
+    Some(ModeWord {
+        switch: 0,
+        mode: mode.name.clone(),
+        activate: mode.active.clone(),
+        deactivate: Vec::new(),
+        parameters: mode.parameters.clone(),
+    })
 }
 
 /// What the process woke up for.
 enum Woken {
     Stop,
-    /// The launcher's word: to start, or that a component of the run has finished.
-    Word {
-        drain: bool,
-    },
+    /// Lines of the launcher.
+    Words(Vec<Word>),
+    /// The launcher is gone.
+    Lost,
     Finished(Vec<Arc<str>>),
     Time,
 }
@@ -415,39 +480,58 @@ impl Running<'_> {
         let mut drain_at_once = false;
         if self.socket.is_some() {
             self.send_vital(Record::Ready);
-            loop {
+            let mut go = false;
+            while !go {
                 match self.wait(None)? {
-                    Woken::Stop => return Ok(()),
-                    Woken::Word { drain } => {
-                        // Both may have come at once.
-                        drain_at_once = drain;
-                        break;
+                    Woken::Stop | Woken::Lost => return Ok(()),
+                    Woken::Words(words) => {
+                        for word in words {
+                            match word {
+                                Word::Go => go = true,
+                                // Both may have come at once.
+                                Word::Drain => drain_at_once = true,
+                                Word::Work(round) => self.report_work(round),
+                                Word::Mode(mode) => self.mode(&mode),
+                            }
+                        }
                     }
                     Woken::Finished(components) => self.finished(components),
                     Woken::Time => {}
                 }
             }
+        } else if let Some(initial) = self.initial.take() {
+            self.mode(&initial);
+        }
+        self.instances.iter().try_for_each(Instance::activate)?;
+        if self.lost.is_some() {
+            self.watch.go_on_without_launcher();
         }
         let mut threads = Vec::new();
         for (_, executor) in executors {
             for report in executor.start()? {
-                if !report.refused.is_empty() {
+                // Where the log has it, it is said there.
+                let is_logged = tracing::event_enabled!(tracing::Level::WARN);
+                if !report.refused.is_empty() && !is_logged {
                     output::tell(format_args!("warning: {report}"));
                 }
                 threads.push(report.to_string());
             }
         }
         self.send(Record::Started { threads, waits: Some(WaitBackend::available().into()) });
-        let watched = self.instances.iter().any(Instance::promises);
+        let watched = self.instances.iter().any(|i| i.promises() || i.is_watched());
         if drain_at_once {
             self.drain();
         }
         let (mut counters_at, mut events_at) = (Instant::now() + COUNTERS, Instant::now() + EVENTS);
         let mut end: Option<Instant> = None;
+        let mut left = WorkLeft::default();
         loop {
             let now = Instant::now();
             if end.is_some_and(|end| end <= now) {
-                return Ok(());
+                if left.is_over(now, self.instances) {
+                    return Ok(());
+                }
+                end = Some(now + LOOK_AGAIN);
             }
             let next = [end, watched.then_some(events_at)]
                 .into_iter()
@@ -468,12 +552,18 @@ impl Running<'_> {
                         end.get_or_insert(Instant::now() + SETTLE);
                     }
                 }
-                Woken::Word { drain } if drain => self.drain(),
-                Woken::Word { .. } => {}
+                Woken::Words(words) => words.iter().for_each(|word| self.obey(word)),
+                Woken::Lost => match self.lost.take() {
+                    Some(mode) => self.launcher_lost(&mode),
+                    None => return Ok(()),
+                },
                 Woken::Time
                     if watched && Instant::now() >= events_at && Instant::now() < counters_at =>
                 {
-                    self.instances.iter_mut().for_each(|i| i.log_events(self.account));
+                    for i in 0..self.instances.len() {
+                        self.instances[i].log_events(self.account);
+                        self.instances[i].outputs(true).into_iter().for_each(|r| self.send(r));
+                    }
                     events_at = Instant::now() + EVENTS;
                 }
                 Woken::Time if Instant::now() >= counters_at => {
@@ -487,6 +577,42 @@ impl Running<'_> {
                 }
                 Woken::Time => {}
             }
+        }
+    }
+
+    /// Enters a mode by itself and goes on: whoever could say otherwise is gone.
+    fn launcher_lost(&mut self, mode: &ModeWord) {
+        without_launcher::close_outputs();
+        self.mode(mode);
+        if let Some(launcher) = self.socket.take() {
+            remove_of_dead_launcher(self.control, launcher);
+        }
+    }
+
+    fn obey(&mut self, word: &Word) {
+        match word {
+            Word::Go => {}
+            Word::Drain => self.drain(),
+            Word::Work(round) => self.report_work(*round),
+            Word::Mode(mode) => self.mode(mode),
+        }
+    }
+
+    fn report_work(&self, round: u64) {
+        let components = self.instances.iter().map(Instance::work).collect();
+        self.send_vital(Record::Work { round, components });
+    }
+
+    /// Hands each component its transition; each is made on the component's executor.
+    fn mode(&self, word: &ModeWord) {
+        for instance in self.instances.iter() {
+            if let Some(values) = word.parameters.get(instance.name()) {
+                instance.set_parameters(values);
+            }
+        }
+        for (names, active) in [(&word.activate, true), (&word.deactivate, false)] {
+            let named = |i: &&Instance| names.iter().any(|name| name == i.name());
+            self.instances.iter().filter(named).for_each(|i| i.request(active, word.switch));
         }
     }
 
@@ -504,15 +630,16 @@ impl Running<'_> {
         }
     }
 
-    fn has_word_to_drain(&self) -> bool {
+    fn has_word_to_drain(&mut self) -> bool {
         let Some(mut socket) = self.socket else { return false };
         let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), PollFlags::IN)];
         let waits = poll(&mut fds, Some(&Timespec::default())).is_ok_and(|n| n > 0);
-        let mut bytes = [0u8; 64];
-        waits && socket.read(&mut bytes).is_ok_and(|n| bytes[..n].contains(&DRAIN))
+        let mut bytes = [0u8; 4096];
+        let read = if waits { socket.read(&mut bytes).unwrap_or(0) } else { 0 };
+        self.words.feed(&bytes[..read]).contains(&Word::Drain)
     }
 
-    fn wait(&self, timeout: Option<Duration>) -> Result<Woken, HostError> {
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Woken, HostError> {
         let mut fds = vec![
             PollFd::new(self.word, PollFlags::IN),
             PollFd::new(&self.stop.finished, PollFlags::IN),
@@ -527,7 +654,7 @@ impl Running<'_> {
             Err(e) => return Err(os("cannot wait")(e)),
         }
         let ready: Vec<bool> = fds.iter().map(|f| !f.revents().is_empty()).collect();
-        let mut bytes = [0u8; 64];
+        let mut bytes = [0u8; 4096];
         let mut word = self.word;
         if ready[0] && word.read(&mut bytes).is_ok_and(|n| n > 0) {
             return Ok(Woken::Stop);
@@ -537,10 +664,10 @@ impl Running<'_> {
         }
         if let Some(mut socket) = self.socket.filter(|_| ready.get(2) == Some(&true)) {
             return match socket.read(&mut bytes) {
-                Ok(n) if n > 0 => Ok(Woken::Word { drain: bytes[..n].contains(&DRAIN) }),
+                Ok(n) if n > 0 => Ok(Woken::Words(self.words.feed(&bytes[..n]))),
                 Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Ok(Woken::Time),
                 // Whoever started this process is gone.
-                _ => Ok(Woken::Stop),
+                _ => Ok(Woken::Lost),
             };
         }
         Ok(Woken::Time)

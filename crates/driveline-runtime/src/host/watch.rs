@@ -50,6 +50,8 @@ pub(super) struct Watch {
     /// Readable once the module is to end.
     pub(super) word: UnixStream,
     launcher_gone: Arc<AtomicBool>,
+    /// The module goes on if the launcher is gone.
+    goes_on: Arc<AtomicBool>,
     pulse: Arc<OnceLock<Pulse>>,
 }
 
@@ -59,6 +61,7 @@ impl Watch {
         word.set_nonblocking(true)?;
         thread_word.set_nonblocking(true)?;
         let launcher_gone = Arc::new(AtomicBool::new(false));
+        let goes_on: Arc<AtomicBool> = Arc::default();
         let pulse: Arc<OnceLock<Pulse>> = Arc::default();
         let thread = Thread {
             subject,
@@ -66,6 +69,7 @@ impl Watch {
             beat_at: Instant::now(),
             word: thread_word,
             launcher_gone: launcher_gone.clone(),
+            goes_on: goes_on.clone(),
             main_listens: true,
             asked: None,
             impatient: false,
@@ -74,7 +78,12 @@ impl Watch {
             look_at: Instant::now() + LOOK,
         };
         std::thread::Builder::new().name("watch".into()).spawn(move || thread.run())?;
-        Ok(Self { word, launcher_gone, pulse })
+        Ok(Self { word, launcher_gone, goes_on, pulse })
+    }
+
+    /// From here on the module goes on if its launcher is lost.
+    pub(super) fn go_on_without_launcher(&self) {
+        self.goes_on.store(true, Ordering::Release);
     }
 
     /// Begins to beat.
@@ -107,6 +116,8 @@ struct Thread {
     subject: Subject,
     word: UnixStream,
     launcher_gone: Arc<AtomicBool>,
+    /// The module goes on if the launcher is gone.
+    goes_on: Arc<AtomicBool>,
     /// Until the main thread has left the module behind.
     main_listens: bool,
     /// When somebody wanted the end first.
@@ -184,7 +195,8 @@ impl Thread {
             }
             _ => {}
         }
-        if gone || self.asked.is_some() || matches!(read, Some(Ok(_))) {
+        let lost = gone && !self.goes_on.load(Ordering::Acquire);
+        if lost || self.asked.is_some() || matches!(read, Some(Ok(_))) {
             self.begin_the_end();
         }
     }

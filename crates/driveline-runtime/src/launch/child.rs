@@ -6,6 +6,7 @@ use super::gateway::GatewayOptions;
 use super::remote::{Remote, RemoteNews};
 use super::{Sink, Stream, service_manager};
 use crate::account::{CallPlace, LineReader, Record};
+use crate::host::words;
 use crate::lines::Lines;
 use rustix::event::PollFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -40,6 +41,8 @@ pub(super) struct Start<'a> {
     pub(super) graph: &'a Path,
     pub(super) module: &'a str,
     pub(super) set: &'a [String],
+    /// Topics of the module that gateways read by rules, with commas between them.
+    pub(super) carried: String,
     pub(super) domain_dir: &'a Path,
     pub(super) environment: &'a BTreeMap<String, String>,
     /// The run's control socket.
@@ -57,6 +60,8 @@ pub(super) struct Child {
     pub(super) told: bool,
     /// It was killed because it did not end.
     pub(super) killed: bool,
+    /// It is killed because a component did not change its state in time; what happened, for people.
+    pub(super) hung: Option<String>,
     /// When it was started.
     pub(super) since: Instant,
     pub(super) words: LastWords,
@@ -107,6 +112,7 @@ impl Child {
             .args(["run", "--account-stdin", "--module", with.module, "--graph"])
             .arg(with.graph)
             .args(with.set.iter().flat_map(|s| ["--set", s]))
+            .args(["--carried", &with.carried])
             .args(["--stop-within-ms", &with.stop_within.as_millis().to_string()])
             .env(crate::domain::DIRECTORY, with.domain_dir)
             .envs(with.environment);
@@ -184,6 +190,7 @@ impl Child {
             ended: None,
             told: false,
             killed: false,
+            hung: None,
             since: Instant::now(),
             words: LastWords::default(),
             stopped: false,
@@ -245,6 +252,13 @@ impl Child {
         [death, account, out, err].into_iter().flatten().chain(remote)
     }
 
+    /// Writes a line to the process. A process that is gone, or does not read, is noticed otherwise.
+    pub(super) fn say(&mut self, line: &[u8]) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(line);
+        }
+    }
+
     /// The word to start. A process that is gone is noticed by its death.
     pub(super) fn go(&mut self) {
         if let Some(socket) = &mut self.socket {
@@ -256,6 +270,13 @@ impl Child {
     pub(super) fn drain(&mut self) {
         if let Some(socket) = &mut self.socket {
             let _ = socket.write_all(b"drain\n");
+        }
+    }
+
+    /// Asks what work is left; a record answers.
+    pub(super) fn ask_for_work(&mut self, round: u64) {
+        if let Some(socket) = &mut self.socket {
+            let _ = socket.write_all(&words::work_line(round));
         }
     }
 

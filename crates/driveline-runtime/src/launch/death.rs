@@ -3,6 +3,7 @@
 
 use super::gateway::Called;
 use crate::account::CallPlace;
+use crate::host::exit;
 use serde::Serialize;
 use signal_hook::consts as s;
 use std::fmt;
@@ -57,6 +58,8 @@ impl fmt::Display for Death {
 /// What a process said before it ended.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastWords {
+    /// It has begun its account.
+    pub(super) greeted: bool,
     /// Why it ends, and in which call if it was one.
     pub(super) failed: Option<(Option<CallPlace>, String)>,
     /// A signal asked it to end.
@@ -77,6 +80,9 @@ impl LastWords {
             (Some((None, text)), _) => Some(text.clone()),
             (None, _) if status.code().is_some() && !told && self.asked => Some(
                 "somebody told its process to end (SIGTERM or SIGINT); Ctrl-C or a signal to `driveline run` ends the whole run".to_owned(),
+            ),
+            (None, _) if status.code() == Some(i32::from(exit::USAGE)) && !self.greeted && !gateway => Some(
+                "it does not understand its arguments: the program that runs modules (driveline-host, or DRIVELINE_HOST) is of another build than this command".to_owned(),
             ),
             (None, _) if status.code().is_some() && !told && gateway => {
                 Some("it did not say why; what it printed last may tell, unless the program is no gateway of Driveline".to_owned())

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Processes beside the modules of a graph, which carry its topics elsewhere.
 
-use crate::network::{self, GatewayConfig};
-use crate::ros2::{self, Ros2GatewayConfig};
+use crate::graph::{ResolvedGraph, ResolvedModule};
+use driveline_types::TopicName;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Whether this is the name of a gateway; no module has it.
+/// What a run calls the gateway to other hosts; no module has this name.
+pub const GATEWAY_PROCESS: &str = "gateway";
+/// What a run calls the gateway to ROS 2; no module has this name.
+pub const ROS2_GATEWAY_PROCESS: &str = "gateway-ros2";
+
+/// Whether this is the name of a gateway.
 pub(super) fn is_gateway(process: &str) -> bool {
-    [network::PROCESS, ros2::PROCESS].contains(&process)
+    [GATEWAY_PROCESS, ROS2_GATEWAY_PROCESS].contains(&process)
 }
 
 /// A process of a run in words, at the beginning or in the middle of a sentence.
@@ -34,30 +40,10 @@ pub struct GatewayOptions {
     pub environment: Vec<(&'static str, &'static str)>,
 }
 
-impl GatewayOptions {
-    /// A gateway to other hosts; for the program see [`super::find_gateway`].
-    ///
-    /// # Errors
-    /// If the configuration cannot be written as JSON.
-    pub fn to_hosts(program: PathBuf, config: &GatewayConfig) -> serde_json::Result<Self> {
-        Ok(Self {
-            name: network::PROCESS,
-            program,
-            config: serde_json::to_string(config)?,
-            environment: config.environment(),
-        })
-    }
-
-    /// A gateway to ROS 2 nodes; for the program see [`super::find_ros2_gateway`].
-    ///
-    /// # Errors
-    /// If the configuration cannot be written as JSON.
-    pub fn to_ros2(program: PathBuf, config: &Ros2GatewayConfig) -> serde_json::Result<Self> {
-        Ok(Self {
-            name: ros2::PROCESS,
-            program,
-            config: serde_json::to_string(config)?,
-            environment: config.environment(),
-        })
-    }
+/// Topics that a module publishes and gateways read by rules, with commas between them.
+pub(super) fn carried(graph: &ResolvedGraph, module: &ResolvedModule) -> String {
+    let outputs = module.components.iter().flat_map(|c| &c.outputs).map(|o| &o.topic);
+    let of_rules = |topic: &&TopicName| graph.topics.get(*topic).is_some_and(|t| t.carried);
+    let names: BTreeSet<&str> = outputs.filter(of_rules).map(TopicName::as_str).collect();
+    names.into_iter().collect::<Vec<_>>().join(",")
 }

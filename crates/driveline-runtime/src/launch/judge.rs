@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. A pure function of time and words.
+//! Judges the heartbeats of a module: hangs, overruns, missed deadlines, rates. A pure function of
+//! time and words.
 //!
-//! Only time in which the process worked counts. A process that is stopped (SIGSTOP, a debugger), a machine that is suspended or too
-//! busy to run it, and a launcher that is stopped itself make no finding. `docs/protocols/heartbeats.md` has the rules.
+//! Only time in which the process worked counts. A process that is stopped (SIGSTOP, a debugger), a
+//! machine that is suspended or too busy to run it, and a launcher that is stopped itself make no
+//! finding. `docs/protocols/heartbeats.md` has the rules.
 
 use crate::graph::{Reaction, ResolvedModule, ResolvedRate};
 use crate::heartbeats::{STALL, Snapshot};
@@ -13,7 +15,8 @@ use std::time::Duration;
 pub(super) const AGAIN: Duration = Duration::from_secs(10);
 /// Shortest time over which a rate is taken …
 const WINDOW: Duration = Duration::from_secs(1);
-/// … and number of samples that it holds at the rate that is asked for, so that one more or less is 5 %.
+/// … and number of samples that it holds at the rate that is asked for, so that one more or less is
+/// 5 %.
 const WINDOW_SAMPLES: f64 = 20.0;
 
 /// What a module did not keep to.
@@ -157,6 +160,8 @@ struct ComponentState {
     overruns: Told,
     deadlines: Vec<Told>,
     rates: Vec<RateState>,
+    /// The mode of the run has it inactive: it publishes nothing.
+    inactive: bool,
 }
 
 /// Judges one process from its start to its end.
@@ -176,6 +181,13 @@ impl<'a> Judge<'a> {
             ..ComponentState::default()
         };
         Self { module, components: module.components.iter().map(component).collect(), last: None }
+    }
+
+    /// Notes which components are inactive: their rates are not judged.
+    pub(super) fn note_inactive(&mut self, inactive: impl Fn(&str) -> bool) {
+        for (spec, state) in self.module.components.iter().zip(&mut self.components) {
+            state.inactive = inactive(spec.name.as_str());
+        }
     }
 
     /// Judges the words that were read at `now`.
@@ -221,11 +233,12 @@ impl<'a> Judge<'a> {
                     found.push(Finding { what, reaction: reaction.clone() });
                 }
             }
+            let judged = worked.filter(|_| !on.ending && !state.inactive);
             for ((output, total), state) in
                 spec.outputs.iter().zip(&words.outputs).zip(&mut state.rates)
             {
                 let Some(rate) = &output.rate else { continue };
-                let beat = worked.filter(|_| !on.ending).map(|_| seen.beat);
+                let beat = judged.map(|_| seen.beat);
                 if let Some(hz) = state.look(now, beat, *total, rate) {
                     let (output, topic) = (output.port.clone(), output.topic.to_string());
                     let component = component.clone();
@@ -238,7 +251,8 @@ impl<'a> Judge<'a> {
         found
     }
 
-    /// For how long the process has worked since the last look that saw a beat. `None`: it did not, or for an unknown time.
+    /// For how long the process has worked since the last look that saw a beat. `None`: it did not,
+    /// or for an unknown time.
     fn worked(&mut self, now: Duration, beat: u64, suspended: bool) -> Option<Duration> {
         let Some((looked, known, since)) = self.last else {
             self.last = Some((now, beat, now));
@@ -276,8 +290,8 @@ impl CallState {
 }
 
 impl RateState {
-    /// The rate, if it is out of range and to be reported. `total` was counted at `beat`, of the module's clock; without a beat, a
-    /// new window begins.
+    /// The rate, if it is out of range and to be reported. `total` was counted at `beat`, of the
+    /// module's clock; without a beat, a new window begins.
     fn look(
         &mut self,
         now: Duration,

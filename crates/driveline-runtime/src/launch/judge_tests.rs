@@ -55,6 +55,7 @@ pub(crate) fn module() -> ResolvedModule {
         ready_within: None,
         depends_on: Vec::new(),
         restart_with: Vec::new(),
+        deployment: Default::default(),
         watch: ResolvedWatch {
             hang: Some((Duration::from_secs(2), Reaction::Restart)),
             ..ResolvedWatch::default()
@@ -204,7 +205,8 @@ fn a_launcher_that_is_stopped_for_a_minute_makes_no_finding() {
     assert_eq!(world.runs(Duration::from_millis(400)), []);
 }
 
-/// A machine that is so busy that a process gets one slice each second: none of its calls can be judged.
+/// A machine that is so busy that a process gets one slice each second: none of its calls can be
+/// judged.
 #[test]
 fn a_busy_machine_makes_no_finding() {
     let module = module();
@@ -259,4 +261,20 @@ fn missed_deadlines_are_counted() {
     let found = world.runs(10 * S);
     let text = found[0].what.to_string();
     assert!(text.contains("missed its deadline 3 times (topic 'camera/image'"), "{text}");
+}
+
+#[test]
+fn the_silence_of_an_inactive_component_is_no_finding() {
+    let module = module();
+    let mut world = World::new(&module);
+    world.runs(S);
+    world.judge.note_inactive(|name| name == "lane");
+    world.hz = 0.0;
+    assert_eq!(world.runs(30 * S), []);
+    // Active again: the window begins anew.
+    world.judge.note_inactive(|_| false);
+    world.hz = 10.0;
+    assert_eq!(world.runs(10 * S), []);
+    world.hz = 0.0;
+    assert_eq!(world.runs(10 * S).len(), 1);
 }

@@ -36,7 +36,7 @@ pub use describe::{
     GATEWAY, HOST, HostDescriber, ProgramNotFound, ROS2_GATEWAY, find_gateway, find_host,
     find_ros2_gateway,
 };
-pub use gateway::GatewayOptions;
+pub use gateway::{GATEWAY_PROCESS, GatewayOptions, ROS2_GATEWAY_PROCESS};
 pub use interrupt::{Interrupt, Interrupter};
 pub use matching::Unconnected;
 pub use options::LaunchOptions;
@@ -46,7 +46,7 @@ pub use run::{LaunchError, run};
 #[cfg(test)]
 pub(crate) use judge::tests::module as judge_module;
 
-use crate::account::{Call, CallPlace, Record, Usage};
+use crate::account::{Call, CallPlace, Record, Usage, build_id};
 use gateway::{Called, is_gateway};
 use serde::Serialize;
 use std::fmt;
@@ -99,6 +99,15 @@ pub enum Event {
         /// Where, or who, for people.
         place: String,
     },
+    /// The program that runs modules is of another build than the launcher.
+    OtherBuild {
+        /// Module.
+        module: String,
+        /// The program.
+        program: String,
+        /// Its build; empty in releases before this.
+        build: String,
+    },
     /// Two ends of a host topic have not found each other; the graph runs without it.
     Unmatched {
         /// Topic, both ends and the reason, for people.
@@ -121,6 +130,11 @@ pub enum Event {
         module: String,
         /// Component.
         component: String,
+    },
+    /// Work that descends from the component that has finished made no progress, and is cut off.
+    CutOff {
+        /// What.
+        work: CutOff,
     },
     /// The modules are stopped from here on.
     Stopping,
@@ -198,6 +212,55 @@ pub enum Event {
         /// Why, for people.
         why: String,
     },
+    /// A switch to a mode was requested and began.
+    ModeRequested {
+        /// The mode before; none at the start.
+        from: Option<String>,
+        /// The mode.
+        mode: String,
+        /// Source of the request, for people.
+        cause: String,
+    },
+    /// A switch to a mode was requested and refused.
+    ModeRefused {
+        /// The mode.
+        mode: String,
+        /// Source of the request, for people.
+        cause: String,
+        /// Why, for people.
+        why: String,
+    },
+    /// A mode could not be entered.
+    ModeFailed {
+        /// The mode.
+        mode: String,
+        /// Why, for people.
+        why: String,
+        /// The mode that is tried next, or entered again.
+        next: Option<String>,
+    },
+    /// A mode was entered: its components are active.
+    ModeEntered {
+        /// The mode before the switch; none at the start.
+        from: Option<String>,
+        /// The mode.
+        mode: String,
+        /// Source of the request, for people.
+        cause: String,
+        /// Time since the request, in milliseconds.
+        after_ms: u64,
+    },
+    /// A component has become active or inactive, or failed to.
+    Transition {
+        /// Component.
+        component: String,
+        /// The state that was requested.
+        active: bool,
+        /// Duration of its call, in milliseconds.
+        took_ms: u64,
+        /// Why it failed.
+        error: Option<String>,
+    },
     /// A module does not keep to what the graph declares of it: a call hangs or takes too long, a rate is out of range, a
     /// deadline is missed, or its process uses too much.
     Fault {
@@ -222,12 +285,22 @@ impl fmt::Display for Event {
         match self {
             Self::Spawned { module, pid } => write!(f, "{} started as process {pid}", Called(module)),
             Self::Placed { module, place } => write!(f, "{} {place}", Called(module)),
+            Self::OtherBuild { module, program, build } => {
+                let build = if build.is_empty() { "an earlier release" } else { build };
+                write!(
+                    f,
+                    "warning: {}: its program {program} is of another build ({build}) than this command ({}); use both of one installation, or correct DRIVELINE_HOST",
+                    Called(module),
+                    build_id()
+                )
+            }
             Self::Unmatched { edge } => write!(f, "warning: {edge}"),
             Self::Matched { topic, publisher, subscription } => {
                 write!(f, "topic '{topic}': '{subscription}' receives from '{publisher}' now")
             }
             Self::Running => f.write_str("all modules are ready; running"),
             Self::Finished { module, component } => write!(f, "component '{component}' in module '{module}' has finished; the run ends"),
+            Self::CutOff { work } => write!(f, "{work}; it is cut off"),
             Self::Stopping => f.write_str("stopping"),
             Self::Busy { module, call, for_s, when } => {
                 if *when != When::Running {
@@ -237,6 +310,9 @@ impl fmt::Display for Event {
                     Call::Load => write!(f, "library {} has been loading for {for_s} s", call.component),
                     _ => write!(f, "component '{}' has been in {} for {for_s} s", call.component, call.inside()),
                 }
+            }
+            Self::Waiting { module, pid: 0, for_s } => {
+                write!(f, "waiting for {} for {for_s} s: it has not connected", Called(module))
             }
             Self::Waiting { module, pid, for_s } => {
                 write!(f, "waiting for {} for {for_s} s: process {pid} says nothing", Called(module))
@@ -272,6 +348,27 @@ impl fmt::Display for Event {
                 }
             }
             Self::Down { module, why } => write!(f, "{} stays down: {why}; the others go on", Called(module)),
+            Self::ModeRequested { mode, cause, .. } => write!(f, "mode '{mode}' is requested by {cause}"),
+            Self::ModeRefused { mode, cause, why } => {
+                write!(f, "mode '{mode}', requested by {cause}, is refused: {why}")
+            }
+            Self::ModeFailed { mode, why, next } => {
+                write!(f, "mode '{mode}' is not entered: {why}")?;
+                next.as_ref().map_or(Ok(()), |next| write!(f, "; next is mode '{next}'"))
+            }
+            Self::ModeEntered { from: Some(from), mode, after_ms, .. } if from == mode => {
+                write!(f, "mode '{mode}' stays, {after_ms} ms after the request")
+            }
+            Self::ModeEntered { mode, cause, after_ms, .. } => {
+                write!(f, "mode '{mode}' entered {after_ms} ms after the request by {cause}")
+            }
+            Self::Transition { component, active, took_ms, error } => {
+                let state = if *active { "active" } else { "inactive" };
+                match error {
+                    None => write!(f, "component '{component}' is {state} (took {took_ms} ms)"),
+                    Some(e) => write!(f, "component '{component}' failed to become {state}: {e}"),
+                }
+            }
             Self::Killed { module, why } => write!(f, "{} {why}: killed", Called(module)),
         }
     }
@@ -307,6 +404,35 @@ pub struct Down {
     pub why: String,
 }
 
+/// Work of a component that made no progress after its source had finished, and was cut off. Displays for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CutOff {
+    /// Component.
+    pub component: String,
+    /// Calls in progress.
+    pub running: u32,
+    /// Topics with samples that it had not read, and how many.
+    pub unread: Vec<(String, u64)>,
+    /// Its module did not say what it does.
+    pub silent: bool,
+}
+
+impl fmt::Display for CutOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "component '{}' had work left", self.component)?;
+        if self.silent {
+            return f.write_str(": its module did not respond");
+        }
+        let mut parts = Vec::new();
+        if self.running > 0 {
+            let s = if self.running == 1 { "" } else { "s" };
+            parts.push(format!("{} call{s} in progress", self.running));
+        }
+        parts.extend(self.unread.iter().map(|(topic, n)| format!("{n} unread of topic '{topic}'")));
+        if parts.is_empty() { Ok(()) } else { write!(f, ": {}", parts.join(", ")) }
+    }
+}
+
 /// What became of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -322,4 +448,6 @@ pub struct Outcome {
     pub unconnected: Vec<Unconnected>,
     /// Modules that were stopped (SIGSTOP or the like) when the run was to end.
     pub stopped: Vec<String>,
+    /// Work that was cut off after a component had finished.
+    pub cut_off: Vec<CutOff>,
 }

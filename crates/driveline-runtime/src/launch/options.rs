@@ -36,17 +36,20 @@ pub struct LaunchOptions {
     /// After all modules are ready, how long to wait until their host topics are matched, so that no first samples are
     /// lost. What is not matched by then is told, and the graph runs without it.
     pub matched_within: Duration,
-    /// After a component has finished, the run ends when nothing that descends from it has triggered anything for this
-    /// long, and as long as the slowest call of the run took: who has begun one last call shall end it …
+    /// After a component has finished, the run ends when no call runs and no sample waits that descends from it, and nothing was
+    /// worked on for this long …
     pub quiet: Duration,
-    /// … and at the latest after this, and that call.
+    /// … or for this long, where other sources keep the readers busy …
     pub settle: Duration,
+    /// … or when for this long, and that of the slowest call so far, no call of the work that is left has ended: what is left is cut
+    /// off then.
+    pub stuck: Duration,
     /// Time between two calls of `Sink::tick`.
     pub tick: Duration,
 }
 
 impl LaunchOptions {
-    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle.
+    /// Defaults: 60 s to become ready, 3 s to be matched, 5 s grace, 0.3 s quiet, 3 s to settle, 30 s without progress.
     #[must_use]
     pub fn new(host: PathBuf, domain_dir: PathBuf) -> Self {
         Self {
@@ -63,6 +66,7 @@ impl LaunchOptions {
             grace: Duration::from_secs(5),
             quiet: Duration::from_millis(300),
             settle: Duration::from_secs(3),
+            stuck: Duration::from_secs(30),
             tick: Duration::from_millis(100),
         }
     }

@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The launcher's loop.
 
+mod modes;
 mod reactions;
+mod remaining;
+mod settling;
 mod state;
 
 use super::child::{Child, Source, Start};
 use super::control::{RunPhase, Server};
 use super::death::{Death, When, help, how_it_ended};
-use super::gateway::{GatewayOptions, is_gateway};
+use super::gateway::{GatewayOptions, carried, is_gateway};
 use super::matching::{self, Unconnected};
+use super::modes::ModeControl;
 use super::options::LaunchOptions;
 use super::remote::Remote;
 use super::service_manager::ServiceManager;
 use super::supervisor::{Action, DownReason, Input, Rules, State, Supervisor};
-use super::{Down, End, Event, Interrupt, Outcome, Sink};
-use crate::account::{InputAccount, Record};
+use super::{CutOff, Down, End, Event, Interrupt, Outcome, Sink};
+use crate::account::{Record, build_id};
 use crate::graph::{
     OnExhausted, ResolvedComponent, ResolvedGraph, ResolvedModule, ResolvedRestart,
     ResolvedTrigger, RestartPolicy,
 };
 use crate::host;
-use driveline_types::TopicId;
 use reactions::Watching;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use settling::Settling;
 use state::Past;
 use std::collections::VecDeque;
 use std::io;
@@ -82,6 +86,10 @@ pub fn run<'a>(
         watching: Watching::default(),
     };
     let processes = programs.iter().map(process).collect();
+    let place = |module: &str| {
+        let runs = |p: &Program<'_>| matches!(p, Program::Module(m) if m.name.as_str() == module);
+        programs.iter().position(runs)
+    };
     let launcher = Launcher {
         graph,
         options,
@@ -98,9 +106,11 @@ pub fn run<'a>(
         down: Vec::new(),
         unreadable: 0,
         unconnected: Vec::new(),
+        other_build: false,
         match_at: Instant::now(),
         stopped: Vec::new(),
-        finished: Vec::new(),
+        settling: Settling::default(),
+        cut_off: Vec::new(),
         slowest: Duration::ZERO,
         slowest_timer: slowest_timer(graph, wanted),
         began,
@@ -108,6 +118,7 @@ pub fn run<'a>(
         service_manager: ServiceManager::new(),
         phase_since: (RunPhase::Starting, began),
         server: options.control.clone().map(Server::new),
+        modes: ModeControl::new(graph, programs.len(), place),
     };
     launcher.run()
 }
@@ -220,11 +231,8 @@ enum Phase {
         until: Instant,
     },
     Running,
-    /// A component has finished. `active` is when something that descends from it was last triggered.
-    Settling {
-        active: Instant,
-        until: Instant,
-    },
+    /// A component has finished, and what it has left is worked on.
+    Settling,
     /// Process `at` was told to end; the ones after it have ended.
     Stopping {
         at: usize,
@@ -275,11 +283,13 @@ struct Launcher<'a> {
     unreadable: u64,
     /// Connections that have not existed so far, and when to look again.
     unconnected: Vec<Unconnected>,
+    /// A program of another build was reported.
+    other_build: bool,
     match_at: Instant,
     /// Modules that were stopped when the run was to end.
     stopped: Vec<String>,
-    /// What finished components publish.
-    finished: Vec<TopicId>,
+    settling: Settling,
+    cut_off: Vec<CutOff>,
     /// The longest call of a callback so far.
     slowest: Duration,
     /// The longest period of timers that read inputs.
@@ -291,6 +301,7 @@ struct Launcher<'a> {
     phase_since: (RunPhase, Instant),
     /// Responds to tools.
     server: Option<Server>,
+    modes: Option<ModeControl<'a>>,
 }
 
 impl Launcher<'_> {
@@ -332,8 +343,8 @@ impl Launcher<'_> {
                 .map(Child::unreadable)
                 .sum::<u64>();
         let end = self.end.unwrap_or(End::Interrupted);
-        let Self { killed, down, unconnected, stopped, .. } = self;
-        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped })
+        let Self { killed, down, unconnected, stopped, cut_off, .. } = self;
+        Ok(Outcome { end, killed, down, unreadable, unconnected, stopped, cut_off })
     }
 
     /// Responds to the tools that ask.
@@ -341,7 +352,7 @@ impl Launcher<'_> {
         if let (Some(mut server), Some(socket)) =
             (self.server.take(), self.options.control.as_deref())
         {
-            server.serve(Instant::now(), &mut |verb| self.asked(verb, socket));
+            server.serve(Instant::now(), &mut |ask| self.asked(ask, socket));
             self.server = Some(server);
         }
     }
@@ -350,7 +361,9 @@ impl Launcher<'_> {
     fn step(&mut self, input: Input) {
         let mut inputs = VecDeque::from([input]);
         while let Some(input) = inputs.pop_front() {
-            for action in self.supervisor.step(self.began.elapsed(), input) {
+            let actions = self.supervisor.step(self.began.elapsed(), input);
+            let stops = actions.iter().any(|action| matches!(action, Action::StopRun(_)));
+            for action in actions {
                 match action {
                     Action::Start(i) => {
                         if let Err(source) = self.start(i) {
@@ -368,7 +381,7 @@ impl Launcher<'_> {
                         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
                         self.sink.event(&Event::Restarts { module, after_ms });
                     }
-                    Action::Down { process, why } => self.stays_down(process, why),
+                    Action::Down { process, why } => self.stays_down(process, why, !stops),
                     Action::StopRun(i) => {
                         self.end_because_of(i);
                         self.stop();
@@ -396,6 +409,7 @@ impl Launcher<'_> {
                 graph: &self.graph.file,
                 module: module.name.as_str(),
                 set: &self.options.set,
+                carried: carried(self.graph, module),
                 domain_dir: &self.options.domain_dir,
                 environment: &module.environment,
                 control,
@@ -468,7 +482,7 @@ impl Launcher<'_> {
         });
     }
 
-    fn stays_down(&mut self, process: usize, why: DownReason) {
+    fn stays_down(&mut self, process: usize, why: DownReason, others_go_on: bool) {
         let module = self.name(process);
         let p = &self.processes[process];
         // Ended together with another one, in order, and the run ended before its new start.
@@ -486,16 +500,18 @@ impl Launcher<'_> {
             (DownReason::Dependency(other), _) => {
                 format!("it depends on '{}', which is down", self.processes[other].program.name())
             }
-            (DownReason::RunStops, _) => "the run ended before its restart".to_owned(),
+            (DownReason::RunStops, _) => "the run ended before it was ready again".to_owned(),
             (_, Program::Module(m)) if m.restart.policy != RestartPolicy::Never => {
                 "it ended by itself (`restart: policy`)".to_owned()
             }
             _ => "the graph does not restart it (`restart:`)".to_owned(),
         };
         self.processes[process].past.stays_down(&why);
-        let goes_on = matches!(self.phase, Phase::Running | Phase::Settling { .. })
-            || self.continues_without(process);
-        if goes_on {
+        if self.is_running() {
+            self.react_to_down(process, &why);
+        }
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling);
+        if others_go_on && (runs || self.continues_without(process)) {
             self.sink.event(&Event::Down { module: module.clone(), why: why.clone() });
             self.service_manager.status(&format!("running without module '{module}': {why}"));
         }
@@ -532,20 +548,16 @@ impl Launcher<'_> {
         });
     }
 
-    /// How long nothing must happen until a run is over whose source has finished: a timer may still have to read it.
-    fn quiet(&self) -> Duration {
-        self.options.quiet + self.slowest + self.slowest_timer
-    }
-
     /// Sleeps until something happens and says what, and whether a tool asks.
     fn wait(&mut self) -> io::Result<(Vec<(usize, Source)>, bool)> {
         let next = match self.phase {
             Phase::Running | Phase::Starting => self.tick_at,
             Phase::Stopping { until, .. } => until.min(self.tick_at),
             Phase::Matching { next, .. } => next.min(self.tick_at),
-            Phase::Settling { active, until } => until.min(active + self.quiet()).min(self.tick_at),
+            Phase::Settling => self.settling.next(self.began).min(self.tick_at),
         };
         let next = self.supervisor.next().map_or(next, |due| next.min(self.began + due));
+        let next = self.mode_due().map_or(next, |due| next.min(due));
         let asked_at = self.server.as_ref().and_then(Server::next);
         let next = asked_at.map_or(next, |due| next.min(due));
         let left = next.saturating_duration_since(Instant::now());
@@ -588,6 +600,7 @@ impl Launcher<'_> {
             *for_ms =
                 (*for_ms).min(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         }
+        self.mode_record(process, &record);
         let Some(child) = &mut self.processes[process].child else { return };
         let module = child.module.clone();
         match &record {
@@ -601,6 +614,16 @@ impl Launcher<'_> {
                 child.words.failed = Some((call.clone(), text.clone()))
             }
             Record::Crash { signal, call } => child.words.crash = Some((*signal, call.clone())),
+            Record::Hello { build, .. } => {
+                child.words.greeted = true;
+                if build != build_id() && !std::mem::replace(&mut self.other_build, true) {
+                    self.sink.event(&Event::OtherBuild {
+                        module: module.clone(),
+                        program: self.options.host.display().to_string(),
+                        build: build.clone(),
+                    });
+                }
+            }
             Record::Entered { call } => child.starting_in = Some(call.clone()),
             Record::Busy { call, for_ms } if child.busy(call, *for_ms) => {
                 let (call, when) = (call.clone(), self.when());
@@ -616,42 +639,16 @@ impl Launcher<'_> {
                     module: module.clone(),
                     component: component.clone(),
                 });
-                let outputs = self
-                    .graph
-                    .components()
-                    .filter(|(_, c)| c.name.as_str() == component)
-                    .flat_map(|(_, c)| &c.outputs);
-                self.finished.extend(outputs.map(|o| o.topic.id()));
-                if matches!(self.phase, Phase::Starting | Phase::Matching { .. } | Phase::Running) {
-                    self.end = Some(End::Finished { component: component.clone() });
-                    if matches!(self.phase, Phase::Running) {
-                        self.processes
-                            .iter_mut()
-                            .filter_map(Process::alive)
-                            .filter(|c| !is_gateway(&c.module))
-                            .for_each(Child::drain);
-                    }
-                    let now = Instant::now();
-                    self.phase = Phase::Settling {
-                        active: now,
-                        until: now + self.options.settle + self.slowest,
-                    };
-                }
+                self.finished(component);
             }
+            Record::Work { round, components } => self.settling.answer(process, *round, components),
             Record::Matched { component, port, peer } => self.matched(component, port, peer),
             Record::Callback(call) => {
                 self.slowest = self
                     .slowest
                     .max(Duration::from_nanos(call.end_ns.saturating_sub(call.start_ns)));
-                // What a timer reads again is nothing new.
-                let from_finished = |i: &InputAccount| {
-                    (i.triggered || i.fresh)
-                        && i.origins.iter().any(|o| self.finished.contains(&o.topic))
-                };
-                if let Phase::Settling { active, .. } = &mut self.phase
-                    && call.inputs.iter().any(from_finished)
-                {
-                    *active = Instant::now();
+                if let Phase::Settling = self.phase {
+                    self.settling.called(self.began.elapsed(), call);
                 }
             }
             _ => {}
@@ -661,14 +658,20 @@ impl Launcher<'_> {
 
     fn ready(&mut self, process: usize) {
         self.step(Input::Ready(process));
-        if !matches!(self.phase, Phase::Running | Phase::Settling { .. }) {
+        if !matches!(self.phase, Phase::Running | Phase::Settling) {
             return;
         }
+        let settling = matches!(self.phase, Phase::Settling);
         // The others run already.
+        self.tell_mode(process);
         let p = &mut self.processes[process];
         let Some(child) = p.child.as_mut() else { return };
         child.go();
-        let after = p.ended_at.take().map_or(Duration::ZERO, |at| at.elapsed());
+        if settling {
+            child.drain();
+        }
+        // One that has never run before has nothing to recover from.
+        let Some(after) = p.ended_at.take().map(|at| at.elapsed()) else { return };
         let event = Event::Recovered {
             module: child.module.clone(),
             pid: child.pid(),
@@ -718,7 +721,9 @@ impl Launcher<'_> {
                 "; what it reads comes from `driveline run {file}{feeders}{set}`, in another shell"
             );
         }
-        let how = if killed {
+        let how = if let Some(hung) = &c.hung {
+            hung.clone()
+        } else if killed {
             "was killed because it did not stop".to_owned()
         } else if c.told && status.signal() == Some(Signal::TERM.as_raw()) {
             "was told to end while it was still starting".to_owned()
@@ -756,6 +761,7 @@ impl Launcher<'_> {
         if stopping && !expected && !matches!(self.end, Some(End::Died(_) | End::NotReady { .. })) {
             self.end = Some(End::Died(death));
         }
+        let _ = self.switch(super::modes::Input::ModuleEnded(process));
         self.step(Input::Ended { process, ok: status.success() });
         Ok(())
     }
@@ -819,6 +825,7 @@ impl Launcher<'_> {
         self.sink.event(&Event::Stopping);
         self.service_manager.stopping();
         self.phase = Phase::Stopping { at: self.processes.len(), until: Instant::now() };
+        let _ = self.switch(super::modes::Input::Stop);
         self.step(Input::Stop);
     }
 
@@ -838,7 +845,7 @@ impl Launcher<'_> {
     fn when(&self) -> When {
         match self.phase {
             Phase::Starting | Phase::Matching { .. } => When::Starting,
-            Phase::Running | Phase::Settling { .. } => When::Running,
+            Phase::Running | Phase::Settling => When::Running,
             Phase::Stopping { .. } => When::Stopping,
         }
     }
@@ -880,6 +887,7 @@ impl Launcher<'_> {
             self.tick_at = now + self.options.tick;
         }
         self.step(Input::Time);
+        let _ = self.switch(super::modes::Input::Time);
         match self.phase {
             Phase::Starting if self.supervisor.settled() => {
                 self.phase =
@@ -887,10 +895,7 @@ impl Launcher<'_> {
                 self.look_for_matches(now);
             }
             Phase::Matching { next, .. } if now >= next => self.look_for_matches(now),
-            Phase::Settling { active, until } if now >= until || now >= active + self.quiet() => {
-                self.stop();
-                self.advance_stop(now);
-            }
+            Phase::Settling => self.settle(now),
             Phase::Stopping { .. } => self.advance_stop(now),
             _ => {}
         }
@@ -911,6 +916,11 @@ impl Launcher<'_> {
             self.sink.event(&Event::Unmatched { edge: edge.to_string() });
         }
         (self.unconnected, self.match_at) = (missing, now + MATCH_LATER);
+        for i in 0..self.processes.len() {
+            if self.processes[i].alive().is_some_and(|c| c.ready) {
+                self.tell_mode(i);
+            }
+        }
         self.processes
             .iter_mut()
             .filter_map(Process::alive)
@@ -920,6 +930,7 @@ impl Launcher<'_> {
         self.service_manager.running();
         self.phase = Phase::Running;
         self.step(Input::GraphRuns);
+        let _ = self.switch(super::modes::Input::GraphRuns);
     }
 
     /// Tells the last process that still runs to end, once those after it have; kills it when its time is up.

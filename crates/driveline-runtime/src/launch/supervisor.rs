@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decides which module starts, restarts or stays down: a pure state machine.
 //!
-//! The launcher reports events and carries out actions; this file has no clock, no processes and no I/O. States, events and
-//! what holds in each are in `docs/protocols/supervision.md`.
+//! The launcher reports events and carries out actions; this file has no clock, no processes and no
+//! I/O. States, events and what holds in each are in `docs/protocols/supervision.md`.
 
 use crate::graph::{OnExhausted, ResolvedRestart, RestartPolicy};
 use std::collections::VecDeque;
@@ -36,8 +36,8 @@ pub(super) enum Input {
     Ready(usize),
     /// The process has ended, or could not be started (`ok: false`).
     Ended { process: usize, ok: bool },
-    /// The process does not keep to what the graph declares, and is to be started again whatever its policy. `killed`: it
-    /// was killed already, because it hangs.
+    /// The process does not keep to what the graph declares, and is to be started again whatever
+    /// its policy. `killed`: it was killed already, because it hangs.
     Faulty { process: usize, killed: bool },
     /// Every process is ready or down; the callbacks start.
     GraphRuns,
@@ -56,7 +56,7 @@ pub(super) enum DownReason {
     Exhausted,
     /// It depends on this process, which is down.
     Dependency(usize),
-    /// The run ended during its pause.
+    /// The run ended before it was ready again.
     RunStops,
 }
 
@@ -88,7 +88,8 @@ pub(super) enum State {
     Starting { until: Duration },
     /// Ready since.
     Ready { since: Duration },
-    /// Was told to end and is restarted (`failed`: after the pause of a failure). Killed at `until`.
+    /// Was told to end and is restarted (`failed`: after the pause of a failure). Killed at
+    /// `until`.
     Ending { until: Option<Duration>, failed: bool },
     /// Has failed; starts again at `until`.
     Restarting { until: Duration },
@@ -192,7 +193,9 @@ impl Supervisor {
             if away {
                 p.state = State::Down;
             }
-            if away && std::mem::take(&mut p.announced) {
+            // One that is still starting again has not come back either.
+            let starting = matches!(p.state, State::Starting { .. });
+            if (away || starting) && std::mem::take(&mut p.announced) {
                 actions.push(Action::Down { process: i, why: DownReason::RunStops });
             }
         }
@@ -312,13 +315,14 @@ impl Supervisor {
         }
     }
 
-    /// Whether the run ends if this process stays down. Before the graph runs, the start has failed, unless the graph says
-    /// that it goes on without this module.
+    /// Whether the run ends if this process stays down. Before the graph runs, the start has
+    /// failed, unless the graph says that it goes on without this module.
     fn ends_run(&self, i: usize) -> bool {
-        match self.processes[i].rules.restart.on_exhausted {
+        match &self.processes[i].rules.restart.on_exhausted {
             Some(OnExhausted::Stop) => true,
             Some(OnExhausted::ContinueWithout) => false,
-            None => !self.running,
+            // A start that fails ends the run: no mode was entered yet.
+            Some(OnExhausted::Mode(_)) | None => !self.running,
         }
     }
 

@@ -93,7 +93,7 @@ fn a_failed_start_ends_the_run_unless_the_graph_goes_on_without_the_module() {
         [(None, true), (Some(OnExhausted::Stop), true), (Some(OnExhausted::ContinueWithout), false)]
     {
         let mut first = with(RestartPolicy::Never);
-        first.restart.on_exhausted = on_exhausted;
+        first.restart.on_exhausted = on_exhausted.clone();
         let mut s = Supervisor::new(vec![first, rules()]);
         assert_eq!(s.step(Duration::ZERO, Input::Time), [Action::Start(0), Action::Start(1)]);
         assert_eq!(s.step(MS, died(0)).contains(&Action::StopRun(0)), ends, "{on_exhausted:?}");
@@ -209,6 +209,16 @@ fn a_stop_during_a_pause_starts_nothing_and_ends_what_was_announced() {
     );
     assert_eq!(s.step(10_000 * MS, Input::Time), []);
     assert!(s.next().is_none() && !s.pending());
+}
+
+#[test]
+fn a_module_that_still_starts_again_when_the_run_stops_is_down() {
+    let mut s = running(vec![rules(), rules()]);
+    s.step(MS, died(0));
+    assert_eq!(s.step(101 * MS, Input::Time), [Action::Start(0)]);
+    let down = [Action::Down { process: 0, why: DownReason::RunStops }];
+    assert_eq!(s.step(102 * MS, Input::Stop), down);
+    assert_eq!(s.step(103 * MS, Input::Ended { process: 0, ok: true }), [], "reported once");
 }
 
 #[test]
@@ -374,8 +384,9 @@ impl World {
                             self.restarts[process].push(self.now);
                         }
                     }
-                    Action::Down { process, .. } => {
-                        assert!(!self.alive[process]);
+                    Action::Down { process, why } => {
+                        // At the end of a run one may still be starting, which is then ended.
+                        assert!(!self.alive[process] || why == DownReason::RunStops);
                         self.announced[process] = false;
                     }
                     Action::StopRun(_) => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the process of a module uses, against the limits of the graph: read from `/proc`, a few times a minute.
+//! What the process of a module uses, against the limits of the graph: read from `/proc`, a few
+//! times a minute.
 
 use super::judge::AGAIN;
 use crate::graph::LimitsSpec;
@@ -65,7 +66,8 @@ impl Usage {
 pub(super) struct Reported([Option<Duration>; 3]);
 
 impl Reported {
-    /// What exceeds the limits and is to be reported at `now`: at first, and again every 10 s while it lasts.
+    /// What exceeds the limits and is to be reported at `now`: at first, and again every 10 s while
+    /// it lasts.
     pub(super) fn due(&mut self, now: Duration, used: &Usage, limits: &LimitsSpec) -> Vec<String> {
         let mut found = Vec::new();
         for (text, at) in used.exceeding(limits).into_iter().zip(&mut self.0) {

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+mod modal;
+
 struct Builtin;
 
 impl ComponentLoader for Builtin {
@@ -56,6 +58,23 @@ impl ComponentLibrary for Builtin {
                 inputs: vec![],
             },
             ComponentClass {
+                name: "Modal".into(),
+                doc: "Says in which state it is.".into(),
+                inputs: vec![port("in")],
+                outputs: vec![port("out")],
+                parameters: vec![
+                    parameter("fail_activate", 0, "Fail to become active unless 0."),
+                    parameter("hang_activate", 0, "Never become active unless 0."),
+                    parameter("hang_deactivate", 0, "Never become inactive unless 0."),
+                    parameter("request_on", 0, "Request a mode after so many samples."),
+                    ParameterDecl {
+                        name: "mode".into(),
+                        default: ParameterValue::Text(String::new()),
+                        doc: "The mode.".into(),
+                    },
+                ],
+            },
+            ComponentClass {
                 name: "Relay".into(),
                 doc: "Passes numbers on.".into(),
                 inputs: vec![port("in")],
@@ -67,7 +86,9 @@ impl ComponentLibrary for Builtin {
                     parameter("hang_init", 0, "Never come back from the initialisation unless 0."),
                     parameter("hang_on", 0, "Never come back at this number."),
                     parameter("overflow_on", 0, "Overflow the stack at this number."),
+                    parameter("fill_on", 0, "Fill memory without end at this number."),
                     parameter("take_ms", 0, "How long each call takes."),
+                    parameter("slow_on", 0, "Only the call for this number takes so long."),
                     parameter("keep", 0, "Keep the last samples, as many as this."),
                     parameter(
                         "give_back_ms",
@@ -107,6 +128,7 @@ impl ComponentLibrary for Builtin {
         match class {
             "Counter" => Ok(Box::new(Counter::default())),
             "Relay" => Ok(Box::new(Relay::default())),
+            "Modal" => Ok(Box::new(modal::Modal::new(instance))),
             "Planner" => Ok(Box::new(Planner::default())),
             "Printer" => Ok(Box::new(Printer {
                 name: instance.to_owned(),
@@ -176,7 +198,7 @@ impl Component for Counter {
             assert!(number != panic_on, "told to panic");
             if number == fail_on { Err(failure("told to fail")) } else { Ok(()) }
         });
-        added.map_err(failure)
+        added.map(drop).map_err(failure)
     }
 
     fn on_event(&self, event: &PortEvent) -> Result<(), ComponentFailure> {
@@ -201,11 +223,22 @@ struct Relay {
     abort_on: AtomicI64,
     hang_on: AtomicI64,
     overflow_on: AtomicI64,
+    fill_on: AtomicI64,
     take_ms: AtomicU64,
+    slow_on: AtomicU64,
     ask: AtomicI64,
     client: OnceLock<Mutex<RawClient>>,
     keep: AtomicU64,
     kept: Arc<Mutex<VecDeque<RawSample>>>,
+}
+
+/// Until the kernel ends it, or 4 GiB are taken.
+fn fill_memory() {
+    let mut filled: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..4096 {
+        filled.push(vec![1; 1 << 20]);
+    }
+    println!("relay has filled {} MiB", filled.len());
 }
 
 fn hang() -> ! {
@@ -261,8 +294,10 @@ impl Component for Relay {
             println!("spawned {}", child.id());
         }
         self.take_ms.store(integer(&io, "take_ms").unsigned_abs(), Ordering::Relaxed);
+        self.slow_on.store(integer(&io, "slow_on").unsigned_abs(), Ordering::Relaxed);
         self.hang_on.store(integer(&io, "hang_on"), Ordering::Relaxed);
         self.overflow_on.store(integer(&io, "overflow_on"), Ordering::Relaxed);
+        self.fill_on.store(integer(&io, "fill_on"), Ordering::Relaxed);
         self.ask.store(integer(&io, "ask"), Ordering::Relaxed);
         if integer(&io, "ask") != 0 {
             serve_odd_numbers(&io.node)?;
@@ -292,8 +327,11 @@ impl Component for Relay {
 
     fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
-        // time: makes a callback that takes long
-        std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
+        let slow_on = self.slow_on.load(Ordering::Relaxed);
+        if slow_on == 0 || slow_on == number {
+            // time: makes a callback that takes long
+            std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
+        }
         if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
             std::process::abort();
         }
@@ -303,6 +341,9 @@ impl Component for Relay {
         }
         if number.cast_signed() == self.overflow_on.load(Ordering::Relaxed) {
             return Err(failure(deep(0)));
+        }
+        if number.cast_signed() == self.fill_on.load(Ordering::Relaxed) {
+            fill_memory();
         }
         if number.cast_signed() == self.fail_on.load(Ordering::Relaxed) {
             return Err(failure("this number was forbidden"));

@@ -9,6 +9,8 @@
     reason = "shared by tests that need different parts"
 )]
 
+pub mod tool;
+
 use driveline_runtime::account::Record;
 use driveline_runtime::graph::{Colour, LoadOptions, ResolvedGraph, load};
 use driveline_runtime::launch::{

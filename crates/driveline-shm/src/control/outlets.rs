@@ -19,6 +19,7 @@ use driveline_types::{EndpointId, MonotonicNs, Reliability, Schema};
 use rustix::event::epoll::EventFlags;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -488,13 +489,17 @@ impl Outlet {
         };
         let sent = Message::Accept(Box::new(accept))
             .encode()
-            .ok_or_else(|| "the answer is too long".to_owned())
+            .ok_or_else(|| io::Error::other("the answer is too long"))
             .and_then(|packet| {
                 socket::send(&peer.socket, &packet, &[p.segment_fd.as_fd(), group.fd.as_fd()])
-                    .map_err(|e| e.to_string())
             });
         if let Err(e) = sent {
             self.dismiss(&m);
+            if matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) {
+                // The subscription has left meanwhile, as a tool that has seen enough does: nobody was refused.
+                let text = format!("topic '{topic}': the subscription has left");
+                return no(RefusalCode::PassedOver, text);
+            }
             return no(RefusalCode::System, format!("topic '{topic}': cannot answer: {e}"));
         }
         // Release pairs with the Acquire in reliable::look; from now on the publisher may wait for it.

@@ -101,7 +101,7 @@ impl Directory {
             if stat.st_uid != uid {
                 return refuse(
                     format!("it belongs to user {} instead of {uid}", stat.st_uid),
-                    "remove it, or choose another directory with DRIVELINE_DOMAIN_DIR",
+                    "only that user and root can remove it; choose another directory with DRIVELINE_DOMAIN_DIR until then",
                 );
             }
             if mode & 0o077 != 0 {

@@ -357,6 +357,26 @@ fn askers_that_do_not_read_keep_nobody_from_asking() {
     s.unharmed("askers");
 }
 
+/// As `topic echo` does that has printed what it was asked for.
+#[test]
+fn a_subscription_that_leaves_before_the_answer_is_not_noted_as_refused() {
+    let d = Domain::new();
+    let mut w = d.peer("writer");
+    w.ask("publisher p");
+    let page = Area::new(PAGE);
+    let body = right_hello().to_string();
+    let gone = connect_to(&find(d.path(), "p-")).unwrap();
+    // Nothing can be sent to it any more.
+    rustix::net::shutdown(&gone, rustix::net::Shutdown::Read).unwrap();
+    assert!(send_with(&gone, &packet(HELLO, body.as_bytes()), &[page.fd.as_fd()]));
+    let second = Area::new(PAGE);
+    let (_stays, answer) = say_hello(d.path(), &right_hello(), &[second.fd.as_fd()]);
+    assert_eq!(kind(&answer.unwrap().0), ACCEPT);
+    let events = w.until("events p", |t| t.contains("Matched"));
+    assert!(!events.contains("Refused"), "{events}");
+    w.quit();
+}
+
 /// A descriptor of the wrong kind where a page is expected.
 #[test]
 fn wrong_pages_are_refused_by_name() {

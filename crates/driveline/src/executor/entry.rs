@@ -17,12 +17,12 @@ use driveline_types::{Lineage, MonotonicNs, TopicId, TopicName};
 use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// Time between two looks at inputs of an inactive component that do not wake the executor.
-const DRAIN_AGAIN: Duration = Duration::from_millis(20);
+pub(super) const DRAIN_AGAIN: Duration = Duration::from_millis(20);
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 
@@ -109,6 +109,18 @@ pub struct InputStats {
     pub topic: TopicName,
     /// The subscription's counters.
     pub stats: SubscriptionStats,
+}
+
+/// Work of a callback or timer that is in progress or waits for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingWork {
+    /// Calls in progress.
+    pub running: u32,
+    /// Index of each input with unread samples that a call will read, and how many.
+    pub unread: Vec<(usize, u64)>,
+    /// Time until the tick that works on them, or on what calls have left to the timer
+    /// ([`CallbackHandle::fed_by`](super::CallbackHandle::fed_by)), where time triggers.
+    pub tick: Option<Duration>,
 }
 
 /// What a callback is called with. Lives for one call, on one thread.
@@ -207,6 +219,8 @@ struct Clock {
     next: MonotonicNs,
     ended: bool,
     drain: Drain,
+    /// Number of calls that had fed the timer at its last tick.
+    fed: u64,
 }
 
 /// Which ticks of a timer still come.
@@ -216,8 +230,8 @@ enum Drain {
     No,
     /// One more, and then those that have something new to work on.
     LastTick,
-    /// Those that have something new to work on. The number of calls that had fed the timer at its last tick.
-    OnlyFresh { fed: u64 },
+    /// Those that have something new to work on. The number of samples that had come at the last tick.
+    OnlyFresh { came: u64 },
 }
 
 type Callback = Box<dyn Fn(&Invocation<'_>) + Send + Sync>;
@@ -255,6 +269,8 @@ pub(super) struct Entry {
     /// The callback whose calls give this timer something to work on, if it has no inputs of its own.
     fed_by: OnceLock<Weak<Entry>>,
     skips: Skips,
+    /// Calls that were claimed and have not ended.
+    running: AtomicU32,
     invocations: AtomicU64,
     failed: AtomicU64,
     overruns: AtomicU64,
@@ -285,6 +301,7 @@ impl Entry {
                 next: MonotonicNs(NEVER),
                 ended: false,
                 drain: Drain::No,
+                fed: 0,
             }),
             _ => None,
         };
@@ -322,6 +339,7 @@ impl Entry {
             muted: AtomicBool::new(false),
             fed_by: OnceLock::new(),
             skips: Skips::default(),
+            running: AtomicU32::new(0),
             invocations: AtomicU64::new(0),
             failed: AtomicU64::new(0),
             overruns: AtomicU64::new(0),
@@ -516,6 +534,14 @@ impl Entry {
         }
     }
 
+    /// Moves the next tick; those after it follow on the grid of the period from there.
+    pub(super) fn set_next_tick(&self, at: MonotonicNs) {
+        if let Some(clock) = self.state().timer.as_mut().filter(|c| !c.ended) {
+            clock.next = at;
+            self.deadline.store(at.0, Ordering::Release);
+        }
+    }
+
     /// No further tick; one that runs is not interrupted. Also before the start.
     pub(super) fn end_timer(&self) {
         if let Some(clock) = &mut self.state().timer {
@@ -531,6 +557,10 @@ impl Entry {
         {
             clock.drain = Drain::LastTick;
         }
+    }
+
+    pub(super) fn end_deadlines(&self) {
+        self.state().ports.iter_mut().for_each(|p| p.subscription.end_deadlines());
     }
 
     pub(super) fn set_fed_by(&self, other: &Arc<Entry>) {
@@ -549,16 +579,61 @@ impl Entry {
     fn may_tick(&self, clock: &mut Clock, ports: &[InputPort]) -> bool {
         let fed = self.fed();
         let may = match clock.drain {
-            Drain::No => return true,
-            Drain::LastTick => true,
-            Drain::OnlyFresh { fed: before } => {
-                fed != before || ports.iter().any(|p| p.subscription.has_unread())
+            Drain::No | Drain::LastTick => true,
+            // A sample that a tick has left unread is not new: its component keeps all it may hold, or does not want it.
+            Drain::OnlyFresh { came } => {
+                fed != clock.fed || has_unread(ports) && samples_that_came(ports) != came
             }
         };
         if may {
-            clock.drain = Drain::OnlyFresh { fed };
+            clock.fed = fed;
+        }
+        if may && clock.drain != Drain::No {
+            clock.drain = Drain::OnlyFresh { came: samples_that_came(ports) };
         }
         may
+    }
+
+    /// Calls in progress, and what waits for one. Waits while the inputs are looked at; allocates.
+    pub(super) fn pending(&self) -> PendingWork {
+        // A claim takes samples and counts its call under the same lock: one of the two is seen.
+        let state = self.state();
+        let running = self.running.load(Ordering::Acquire);
+        let State { ports, trigger, timer } = &*state;
+        let none = PendingWork { running, ..PendingWork::default() };
+        if self.inbox.is_some() || self.transitions.is_some() || self.is_inactive() {
+            return none;
+        }
+        let unread = |wanted: &dyn Fn(usize, &InputPort) -> bool| -> Vec<(usize, u64)> {
+            let waits = ports.iter().enumerate().filter(|(i, p)| {
+                wanted(*i, p) && !p.stall.is_stall() && p.subscription.has_unread()
+            });
+            waits.map(|(i, p)| (i, p.subscription.stats().not_read.max(1))).collect()
+        };
+        if let Some(clock) = timer {
+            if clock.next.0 == NEVER {
+                return none;
+            }
+            let fresh = match clock.drain {
+                Drain::No | Drain::LastTick => true,
+                Drain::OnlyFresh { came } => samples_that_came(ports) != came,
+            };
+            let unread = unread(&|_, _| fresh);
+            let tick = (!unread.is_empty() || self.fed() != clock.fed)
+                .then(|| clock.next.since(MonotonicNs::now()));
+            return PendingWork { tick, unread, ..none };
+        }
+        let mut waits = unread(&|i, _| trigger.wakes(i));
+        if let (Some(sets), true) = (trigger.sets_ready(), waits.is_empty()) {
+            waits.push((0, sets));
+        }
+        PendingWork { unread: waits, ..none }
+    }
+
+    /// A call that is due. Only with the inputs locked, so that [`Self::pending`] misses none.
+    fn job(&self, samples: Samples, trigger: Option<usize>, fresh: Fresh) -> Job<'_> {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Job { entry: self, samples, trigger, fresh, tick: None }
     }
 
     /// When the entry wants to be looked at next, whatever arrives.
@@ -576,9 +651,7 @@ impl Entry {
     /// Claims a call if one is due. Only with the group entered. Waits at most while another thread looks at the same inputs.
     pub(super) fn claim(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         if let Some(transitions) = &self.transitions {
-            let job =
-                Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
-            return transitions.is_due().then_some(job);
+            return transitions.is_due().then(|| self.job(Samples::new(), None, 0));
         }
         let Some(lifecycle) = self.lifecycle.get() else { return self.claim_active(now) };
         if !lifecycle.enter() {
@@ -594,9 +667,7 @@ impl Entry {
 
     fn claim_active(&self, now: impl Fn() -> MonotonicNs) -> Option<Job<'_>> {
         if let Some(inbox) = &self.inbox {
-            let job =
-                Job { entry: self, samples: Samples::new(), trigger: None, fresh: 0, tick: None };
-            return inbox.is_due().then_some(job);
+            return inbox.is_due().then(|| self.job(Samples::new(), None, 0));
         }
         // Not tried only: whoever holds it may have used up the wake-up for a sample that came after its look.
         let mut state = self.state();
@@ -616,13 +687,8 @@ impl Entry {
             }
             self.overruns.fetch_add(overruns, Ordering::Relaxed);
             let samples = ports.iter().map(|_| None).collect();
-            return Some(Job {
-                entry: self,
-                samples,
-                trigger: None,
-                fresh: 0,
-                tick: Some(TimerTick { scheduled, overruns }),
-            });
+            let tick = Some(TimerTick { scheduled, overruns });
+            return Some(Job { tick, ..self.job(samples, None, 0) });
         }
         let mut polled = trigger.poll(ports, &self.skips);
         if !matches!(polled, Polled::Run { .. })
@@ -632,7 +698,7 @@ impl Entry {
             polled = trigger.poll(ports, &self.skips);
             if !matches!(polled, Polled::Run { .. }) {
                 let samples = ports.iter().map(|_| None).collect();
-                return Some(Job { entry: self, samples, trigger: None, fresh: 0, tick: None });
+                return Some(self.job(samples, None, 0));
             }
         }
         self.note_stalls(ports);
@@ -645,9 +711,7 @@ impl Entry {
             samples.iter().flatten().for_each(|s| attention.has_taken(s));
         }
         match polled {
-            Polled::Run { samples, trigger, fresh } => {
-                Some(Job { entry: self, samples, trigger, fresh, tick: None })
-            }
+            Polled::Run { samples, trigger, fresh } => Some(self.job(samples, trigger, fresh)),
             Polled::Nothing | Polled::HeldLimit => None,
         }
     }
@@ -665,6 +729,15 @@ impl Entry {
             overruns: get(&self.overruns),
         }
     }
+}
+
+fn has_unread(ports: &[InputPort]) -> bool {
+    ports.iter().any(|p| p.subscription.has_unread())
+}
+
+/// Number of samples that have come to the inputs so far, whatever became of them.
+fn samples_that_came(ports: &[InputPort]) -> u64 {
+    ports.iter().fold(0, |sum, p| sum.wrapping_add(p.subscription.stats().came()))
 }
 
 impl Entry {
@@ -730,6 +803,8 @@ impl Job<'_> {
         if let Some(lifecycle) = entry.lifecycle.get() {
             lifecycle.leave();
         }
+        // Last: what the call has published is readable, and its record was made.
+        entry.running.fetch_sub(1, Ordering::Release);
         entry.group.leave()
     }
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// Most requests that wait; of more the oldest is dropped, since a later one stands.
-const MAX_WAITING: usize = 64;
+const REQUESTS: usize = 64;
 
 /// A request that a component changes its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Lifecycle {
     /// [`StateChange::done`]. Locks shortly, does not wait for the change. 64 requests can wait; of more the oldest is dropped.
     pub fn request(&self, request: StateRequest) {
         let mut waiting = lock(&self.shared.waiting);
-        if waiting.len() == MAX_WAITING {
+        if waiting.len() == REQUESTS {
             waiting.pop_front();
         }
         waiting.push_back(request);

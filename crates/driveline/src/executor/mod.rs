@@ -20,7 +20,9 @@ mod worker;
 
 pub(crate) use attention::Attention;
 pub(crate) use current::{ExecutorId, current};
-pub use entry::{CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, TimerTick};
+pub use entry::{
+    CallbackGroup, CallbackStats, GroupKind, InputStats, Invocation, PendingWork, TimerTick,
+};
 pub use events::{EventSender, PortEvent};
 pub use lifecycle::{Lifecycle, StateChange, StateOutcome, StateRequest};
 pub use record::{CallbackRecord, InputRecord, Observer};
@@ -106,6 +108,20 @@ impl CallbackHandle {
         self.entry.inputs()
     }
 
+    /// Calls in progress and samples that wait for one. An input that its component has blocked for 0.5 s by keeping all samples it may
+    /// hold counts as none; so does a sample that a draining timer ([`TimerEnd::drain`]) had before its last tick. Waits and
+    /// allocates as [`Self::inputs`].
+    #[must_use]
+    pub fn pending(&self) -> PendingWork {
+        self.entry.pending()
+    }
+
+    /// Ends the count of deadlines that the inputs miss: for the end of a run, whose sources publish nothing more. Waits as
+    /// [`Self::inputs`].
+    pub fn end_deadlines(&self) {
+        self.entry.end_deadlines();
+    }
+
     /// Has events of the callback's inputs sent from now on, besides being logged. Only the first call counts.
     pub fn send_events_to(&self, sender: EventSender) {
         self.entry.send_events_to(sender);
@@ -137,6 +153,12 @@ impl CallbackHandle {
         self.entry.set_first_tick(after);
     }
 
+    /// Moves the next tick to `at`, at once if that is past; the others follow on the grid of the period from there. Call it within a
+    /// call of the timer's group. Does nothing if it is not time that triggers, or the ticks have ended.
+    pub fn next_tick_at(&self, at: MonotonicNs) {
+        self.entry.set_next_tick(at);
+    }
+
     /// Says that calls of `other` give this timer something to work on, which counts once it drains ([`TimerEnd::drain`]). Only the
     /// first call has an effect.
     pub fn fed_by(&self, other: &Self) {
@@ -157,8 +179,8 @@ pub struct TimerEnd {
 }
 
 impl TimerEnd {
-    /// One more tick comes, and after that only ticks that have something new to work on: an unread sample of an input, or a call
-    /// of what feeds the timer ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last sample.
+    /// One more tick comes, and after that only ticks that have something new to work on: an unread sample that came since the
+    /// last tick, or a call of what feeds the timer ([`CallbackHandle::fed_by`]). For the end of a run, so that timers do not repeat the last sample.
     /// Waits as [`Self::end`].
     pub fn drain(&self) {
         if let Some(entry) = self.entry.upgrade() {

@@ -29,7 +29,8 @@ fn edge(rig: &Rig, reach: Reach) -> (RawPublisher, (String, RawSubscription)) {
         .unwrap();
     let o = SubscriptionOptions { reach, max_held: 2, ..Default::default() };
     let subscription = rig.node.bytes_subscription("topic", "raw", o).unwrap();
-    while publisher.matched() == 0 {
+    // Each end learns of the match by itself, and what comes before is not read.
+    while publisher.matched() == 0 || subscription.matched() == 0 {
         std::thread::yield_now();
     }
     (publisher, ("in".to_owned(), subscription))
@@ -69,7 +70,7 @@ fn an_input_whose_samples_are_kept_is_reported_once_and_when_it_goes_on() {
         assert_eq!(stall.end, None);
         assert!(
             stall.to_string().contains(
-                "2 of its samples are held, which is max_held; drop one first, or raise max_held"
+                "2 of its samples are held, which is max_held; drop one first, or write `max_held: 3` at this input"
             ),
             "{stall}"
         );

@@ -69,6 +69,8 @@ pub(crate) struct LocalSample {
     pub(crate) header: SampleHeader,
     /// Which publisher, so that a subscription can tell gaps apart.
     pub(crate) publisher: u64,
+    /// The publisher's strength as owner of the topic.
+    pub(crate) strength: u32,
     pub(crate) body: Body,
 }
 

@@ -105,6 +105,7 @@ impl LocalPublisher {
         Arc::new(LocalSample {
             header: SampleHeader::default(),
             publisher: self.end.id,
+            strength: self.end.qos.strength.unwrap_or(0),
             body: Body::Bytes { buffer, len: 0 },
         })
     }
@@ -197,6 +198,7 @@ impl LocalPublisher {
         let sample = Arc::new(LocalSample {
             header: *header,
             publisher: self.end.id,
+            strength: self.end.qos.strength.unwrap_or(0),
             body: Body::Object(object),
         });
         self.deliver(&sample)

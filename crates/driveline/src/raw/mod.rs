@@ -8,6 +8,7 @@
 
 mod events;
 mod matches;
+mod ownership;
 mod publisher;
 mod sample;
 mod subscription;

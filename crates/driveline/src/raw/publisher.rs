@@ -109,6 +109,8 @@ pub struct PublisherStats {
 #[derive(Clone, Debug, Default)]
 pub struct PublishedCounter {
     samples: Arc<AtomicU64>,
+    /// When the newest was published, in nanoseconds; 0 before the first.
+    newest_ns: Arc<AtomicU64>,
     deadline: Option<Arc<DeadlineMeter>>,
     /// Of readers inside the process, and of those outside.
     blocking: [Option<Arc<BlockingMeter>>; 2],
@@ -129,6 +131,19 @@ impl PublishedCounter {
         self.deadline.as_ref().map_or(0, |d| d.missed(MonotonicNs::now()))
     }
 
+    /// Ends the count of missed deadlines, whatever is published from here on: for the end of a run.
+    pub fn end_deadlines(&self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.close(MonotonicNs::now());
+        }
+    }
+
+    /// When the newest sample was published. One atomic load.
+    #[must_use]
+    pub fn newest(&self) -> Option<MonotonicNs> {
+        Some(MonotonicNs(self.newest_ns.load(Ordering::Relaxed))).filter(|at| at.0 != 0)
+    }
+
     /// How often and how long the publisher has waited for reliable readers. Neither locks nor allocates.
     #[must_use]
     pub fn blocked(&self) -> Blocked {
@@ -137,7 +152,8 @@ impl PublishedCounter {
         meters.fold(Blocked::default(), |sum, meter| sum.and(meter.blocked(now)))
     }
 
-    fn count(&self) {
+    fn count(&self, at: MonotonicNs) {
+        self.newest_ns.store(at.0, Ordering::Relaxed);
         // Only the publisher writes, so that the addition need not be atomic.
         self.samples.store(self.get() + 1, Ordering::Relaxed);
     }
@@ -294,9 +310,9 @@ impl RawPublisher {
             header,
             stats: PublisherStats::default(),
             published: PublishedCounter {
-                samples: Arc::default(),
                 deadline: deadline.clone(),
                 blocking,
+                ..PublishedCounter::default()
             },
             active: None,
             _deadline_end: DeadlineEnd(deadline),
@@ -387,7 +403,7 @@ impl RawPublisher {
             }
             _ => return Err(PublishError::ForeignLoan { topic: topic.to_string() }),
         }
-        self.published.count();
+        self.published.count(self.header.publish_time);
         Ok(self.header.sequence)
     }
 
@@ -426,7 +442,7 @@ impl RawPublisher {
         let own = OwnHandle::new(object, sequence);
         let delivery = local.publish_object(given, header);
         self.displaced = delivery.displaced;
-        self.published.count();
+        self.published.count(header.publish_time);
         self.stats.overwritten += delivery.overwritten;
         if let (Some(host), Some(object)) = (outside, own.get()) {
             let topic = || self.topic.to_string();

@@ -50,6 +50,14 @@ impl RawSample {
         }
     }
 
+    /// Strength of its publisher as owner of the topic.
+    pub(crate) fn strength(&self) -> u32 {
+        match &self.source {
+            Source::Host(s) => s.strength(),
+            Source::Local { sample, .. } => sample.strength,
+        }
+    }
+
     /// Whether it came without leaving the process.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.source, Source::Local { .. })
@@ -69,7 +77,8 @@ impl RawSample {
             }
         };
         let publisher = self.publisher().0;
-        let sample = Arc::new(LocalSample { header: *self.header(), publisher, body });
+        let strength = self.strength();
+        let sample = Arc::new(LocalSample { header: *self.header(), publisher, strength, body });
         Self { source: Source::Local { sample, _held: None }, missed: self.missed }
     }
 

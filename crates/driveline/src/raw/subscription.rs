@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The receiving end.
 
+use super::ownership::{Offer, Ownership};
 use super::publisher::admit_memory;
 use super::watch::{Notifier, Promise, subscription_event};
 use super::{Matches, RawSample, Waker};
@@ -21,6 +22,11 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Samples that one take passes over at most because their publisher does not own the topic.
+const MOST_PASSED: usize = 2048;
+/// Silence after which a weaker publisher takes over where no deadline is requested, in milliseconds.
+const NO_DEADLINE_MS: u64 = 1000;
+
 /// Subscription of any payload kind. One thread at a time; samples outlive it.
 ///
 /// Reading neither allocates nor locks nor makes system calls.
@@ -39,6 +45,8 @@ pub struct RawSubscription {
     /// Only the newest sample is ever read.
     newest_only: bool,
     deadline_ms: Option<u32>,
+    /// Deadlines missed in all, once they are not counted any more.
+    deadlines_end: Option<u64>,
     deadline_reports: DeadlineReports,
     /// Signs of life that are asked for of publishers which give them by hand.
     lease: Option<Duration>,
@@ -47,13 +55,16 @@ pub struct RawSubscription {
     reliable: bool,
     transient_local: bool,
     inactive: Inactive,
+    /// Delivers the strongest publisher alone.
+    ownership: Option<Ownership>,
+    standby: u64,
     context: Context,
 }
 
 /// Counters of a subscription since its creation, at every reach.
 ///
 /// Published after the match = received + missed + superseded + expired + corrupt + refused + lost on the way + not read +
-/// inactive, whenever it is asked for; no sample is in two of them.
+/// inactive + standby, whenever it is asked for; no sample is in two of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriptionStats {
     /// Samples read.
@@ -74,6 +85,8 @@ pub struct SubscriptionStats {
     pub lost_on_the_way: u64,
     /// Samples that can be read now.
     pub not_read: u64,
+    /// Samples of publishers that were not the owner of the topic (`strength`).
+    pub standby: u64,
     /// Samples that came, or were unread, while the component was inactive ([`Lifecycle`](crate::Lifecycle)).
     pub inactive: u64,
     /// Part of `missed` or `superseded`: replaced because the history was full, not passed over by a read of the newest.
@@ -85,6 +98,23 @@ pub struct SubscriptionStats {
     pub uncounted_reason: Option<Uncounted>,
     /// Periods of the requested deadline in which a matched publisher published nothing. Not a number of samples.
     pub deadlines_missed: u64,
+}
+
+impl SubscriptionStats {
+    /// Number of samples that came or were passed over, whatever became of them.
+    pub(crate) fn came(&self) -> u64 {
+        let parts = [
+            self.received,
+            self.missed,
+            self.superseded,
+            self.expired,
+            self.corrupt,
+            self.refused,
+            self.not_read,
+            self.inactive,
+        ];
+        parts.into_iter().fold(0, u64::saturating_add)
+    }
 }
 
 impl RawSubscription {
@@ -111,6 +141,10 @@ impl RawSubscription {
     ) -> Result<Self, EndpointError> {
         let (deadline_ms, reliable) =
             (o.qos.deadline_ms, o.qos.reliability == Reliability::Reliable);
+        let ownership = o.qos.strength.map(|_| {
+            let ms = o.qos.deadline_ms.map_or(NO_DEADLINE_MS, u64::from);
+            Ownership::new(Duration::from_millis(ms))
+        });
         let transient_local = o.qos.durability == Durability::TransientLocal;
         let lease = o.qos.lease_ms.map(|ms| Duration::from_millis(u64::from(ms)));
         let (qos, of_one) = (o.qos.clone(), o.qos.depth);
@@ -157,12 +191,15 @@ impl RawSubscription {
             received: 0,
             newest_only: false,
             deadline_ms,
+            deadlines_end: None,
             deadline_reports: DeadlineReports::default(),
             lease,
             silent_writers: Vec::new(),
             reliable,
             transient_local,
             inactive: Inactive::default(),
+            ownership,
+            standby: 0,
             context: context.clone(),
         })
     }
@@ -216,7 +253,8 @@ impl RawSubscription {
 
     /// Like [`Self::take`] and [`Self::latest`], for the executor, which does the lineage itself.
     pub(crate) fn next_sample(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
-        let taken = self.pick(order);
+        let taken =
+            if self.ownership.is_some() { self.pick_of_owner(order) } else { self.pick(order) };
         if let Some(notifier) = &mut self.notifier {
             let more = self.host_head.is_some()
                 || self.local.as_ref().is_some_and(LocalReader::has_unread)
@@ -230,6 +268,52 @@ impl RawSubscription {
             self.received += 1;
         }
         Ok(sample)
+    }
+
+    /// As [`Self::pick`], of the publisher that owns the topic; others are counted.
+    fn pick_of_owner(&mut self, order: Order) -> Result<Option<RawSample>, TakeError> {
+        let mut newest: Option<RawSample> = None;
+        // What comes while it loops is left for the next time.
+        for _ in 0..MOST_PASSED {
+            let taken = match self.pick(Order::Oldest) {
+                // The one that is held may be the one too many.
+                Err(_) if newest.take().is_some() => {
+                    self.heads_passed_over += 1;
+                    self.pick(Order::Oldest)
+                }
+                taken => taken,
+            };
+            let Some(sample) = taken? else { break };
+            if !self.is_of_owner(&sample) {
+                self.standby += 1;
+                continue;
+            }
+            if order == Order::Oldest {
+                return Ok(Some(sample));
+            }
+            self.heads_passed_over += u64::from(newest.replace(sample).is_some());
+        }
+        Ok(newest)
+    }
+
+    fn is_of_owner(&mut self, sample: &RawSample) -> bool {
+        let Some(ownership) = &mut self.ownership else { return true };
+        let header = sample.header();
+        let source =
+            header.origins.as_slice().first().map_or(header.publish_time, |o| o.source_newest);
+        let offer = Offer {
+            publisher: sample.publisher().0,
+            strength: sample.strength(),
+            published: header.publish_time,
+            source: source.signed(),
+        };
+        let (owner, host) = (ownership.owner(), &self.host);
+        // One inside the process ends with the process.
+        let gone = || {
+            let is_owner = |id| Some(ShortId::from(id).0) == owner;
+            !sample.is_local() && host.as_ref().is_some_and(|h| !h.has_publisher(is_owner))
+        };
+        ownership.admit(offer, gone)
     }
 
     #[inline]
@@ -530,9 +614,17 @@ impl RawSubscription {
 
     /// Deadlines missed until now at every reach, and when the next one may be; `None` without a deadline.
     fn deadlines(&self, now: MonotonicNs) -> Option<(u64, MonotonicNs)> {
+        if let Some(total) = self.deadlines_end {
+            return Some((total, MonotonicNs(u64::MAX)));
+        }
         let (deadlines, next) = self.all_deadlines(now)?;
         let inactive = self.inactive.until(Taken { deadlines, ..Taken::default() }).deadlines;
         Some((deadlines.saturating_sub(inactive), next))
+    }
+
+    /// Ends the count of missed deadlines: for the end of a run.
+    pub(crate) fn end_deadlines(&mut self) {
+        self.deadlines_end = self.deadlines(MonotonicNs::now()).map(|(total, _)| total);
     }
 
     /// As [`Self::deadlines`], with those of times in which the component was inactive.
@@ -633,6 +725,7 @@ impl RawSubscription {
                 .not_read
                 .saturating_add(host.not_read)
                 .saturating_add(u64::from(self.host_head.is_some())),
+            standby: self.standby,
             inactive: inactive.received.saturating_add(inactive.replaced),
             overwritten: overwritten.min(replaced),
             uncounted: host.uncounted,

@@ -135,7 +135,7 @@ impl Promise {
         let Self { topic, deadline_ms, .. } = self;
         let ms = deadline_ms.unwrap_or(0);
         EndpointEvent::DeadlineMissed {
-            text: format!("topic '{topic}': {what} deadline of {ms} ms"),
+            text: format!("topic '{topic}': {what} within {ms} ms (`deadline_ms`)"),
             missed,
             total,
         }
@@ -143,12 +143,12 @@ impl Promise {
 
     /// A publisher's.
     pub(crate) fn offered(&self, missed: u64, total: u64) -> EndpointEvent {
-        self.missed("nothing was published for longer than the offered", missed, total)
+        self.missed("no sample was published", missed, total)
     }
 
     /// A subscription's.
     pub(super) fn requested(&self, missed: u64, total: u64) -> EndpointEvent {
-        self.missed("no sample came for longer than the requested", missed, total)
+        self.missed("no sample came", missed, total)
     }
 }
 

@@ -375,6 +375,12 @@ impl TriggerState {
         skips.unsynchronised.store(dropped, Ordering::Relaxed);
     }
 
+    /// Number of completed sets that wait for their call, if any do.
+    pub(crate) fn sets_ready(&self) -> Option<u64> {
+        let sets = self.ready.len().checked_div(self.inputs).unwrap_or(0);
+        (sets > 0).then_some(sets as u64)
+    }
+
     /// Forgets what waits for its partners.
     pub(crate) fn clear(&mut self) {
         self.ready.clear();

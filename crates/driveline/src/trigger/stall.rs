@@ -43,7 +43,8 @@ impl fmt::Display for InputStall {
                 let what = if *triggers { "does not trigger any more" } else { "cannot be read" };
                 write!(
                     f,
-                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or raise max_held for this input in the graph"
+                    "topic '{topic}' {what}: {held} of its samples are held, which is max_held; drop one first, or write `max_held: {}` at this input in the graph",
+                    held.saturating_add(1)
                 )
             }
         }
@@ -94,6 +95,11 @@ impl StallWatch {
         if self.blocked.is_some_and(|b| b.reported.is_none()) {
             self.blocked = None;
         }
+    }
+
+    /// Whether the input is blocked for so long that its samples are not expected to be taken any more.
+    pub(crate) fn is_stall(&self) -> bool {
+        self.blocked.is_some_and(|b| MonotonicNs::now() >= b.since + STALL_AFTER)
     }
 
     /// When [`Self::report`] has something to report. An input that does not trigger counts as blocked only as long as reads

@@ -133,6 +133,13 @@ public:
     /// after it happened at the latest unless the component is busy; an output's event after a second if its topic has neither deadline
     /// nor lease. A component is called at most once in 100 ms for missed deadlines of one port. Events are logged as well.
     virtual Status on_event(const PortEvent&) { return {}; }
+    /// The component becomes active: its callback and timers run, and its outputs publish, from here on. Called each time a mode
+    /// begins that names the component; of a component that no mode of the graph names, once, after `init` of all components of
+    /// the module. After an error it stays inactive and the mode is not entered; where no mode names it, the module ends.
+    virtual Status on_activate() { return {}; }
+    /// The component becomes inactive: neither callback nor timers run until the next `on_activate`, samples that come count as
+    /// `inactive`, and outputs refuse to publish once this has returned. Not called at the end of a run.
+    virtual Status on_deactivate() { return {}; }
     /// No callback runs any more and none will. End threads of your own here.
     virtual void shutdown() {}
 
@@ -156,6 +163,12 @@ protected:
     /// with the run and kept in its report. From `init` on; not for every frame.
     void tell_fact(const std::string& name, const std::string& text) const noexcept {
         dl_component_io_tell_fact(io_, detail::shown(name).c_str(), detail::shown(text).c_str());
+    }
+
+    /// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; any thread,
+    /// from `init` on. The outcome is an event of the run.
+    [[nodiscard]] Status request_mode(const std::string& mode) const {
+        return detail::checked(dl_component_io_request_mode(io_, mode.c_str()));
     }
 
     /// Writes a line into the log, put together as with `<<`. Not for every frame: it allocates and writes.
@@ -375,8 +388,8 @@ public:
 private:
     [[nodiscard]] Result<void> describe(dl_class_builder* builder) const override {
         if (auto done = detail::check_parameter(name_, default_); !done) return done;
-        const dl_parameter_value c = detail::to_c(default_);
-        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), &c, detail::shown(doc_).c_str()));
+        auto c = detail::given(default_);
+        return detail::checked(dl_class_add_parameter(builder, name_.c_str(), c.get(), detail::shown(doc_).c_str()));
     }
     [[nodiscard]] Result<void> bind(const dl_component_io* io) override {
         auto value = detail::get_parameter<T>(dl_component_io_node(io), name_);
@@ -414,6 +427,13 @@ public:
         if (period.count() <= 0) return Error{"a timer's period of " + std::to_string(period.count()) + " ns is not possible"};
         started_ = true;
         return detail::checked(dl_component_io_add_timer(io_, static_cast<std::uint64_t>(period.count()), &Timer::tick, this));
+    }
+
+    /// Moves the next tick to `at`, at once if that is past; the others follow one period apart from there. For sources with times of
+    /// their own. Only within a call of the component.
+    Status next(MonotonicTime at) {
+        if (!started_) return Error{"this timer was not started: call start() in init"};
+        return detail::checked(dl_component_io_next_tick(io_, this, to_ns(at)));
     }
 
 private:

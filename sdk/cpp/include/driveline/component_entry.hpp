@@ -72,6 +72,12 @@ struct ComponentType {
     static int on_event(void* component, const dl_port_event* event) noexcept {
         return guarded("on_event", [&] { return Access::on_event(*static_cast<Component*>(component), event); });
     }
+    static int on_activate(void* component) noexcept {
+        return guarded("on_activate", [&] { return static_cast<Component*>(component)->on_activate(); });
+    }
+    static int on_deactivate(void* component) noexcept {
+        return guarded("on_deactivate", [&] { return static_cast<Component*>(component)->on_deactivate(); });
+    }
     static void shutdown(void* component) noexcept {
         const int status = guarded("shutdown", [&]() -> Result<void> {
             static_cast<Component*>(component)->shutdown();
@@ -82,7 +88,7 @@ struct ComponentType {
     static void destroy(void* component) noexcept { delete static_cast<Component*>(component); }
 
     [[nodiscard]] static dl_component_vtable vtable(const char* name, const char* doc) noexcept {
-        return {sizeof(dl_component_vtable), name, doc, &create, &describe, &init, &on_trigger, &shutdown, &destroy, &on_event};
+        return {sizeof(dl_component_vtable), name, doc, &create, &describe, &init, &on_trigger, &shutdown, &destroy, &on_event, &on_activate, &on_deactivate};
     }
 };
 

@@ -71,15 +71,15 @@ public:
     template <ParameterType T>
     [[nodiscard]] Result<void> declare_parameter(const std::string& name, const T& value) const {
         if (auto done = detail::check_parameter(name, value); !done) return done;
-        const dl_parameter_value c = detail::to_c(value);
-        return detail::checked(dl_node_declare_parameter(node_, name.c_str(), &c));
+        auto c = detail::given(value);
+        return detail::checked(dl_node_declare_parameter(node_, name.c_str(), c.get()));
     }
     /// Sets a declared parameter; a whole number is accepted for a real one.
     template <ParameterType T>
     [[nodiscard]] Result<void> set_parameter(const std::string& name, const T& value) const {
         if (auto done = detail::check_parameter(name, value); !done) return done;
-        const dl_parameter_value c = detail::to_c(value);
-        return detail::checked(dl_node_set_parameter(node_, name.c_str(), &c));
+        auto c = detail::given(value);
+        return detail::checked(dl_node_set_parameter(node_, name.c_str(), c.get()));
     }
     /// The value of a parameter now. Takes a short lock: read once per callback.
     template <ParameterType T>

@@ -65,6 +65,10 @@ typedef enum {
   DL_ERROR_REFUSED = 23,
   // A blocking call would wait for a server that the calling thread keeps from running.
   DL_ERROR_WOULD_DEADLOCK = 24,
+  // The component is inactive: nothing is published until its next `on_activate`.
+  DL_ERROR_INACTIVE = 25,
+  // The graph has no such mode, or the module has no launcher that could switch to it.
+  DL_ERROR_MODE = 26,
 } dl_status;
 
 // What happened.
@@ -167,6 +171,10 @@ typedef enum {
   DL_PARAMETER_FLOAT = 2,
   // `text`.
   DL_PARAMETER_TEXT = 3,
+  // `text` is a JSON array; `integer` is the number of its items, in results. Items have the names `NAME/0`, `NAME/1`, …
+  DL_PARAMETER_LIST = 4,
+  // `text` is a JSON object; `integer` is the number of its entries, in results. Entries have names such as `NAME/KEY`.
+  DL_PARAMETER_MAP = 5,
 } dl_parameter_type;
 
 // How important a line is.
@@ -494,7 +502,7 @@ typedef struct {
 } dl_subscription_options;
 
 // Counters of a subscription since its creation. Published after the match = received + missed + superseded + expired +
-// corrupt + refused + lost_on_the_way + not_read.
+// corrupt + refused + lost_on_the_way + not_read + inactive + standby.
 typedef struct {
   // `sizeof(dl_subscription_stats)`, set by the caller.
   size_t size;
@@ -525,6 +533,10 @@ typedef struct {
   uint64_t uncounted_reason;
   // Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
   uint64_t deadlines_missed;
+  // Samples that came while the component was inactive.
+  uint64_t inactive;
+  // Samples of publishers that stood by for a stronger one.
+  uint64_t standby;
 } dl_subscription_stats;
 
 // An event of an input or output of a component.
@@ -569,6 +581,12 @@ typedef struct {
   // Something other than a sample happened to an input or output. As `on_trigger`, in the same group, on the same executor.
   // `event` is borrowed: valid during the call. NULL: no interest.
   int (*on_event)(void *component, const dl_port_event *event);
+  // The component becomes active: its callback, timers and outputs work from here on. As `on_trigger`; of a component that no mode of
+  // the graph names, once, after `init` of all components of the module, on that thread. After a failure it stays inactive. NULL:
+  // nothing to do.
+  int (*on_activate)(void *component);
+  // The component becomes inactive: its outputs refuse to publish once this has returned. As `on_trigger`. NULL: nothing to do.
+  int (*on_deactivate)(void *component);
 } dl_component_vtable;
 
 // What `driveline_component_entry` returns. Static.
@@ -652,6 +670,14 @@ dl_status dl_component_io_tell_fact(const dl_component_io *io,
                                     const char *name,
                                     const char *value);
 
+// Requests a switch of the whole run to a mode of the graph, which the launcher grants or refuses. Does not block; allocates. The outcome
+// is an event of the run.
+//
+// What the caller promises:
+// `io` is NULL or live; `mode` is NULL or NUL-terminated.
+dl_status dl_component_io_request_mode(const dl_component_io *io,
+                                       const char *mode);
+
 // 1 if the run is ending: long callbacks and threads of the component's own look here. One atomic load.
 //
 // What the caller promises:
@@ -667,6 +693,15 @@ dl_status dl_component_io_add_timer(const dl_component_io *io,
                                     uint64_t period_ns,
                                     dl_timer_callback callback,
                                     void *context);
+
+// Moves the next tick of the timers that were added with `context` to `at_ns`, in nanoseconds of `CLOCK_MONOTONIC`, at once if that is
+// past; the others follow on the grid of the period from there. Only within a call of the component.
+//
+// What the caller promises:
+// `io` is NULL or live.
+dl_status dl_component_io_next_tick(const dl_component_io *io,
+                                    void *context,
+                                    uint64_t at_ns);
 
 // Index of the input that triggered the call; -1 if none did.
 //
@@ -783,7 +818,7 @@ dl_status dl_node_set_parameter(const dl_node *node,
                                 const char *name,
                                 const dl_parameter_value *value);
 
-// Reads a parameter. `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
+// Reads a parameter, or a part of a list or map by its path (`pid/gains/0`). `value->text`, if not NULL, is owned by the caller. Takes a short lock: read once per callback.
 //
 // What the caller promises:
 // `node` is NULL or a live handle; `name` is NULL or NUL-terminated; `value` is NULL or points to a `dl_parameter_value`

@@ -1,26 +1,97 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Values of parameters: `bool`, whole numbers, real numbers, text.
+/// Values of parameters: `bool`, whole numbers, real numbers, text, lists of these, and maps.
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "driveline/handle.hpp"
 
 namespace driveline {
 
-/// What a parameter can be.
+/// A map, or a list of lists or maps, as JSON text. Values in it are read by their path, without a JSON library:
+/// `node().parameter<double>("pid/gains/0")`.
+struct ParameterTree {
+    /// A JSON object or array.
+    std::string json = "{}";
+};
+
+/// What a parameter, or an item of a list, can be.
 template <class T>
-concept ParameterType = std::is_same_v<T, bool> || (std::integral<T> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
-                        std::is_same_v<T, double> || std::is_same_v<T, std::string>;
+concept ParameterScalar = std::is_same_v<T, bool> || (std::integral<T> && sizeof(T) <= 8) || std::is_same_v<T, float> ||
+                          std::is_same_v<T, double> || std::is_same_v<T, std::string>;
 
 namespace detail {
 
+template <class T>
+inline constexpr bool is_parameter_list = false;
+template <ParameterScalar T>
+inline constexpr bool is_parameter_list<std::vector<T>> = true;
+
+}  // namespace detail
+
+/// What a parameter can be.
+template <class T>
+concept ParameterType = ParameterScalar<T> || detail::is_parameter_list<T> || std::is_same_v<T, ParameterTree>;
+
+namespace detail {
+
+[[nodiscard]] inline std::string json_text(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        const auto code = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (code < 0x20) {
+            constexpr const char* digits = "0123456789abcdef";
+            out += std::string("\\u00") + digits[code >> 4U] + digits[code & 15U];
+        } else {
+            out += c;
+        }
+    }
+    return out + '"';
+}
+
+template <ParameterScalar T>
+[[nodiscard]] std::string json_of(const T& value) {
+    if constexpr (std::is_same_v<T, bool>) {
+        return value ? "true" : "false";
+    } else if constexpr (std::is_same_v<T, std::string>) {
+        return json_text(value);
+    } else if constexpr (std::integral<T>) {
+        return std::to_string(value);
+    } else {
+        // Always with a point: the first item says what all are.
+        std::array<char, 64> text{};
+        const auto end = std::to_chars(text.data(), text.data() + text.size(), static_cast<double>(value)).ptr;
+        std::string out(text.data(), end);
+        return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
+    }
+}
+
+/// A value as it crosses the border to the C library.
+struct GivenParameter {
+    dl_parameter_value c = sized<dl_parameter_value>();
+    std::string json;  // what `c.text` is of, where it is of a list or map
+
+    /// Valid as long as this object and the value that it is of.
+    [[nodiscard]] const dl_parameter_value* get() noexcept {
+        if (c.kind == DL_PARAMETER_LIST || c.kind == DL_PARAMETER_MAP) c.text = json.data();
+        return &c;
+    }
+};
+
 /// Valid as long as `value`.
-template <ParameterType T>
+template <ParameterScalar T>
 [[nodiscard]] dl_parameter_value to_c(const T& value) noexcept {
     auto c = sized<dl_parameter_value>();
     if constexpr (std::is_same_v<T, bool>) {
@@ -39,11 +110,38 @@ template <ParameterType T>
     return c;
 }
 
+/// Valid as long as `value`.
+template <ParameterType T>
+[[nodiscard]] GivenParameter given(const T& value) {
+    GivenParameter out;
+    if constexpr (ParameterScalar<T>) {
+        out.c = to_c(value);
+    } else if constexpr (std::is_same_v<T, ParameterTree>) {
+        const auto first = value.json.find_first_not_of(" \t\r\n");
+        const bool list = first != std::string::npos && value.json[first] == '[';
+        out.c.kind = list ? DL_PARAMETER_LIST : DL_PARAMETER_MAP;
+        out.json = value.json;
+    } else {
+        out.c.kind = DL_PARAMETER_LIST;
+        out.json = "[";
+        for (std::size_t i = 0; i < value.size(); ++i) {
+            if (i > 0) out.json += ',';
+            out.json += json_of(static_cast<typename T::value_type>(value[i]));
+        }
+        out.json += ']';
+    }
+    return out;
+}
+
 /// Fails if name or text would be cut.
 template <ParameterType T>
 [[nodiscard]] Result<void> check_parameter(const std::string& name, const T& value) {
     if constexpr (std::is_same_v<T, std::string>) {
         if (auto done = whole("the value of a parameter", value, DL_ERROR_PARAMETER); !done) return done;
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+        for (const auto& item : value) {
+            if (auto done = whole("an item of a parameter", item, DL_ERROR_PARAMETER); !done) return done;
+        }
     }
     return whole("parameter", name, DL_ERROR_PARAMETER);
 }
@@ -53,12 +151,14 @@ template <ParameterType T>
         case DL_PARAMETER_BOOL: return "a boolean";
         case DL_PARAMETER_INTEGER: return "an integer";
         case DL_PARAMETER_FLOAT: return "a number";
+        case DL_PARAMETER_LIST: return "a list";
+        case DL_PARAMETER_MAP: return "a map";
         default: return "text";
     }
 }
 
 /// Reads a declared parameter of a node.
-template <ParameterType T>
+template <ParameterScalar T>
 [[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
     if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done) return std::move(done).error();
     auto c = sized<dl_parameter_value>();
@@ -85,6 +185,33 @@ template <ParameterType T>
         return static_cast<T>(c.integer);
     } else {
         return static_cast<T>(c.number);
+    }
+}
+
+/// Reads a declared list or map of a node.
+template <ParameterType T>
+    requires(!ParameterScalar<T>)
+[[nodiscard]] Result<T> get_parameter(const dl_node* node, const std::string& name) {
+    if (auto done = whole("parameter", name, DL_ERROR_PARAMETER); !done) return std::move(done).error();
+    auto c = sized<dl_parameter_value>();
+    if (auto done = checked(dl_node_get_parameter(node, name.c_str(), &c)); !done) return std::move(done).error();
+    std::string json = c.text != nullptr ? c.text : "";
+    dl_string_drop(&c.text);
+    const bool tree = std::is_same_v<T, ParameterTree>;
+    if (c.kind != DL_PARAMETER_LIST && !(tree && c.kind == DL_PARAMETER_MAP)) {
+        return error(DL_ERROR_PARAMETER, "parameter '" + name + "' is " + type_name(c.kind) + ", but is read as " +
+                                             (tree ? "a list or map" : "a list"));
+    }
+    if constexpr (std::is_same_v<T, ParameterTree>) {
+        return ParameterTree{std::move(json)};
+    } else {
+        T out;
+        for (std::int64_t i = 0; i < c.integer; ++i) {
+            auto item = get_parameter<typename T::value_type>(node, name + "/" + std::to_string(i));
+            if (!item) return std::move(item).error();
+            out.push_back(std::move(item).value());
+        }
+        return out;
     }
 }
 

@@ -100,9 +100,13 @@ public:
         Uncounted uncounted_reason = Uncounted::none;
         /// Periods of the requested deadline that ended without a sample, from the first one on. In no sum of samples.
         std::uint64_t deadlines_missed = 0;
+        /// Samples that came while the component was inactive.
+        std::uint64_t inactive = 0;
+        /// Samples of publishers that stood by for a stronger one.
+        std::uint64_t standby = 0;
     };
     /// Counters since creation. Published after the match = received + missed + superseded + expired + corrupt + refused +
-    /// lost_on_the_way + not_read.
+    /// lost_on_the_way + not_read + inactive + standby.
     [[nodiscard]] Stats stats() const noexcept {
         auto c = detail::sized<dl_subscription_stats>();
         if (dl_subscription_get_stats(handle_.get(), &c) != DL_OK) return {};
@@ -117,7 +121,9 @@ public:
                 c.not_read,
                 c.uncounted,
                 static_cast<Uncounted>(c.uncounted_reason),
-                c.deadlines_missed};
+                c.deadlines_missed,
+                c.inactive,
+                c.standby};
     }
 
     /// The next event, if any.

@@ -155,7 +155,7 @@ public:
     /// Publishes a loan to an input at the present of the test. Nothing runs until `run` or `advance`.
     template <payload::Loanable T>
     Status feed(const std::string& port, Loan<T>&& loan) {
-        return feed<T>(port, [&](const auto& input) { return input.publish(std::move(loan)); });
+        return feed_with<T>(port, [&](const auto& input) { return input.publish(std::move(loan)); });
     }
     /// Likewise with data that was measured `age` ago.
     template <payload::Loanable T>
@@ -180,14 +180,14 @@ public:
     template <payload::Value T>
         requires(!std::is_pointer_v<T> && !std::is_same_v<T, ImageLoan>)
     Status feed(const std::string& port, T value, std::chrono::nanoseconds age = {}) {
-        return feed<T>(port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
+        return feed_with<T>(port, [&](const auto& input) { return input.publish(std::move(value), now() - age); });
     }
 
     /// Publishes to an input with a function, such as
-    /// `test.feed<Image>("image", [&](auto& input) { return driveline::publish(input, mat); })`.
+    /// `test.feed_with<Image>("image", [&](auto& input) { return driveline::publish(input, mat); })`.
     template <class T, class F>
         requires std::invocable<F&, const PublisherBase<T>&>
-    Status feed(const std::string& port, F function) {
+    Status feed_with(const std::string& port, F function) {
         auto input = publisher<T>(port);
         if (!input) return std::move(input).error();
         const auto scope = time();

@@ -15,6 +15,7 @@
 #include <driveline/pcl.hpp>
 #include <driveline/points.hpp>
 #include <driveline/protobuf.hpp>
+#include <driveline/testing.hpp>
 
 namespace uses {
 
@@ -146,6 +147,31 @@ driveline::Status run() {
     return publisher.publish(Tick{1, 2});
 }
 
+driveline::Status test() {
+    auto test = driveline::testing::ComponentTest::of<Everything>(
+        {.parameters = {{"low", 2.5}, {"model", "m"}, {"on", false}, {"depth", 7U}}, .trigger = "{kind: any}"});
+    if (!test) return test.error();
+    auto image = test->loan<driveline::Image>("image", 4U, 2U, driveline::Encoding::mono8);
+    if (!image) return image.error();
+    if (auto fed = test->feed("image", std::move(*image), seconds(1)); !fed) return fed;
+    auto cloud = test->loan<driveline::PointCloud>("cloud", 16U);
+    if (!cloud) return cloud.error();
+    if (auto fed = test->feed("cloud", std::move(*cloud)); !fed) return fed;
+    if (auto fed = test->feed("tick", Tick{1, 2}); !fed) return fed;
+    if (auto fed = test->feed("time", Timestamp(), seconds(1)); !fed) return fed;
+    const auto publish = [](const auto& input) { return driveline::publish(input, cv::Mat(2, 2, CV_8UC1)); };
+    if (auto fed = test->feed_with<driveline::Image>("image", publish); !fed) return fed;
+    auto bytes = test->loan("raw", driveline::Bytes{"cdr"}, 4);
+    if (!bytes) return bytes.error();
+    if (auto fed = test->feed("raw", std::move(*bytes)); !fed) return fed;
+    if (auto calls = test->advance(seconds(1)); !calls) return calls.error();
+    const auto time = test->time();
+    auto ticks = test->outputs<Tick>("ticks");
+    if (!ticks) return ticks.error();
+    auto raw = test->take<driveline::Bytes>("bytes", driveline::Bytes{"json"});
+    return raw ? test->shutdown() : raw.error();
+}
+
 }  // namespace uses
 
-int main() { return uses::run() ? 0 : 1; }
+int main() { return uses::run() && uses::test() ? 0 : 1; }

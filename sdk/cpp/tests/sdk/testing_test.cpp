@@ -2,6 +2,7 @@
 // Unit tests of components: `driveline/testing.hpp`, with components of this program and of a library.
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include <driveline/protobuf.hpp>
 #include <driveline/testing.hpp>
@@ -80,6 +81,22 @@ private:
 };
 DRIVELINE_COMPONENT(Echo, "passes on what it gets");
 
+/// Publishes at times of its own: 5 ms, then 1, 40 and 2 ms apart, then on the grid of its period.
+class Irregular : public driveline::Component {
+    driveline::Output<Imu> imus_{*this, "imus"};
+    driveline::Timer timer_{*this, milliseconds(5), [this](const driveline::TimerTick& tick) { return publish(tick); }};
+    std::size_t count_ = 0;
+
+    driveline::Status publish(const driveline::TimerTick& tick) {
+        static constexpr int gaps[] = {1, 40, 2};
+        if (count_ < 3) {
+            if (auto set = timer_.next(tick.scheduled + milliseconds(gaps[count_])); !set) return set;
+        }
+        ++count_;
+        return imus_.publish(Imu{});
+    }
+};
+
 Imu imu(std::uint64_t index) {
     Imu value{};
     value.header.frame_index = index;
@@ -143,6 +160,15 @@ TEST(ComponentTesting, MovesTheTimeOfTheComponentAndOfTheSdk) {
     EXPECT_FALSE(test.finished());
     test.run().value();
     EXPECT_TRUE(test.finished());
+}
+
+TEST(ComponentTesting, TimersTickAtTimesThatTheComponentSets) {
+    auto test = ComponentTest::of<Irregular>().value();
+    const auto start = test.now();
+    test.advance(milliseconds(60)).value();
+    std::vector<std::int64_t> times;
+    for (const auto& sample : test.outputs<Imu>("imus").value()) times.push_back((sample.header().publish_time - start) / milliseconds(1));
+    EXPECT_EQ(times, (std::vector<std::int64_t>{5, 6, 46, 48, 53, 58}));
 }
 
 TEST(ComponentTesting, TriggersAndQosAreThoseOfAGraph) {

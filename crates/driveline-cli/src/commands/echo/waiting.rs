@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Why nothing comes.
 
+use super::super::absent::{End, Runs};
 use super::super::domains::{DomainPlace, Other, elsewhere};
 use super::super::list::ask;
 use super::super::services::of_service;
 use super::{NAME, REASON};
 use crate::text::{count, cut};
+use driveline_runtime::graph::closest;
 use driveline_shm::Subscription;
 use driveline_terminal::screen::Screen;
 use driveline_types::TopicName;
@@ -111,7 +113,22 @@ impl<'a> Waiting<'a> {
             .map(|r| cut(&r, REASON))
             .collect();
         if there.is_empty() && refusals.is_empty() {
+            let runs = Runs::ask(self.domain);
+            if let Some(why) = runs.why(topic, End::Publisher) {
+                return format!("nobody publishes it in {} now: {why}", self.place);
+            }
+            let hint: String = elsewhere(self.place, true)
+                .iter()
+                .filter(|o| o.topics.contains(topic))
+                .map(Other::hint)
+                .collect();
             let known: BTreeSet<String> = published.map(|(_, i)| cut(&i.topic, NAME)).collect();
+            let names = runs.topics();
+            let names = names.iter().chain(&known).map(String::as_str);
+            let near = closest(topic, names.filter(|name| *name != topic));
+            if let Some(near) = near.filter(|_| hint.is_empty()) {
+                return format!("nobody publishes it in {}: did you mean '{near}'?", self.place);
+            }
             let known = match known.len() {
                 0 => String::new(),
                 n => {
@@ -126,11 +143,6 @@ impl<'a> Waiting<'a> {
                     )
                 }
             };
-            let hint: String = elsewhere(self.place, true)
-                .iter()
-                .filter(|o| o.topics.contains(topic))
-                .map(Other::hint)
-                .collect();
             let place = self.place;
             if let Some(service) = of_service(topic, &participants) {
                 return format!("nobody publishes it in {place}: {service}");

@@ -10,7 +10,7 @@ use crate::engine::endpoint::{Change, Changes, Endpoint, Profile, Writing};
 use crate::engine::service::{OwnEnds, ServiceChange};
 use crate::names::RosNode;
 use crate::qos::{DurabilityKind, EndpointQos};
-use driveline_runtime::ros2::Release;
+use driveline_gateway::ros2::Release;
 use driveline_types::Reliability;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};

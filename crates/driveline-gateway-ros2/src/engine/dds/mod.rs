@@ -8,7 +8,7 @@ pub(super) use graph::{DdsGraph, NAMED_WITHIN, Nodes};
 
 use super::error::GatewayError;
 use crate::dds::DdsError;
-use driveline_runtime::ros2::Ros2Spec;
+use driveline_gateway::ros2::Ros2Spec;
 
 /// Room of a sample beside its payload.
 pub(super) const HEAD_BYTES: u64 = 4096;

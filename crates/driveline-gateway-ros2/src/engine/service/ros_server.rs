@@ -17,7 +17,7 @@ use driveline::{
     Executor, ExecutorOptions, GroupKind, Node, Reach, ServiceCallback, ServiceOptions,
 };
 use driveline_gateway::Ros2Server;
-use driveline_runtime::ros2::{Release, ServiceRule};
+use driveline_gateway::ros2::{Release, ServiceRule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,7 @@ use crate::engine::error::GatewayError;
 use crate::names::RosNode;
 use driveline::{Context, ContextOptions};
 use driveline_gateway::Ros2ServiceReport;
-use driveline_runtime::ros2::{ServedBy, ServiceRule};
+use driveline_gateway::ros2::{ServedBy, ServiceRule};
 use driveline_types::ServiceName;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

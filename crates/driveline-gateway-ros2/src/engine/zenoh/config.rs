@@ -2,8 +2,8 @@
 //! The session's settings: rmw_zenoh's, with bounds.
 
 use super::GatewayError;
+use driveline_gateway::ros2::Ros2ZenohSpec;
 use driveline_gateway::zenoh_says;
-use driveline_runtime::ros2::Ros2ZenohSpec;
 use std::time::Duration;
 use zenoh::Config;
 

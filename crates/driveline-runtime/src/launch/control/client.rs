@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A tool's side: finds the runs of a domain and asks one.
 
-use super::request::{ErrorCode, Request, Verb};
+use super::request::{Ask, ErrorCode};
 use super::status::RunStatus;
 use super::{BOUND_WITHIN, MAX_ENTRIES, NEW, Response, SUFFIX, connected, id_of, is_dead};
 use crate::socket_clients::{MAX_RESPONSE_LEN, address, open_directory};
@@ -127,11 +127,12 @@ impl RunSocket {
     ///
     /// # Errors
     /// [`AskError`]. After [`AskError::Gone`] the run's name is removed.
-    pub fn ask(&self, verb: Verb, patience: Duration) -> Result<RunStatus, AskError> {
+    pub fn ask(&self, ask: impl Into<Ask>, patience: Duration) -> Result<RunStatus, AskError> {
+        let ask = ask.into();
         let end = Instant::now() + patience;
         let mut pid = None;
         loop {
-            match self.ask_once(verb, end, &mut pid)? {
+            match self.ask_once(&ask, end, &mut pid)? {
                 Some(run) => return Ok(run),
                 None if Instant::now() >= end => return Err(AskError::Silent { pid, patience }),
                 None => {
@@ -144,7 +145,7 @@ impl RunSocket {
     /// One attempt. `None`: a new one may succeed.
     fn ask_once(
         &self,
-        verb: Verb,
+        ask: &Ask,
         end: Instant,
         pid: &mut Option<u32>,
     ) -> Result<Option<RunStatus>, AskError> {
@@ -166,7 +167,7 @@ impl RunSocket {
             return Err(AskError::Stranger { uid: user.uid });
         }
         let exchanged = stream.set_nonblocking(false).and_then(|()| {
-            let line = serde_json::to_string(&Request { verb }).unwrap_or_default() + "\n";
+            let line = serde_json::to_string(ask).unwrap_or_default() + "\n";
             // It may have responded already, that it has no room.
             let _ = stream.write_all(line.as_bytes());
             read_line(&mut stream, end)

@@ -5,14 +5,18 @@
 //!
 //! Not here: what the state of a run is (`launch/run/state.rs`), and how people see it (crate `driveline-cli`).
 
+mod claim;
 mod client;
 mod request;
 mod status;
 
+pub use claim::{ClaimError, Taken, claim};
 pub use client::{AskError, RunSocket, find};
-pub use request::{ErrorCode, Verb};
+pub(super) use request::RequestError;
+pub use request::{Ask, ErrorCode, Verb};
 pub use status::{
-    Fault, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase, RunStatus,
+    Fault, LastSwitch, ModeStatus, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase,
+    RunStatus, SwitchStatus,
 };
 
 use crate::socket_clients::{
@@ -20,7 +24,6 @@ use crate::socket_clients::{
 };
 use driveline_shm::PeerUser;
 use driveline_types::EndpointId;
-use request::RequestError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::{Deserialize, Serialize};
@@ -91,14 +94,16 @@ pub struct ControlSocket {
 
 impl ControlSocket {
     /// Listens under a new name, and removes the names of dead launchers. `domain` is what tools call the domain. Does not block.
+    /// Does not care whether the graph runs already: [`claim`] does.
     ///
     /// # Errors
     /// If the directory does not exist or does not admit sockets of this user.
-    pub fn new(domain_dir: &Path, domain: &str) -> io::Result<Self> {
+    pub fn new(domain_dir: &Path, domain: &str, graph: &str) -> io::Result<Self> {
         // Only to remove what dead ones have left.
         let _ = find(domain_dir);
         let directory = open_directory(domain_dir)?;
-        let id = EndpointId::random()?.to_string();
+        let random = EndpointId::random()?.to_string();
+        let id = format!("{}{}", random.get(..16).unwrap_or_default(), claim::graph_digits(graph));
         let name = format!("{PREFIX}{id}{SUFFIX}");
         let at = address(&directory, &format!("{PREFIX}{id}{NEW}"));
         let listener = UnixListener::bind(&at)?;
@@ -172,9 +177,13 @@ impl Server {
     }
 
     /// Accepts, reads and writes as much as is possible without waiting. `ask` carries out a request.
-    pub(super) fn serve(&mut self, now: Instant, ask: &mut dyn FnMut(Verb) -> RunStatus) {
+    pub(super) fn serve(
+        &mut self,
+        now: Instant,
+        ask: &mut dyn FnMut(Ask) -> Result<RunStatus, RequestError>,
+    ) {
         let mut respond =
-            |received: Received<'_>| Response::line(request::parse(received).map(&mut *ask));
+            |received: Received<'_>| Response::line(request::parse(received).and_then(&mut *ask));
         self.accept_at = self.accept_at.filter(|at| *at > now);
         if self.accept_at.is_none() {
             let (newcomers, refused) = accept_waiting(|| Ok(self.socket.listener.accept()?.0));

@@ -18,16 +18,19 @@ pub enum Verb {
     Health,
     /// Ordered stop, as by Ctrl-C.
     Stop,
+    /// Switch to a mode, if one is named; else the state of the run.
+    Mode,
 }
 
 impl Verb {
-    const ALL: [Self; 3] = [Self::Status, Self::Stop, Self::Health];
+    const ALL: [Self; 4] = [Self::Status, Self::Stop, Self::Health, Self::Mode];
 
     fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
             Self::Health => "health",
             Self::Stop => "stop",
+            Self::Mode => "mode",
         }
     }
 }
@@ -54,6 +57,10 @@ pub enum ErrorCode {
     Busy,
     /// The client's user may not ask.
     Forbidden,
+    /// The run has no such mode.
+    UnknownMode,
+    /// The run does not switch to the mode now.
+    Refused,
     /// A code of a later version.
     #[serde(untagged)]
     Other(String),
@@ -61,7 +68,7 @@ pub enum ErrorCode {
 
 /// An error as a response has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct RequestError {
+pub(in crate::launch) struct RequestError {
     pub(super) code: ErrorCode,
     pub(super) text: String,
 }
@@ -71,19 +78,54 @@ impl RequestError {
         Self { code, text: text.into() }
     }
 
+    pub(in crate::launch) fn unknown_mode(text: impl Into<String>) -> Self {
+        Self::new(ErrorCode::UnknownMode, text)
+    }
+
+    pub(in crate::launch) fn refused(text: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Refused, text)
+    }
+
     pub(super) fn forbidden() -> Self {
         Self::new(ErrorCode::Forbidden, "only the user that started this run and root may ask it")
     }
 }
 
-#[derive(Serialize, Deserialize)]
+/// A request as it is written.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request<V> {
-    pub(super) verb: V,
+struct Request {
+    verb: String,
+    #[serde(default)]
+    mode: Option<String>,
+}
+
+/// A request with what belongs to its verb.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ask {
+    /// What to do.
+    pub verb: Verb,
+    /// Of the verb `mode`: the mode to switch to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+impl From<Verb> for Ask {
+    fn from(verb: Verb) -> Self {
+        Self { verb, mode: None }
+    }
+}
+
+impl Ask {
+    /// A switch to a mode.
+    #[must_use]
+    pub fn mode(mode: &str) -> Self {
+        Self { verb: Verb::Mode, mode: Some(mode.to_owned()) }
+    }
 }
 
 /// Understands a request, or returns the response that says why not.
-pub(super) fn parse(received: Received<'_>) -> Result<Verb, RequestError> {
+pub(super) fn parse(received: Received<'_>) -> Result<Ask, RequestError> {
     let line = match received {
         Received::Line(line) => line,
         Received::Incomplete => {
@@ -121,9 +163,13 @@ pub(super) fn parse(received: Received<'_>) -> Result<Verb, RequestError> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         return Err(malformed("the request is no JSON object".into()));
     }
-    let Request::<String> { verb } = serde_json::from_slice(line)
+    let Request { verb, mode } = serde_json::from_slice(line)
         .map_err(|e| malformed(format!("the request cannot be read: {e}")))?;
-    Verb::ALL.into_iter().find(|v| v.name() == verb).ok_or_else(|| {
+    let known = Verb::ALL.into_iter().find(|v| v.name() == verb);
+    if mode.is_some() && known.is_some_and(|v| v != Verb::Mode) {
+        return Err(malformed(format!("the verb {verb:?} has no key \"mode\"")));
+    }
+    known.map(|verb| Ask { verb, mode }).ok_or_else(|| {
         let verb: String = verb.chars().take(QUOTED).collect();
         let all = Verb::ALL.map(Verb::name).join(", ");
         RequestError::new(
@@ -138,16 +184,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parsed(line: &str) -> Result<Verb, ErrorCode> {
+    fn parsed(line: &str) -> Result<Ask, ErrorCode> {
         parse(Received::Line(line.as_bytes())).map_err(|e| e.code)
     }
 
     #[test]
     fn verbs_are_understood_and_mistakes_are_named() {
         for verb in Verb::ALL {
-            assert_eq!(parsed(&serde_json::to_string(&Request { verb }).unwrap()), Ok(verb));
+            let ask = Ask::from(verb);
+            assert_eq!(parsed(&serde_json::to_string(&ask).unwrap()), Ok(ask));
         }
-        assert_eq!(parsed(" { \"verb\" : \"stop\" }\r"), Ok(Verb::Stop));
+        assert_eq!(parsed(" { \"verb\" : \"stop\" }\r"), Ok(Verb::Stop.into()));
+        let ask = Ask::mode("drive");
+        assert_eq!(parsed("{\"verb\":\"mode\",\"mode\":\"drive\"}"), Ok(ask));
         for line in [
             "",
             "stop",
@@ -161,16 +210,18 @@ mod tests {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
         // Whoever asks for less than a stop must not get one.
-        for line in
-            ["{\"verb\":\"stop\",\"module\":\"one\"}", "{\"verb\":\"status\",\"verb\":\"stop\"}"]
-        {
+        for line in [
+            "{\"verb\":\"stop\",\"module\":\"one\"}",
+            "{\"verb\":\"stop\",\"mode\":\"drive\"}",
+            "{\"verb\":\"status\",\"verb\":\"stop\"}",
+        ] {
             assert_eq!(parsed(line), Err(ErrorCode::Malformed), "{line}");
         }
         let error = parse(Received::Line(b"{\"verb\":\"dance\\u001b[2J\"}")).unwrap_err();
         assert_eq!(error.code, ErrorCode::UnknownVerb);
         assert_eq!(
             error.text,
-            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health"
+            "there is no verb \"dance\\u{1b}[2J\"; this run has: status, stop, health, mode"
         );
         for (received, code) in [
             (Received::Incomplete, ErrorCode::Malformed),
@@ -201,9 +252,9 @@ mod tests {
         #[test]
         fn any_bytes_are_a_verb_or_an_error_in_one_line(line in any_line()) {
             match parse(Received::Line(&line)) {
-                Ok(verb) => {
+                Ok(ask) => {
                     let value: serde_json::Value = serde_json::from_slice(&line).unwrap();
-                    prop_assert_eq!(value, serde_json::json!({ "verb": verb.name() }));
+                    prop_assert_eq!(value, serde_json::to_value(&ask).unwrap());
                 }
                 Err(error) => {
                     prop_assert!(error.text.len() < 4096, "{}", error.text);

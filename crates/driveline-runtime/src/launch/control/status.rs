@@ -29,6 +29,72 @@ pub struct RunStatus {
     pub reason: Option<String>,
     /// Gateways, and modules in the order of the graph.
     pub processes: Vec<ProcessStatus>,
+    /// Modes of the run, if its graph has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ModeStatus>,
+}
+
+/// Modes of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeStatus {
+    /// The mode that was entered last; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current: Option<String>,
+    /// Time since then.
+    pub since_ms: u64,
+    /// Whether only a command leaves it.
+    #[serde(default)]
+    pub latched: bool,
+    /// All modes.
+    pub names: Vec<String>,
+    /// Components of modes that are to be active.
+    #[serde(default)]
+    pub active: Vec<String>,
+    /// Components of modes that are to be inactive.
+    #[serde(default)]
+    pub inactive: Vec<String>,
+    /// The switch in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<SwitchStatus>,
+    /// The last switch that ended; none while one is in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_switch: Option<LastSwitch>,
+}
+
+/// A switch in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// Its number.
+    pub number: u64,
+    /// The mode that it leads to.
+    pub mode: String,
+    /// Source of the request, for people.
+    pub cause: String,
+    /// `waiting`, `activating` or `deactivating`.
+    pub stage: String,
+    /// What it waits for, for people.
+    pub waits_for: String,
+}
+
+/// A switch that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastSwitch {
+    /// Its number.
+    pub number: u64,
+    /// The mode before; none at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The mode that was entered.
+    pub mode: String,
+    /// Source of the request, for people.
+    pub cause: String,
+    /// Time from the request until its components were active.
+    pub took_ms: u64,
+    /// Time since then.
+    pub ago_ms: u64,
+    /// Modes that could not be entered, and why, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
 }
 
 /// Where a run stands.

@@ -22,6 +22,7 @@ fn run(graph: &str) -> RunStatus {
         ready: None,
         reason: None,
         processes: Vec::new(),
+        mode: None,
     }
 }
 
@@ -38,14 +39,14 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let server = Server::new(Arc::new(ControlSocket::new(dir.path(), "d").unwrap()));
+        let server = Server::new(Arc::new(ControlSocket::new(dir.path(), "d", "g").unwrap()));
         Self { dir, server, now: Instant::now(), asked: Vec::new(), graph: "g".into() }
     }
 
     fn turn(&mut self) {
-        self.server.serve(self.now, &mut |verb| {
-            self.asked.push(verb);
-            run(&self.graph)
+        self.server.serve(self.now, &mut |ask| {
+            self.asked.push(ask.verb);
+            Ok(run(&self.graph))
         });
     }
 
@@ -294,14 +295,15 @@ fn what_a_dead_launcher_left_is_removed_and_nothing_else() {
     assert!(!new.exists());
     // A new launcher removes what is dead as well.
     drop(binds);
-    let _new = ControlSocket::new(dir.path(), "d").unwrap();
+    let _new = ControlSocket::new(dir.path(), "d", "g").unwrap();
     assert!(!starting.exists());
 }
 
 #[test]
 fn a_module_removes_the_socket_of_a_dead_launcher_only() {
     let dir = tempfile::tempdir().unwrap();
-    let (socket, path) = (ControlSocket::new(dir.path(), "d").unwrap(), dir.path().join("gone"));
+    let (socket, path) =
+        (ControlSocket::new(dir.path(), "d", "g").unwrap(), dir.path().join("gone"));
     remove_dead(socket.path(), Duration::ZERO);
     assert!(socket.path().exists());
     remove_dead(&path, PATIENCE);
@@ -331,4 +333,32 @@ fn later_versions_are_understood() {
         (&ProcessState::Other("asleep".into()), None)
     );
     assert_eq!(serde_json::to_value(&run.phase).unwrap(), "dreaming");
+}
+
+#[test]
+fn of_launchers_that_start_together_one_has_the_graph() {
+    let dir = tempfile::tempdir().unwrap();
+    let claim = || super::claim(dir.path(), "d", "g", &["a".to_owned()]);
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(claim)).collect();
+        threads.into_iter().map(|t| t.join().unwrap()).collect()
+    });
+    let sockets = results.iter().filter(|r| r.is_ok()).count();
+    assert_eq!(sockets, 1, "{results:?}");
+    for error in results.iter().filter_map(|r| r.as_ref().err()) {
+        let ClaimError::Taken(taken) = error else { panic!("{error:?}") };
+        let text = taken.to_string();
+        let pid = std::process::id();
+        // It is there and does not serve: nobody knows which modules it will run.
+        assert_eq!(
+            text,
+            format!(
+                "another launcher, process {pid}, runs graph 'g' in this domain already; it does not respond"
+            )
+        );
+    }
+    drop(results);
+    assert!(claim().is_ok(), "it has ended");
+    let _other = super::claim(dir.path(), "d", "g", &[]).unwrap();
+    assert!(super::claim(dir.path(), "d", "h", &["a".to_owned()]).is_ok(), "another graph");
 }

@@ -241,6 +241,11 @@ impl Modes {
         self.ready[module]
     }
 
+    /// Whether the process of a component is ready and not being killed.
+    pub(in crate::launch) fn component_is_there(&self, component: usize) -> bool {
+        self.is_there(self.components[component].module)
+    }
+
     /// Components that have not acknowledged.
     pub(in crate::launch) fn pending(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.components.len()).filter(|i| self.components[*i].pending.is_some())

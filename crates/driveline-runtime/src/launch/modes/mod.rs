@@ -1,6 +1,350 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Modes of a run: named sets of active components (`docs/protocols/modes.md`).
-
-#![allow(dead_code, reason = "wired in the next step")]
+//!
+//! `machine.rs` decides, [`ModeControl`] gives it names, and knows the topics of entry conditions. The launcher carries out
+//! what it decides (`launch/run/modes.rs`).
 
 mod machine;
+mod topics;
+
+pub(super) use machine::{Action, Input, Source};
+
+use super::control::{ModeStatus, SwitchStatus};
+use crate::account::Record;
+use crate::graph::{ModeOrder, ModeSource, ResolvedGraph, ResolvedMode, ResolvedModes};
+use crate::host::words::ModeWord;
+use driveline_types::MonotonicNs;
+use machine::{Failure, ModeRules, Modes, Refusal, SourceRule, Stage};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use topics::Topics;
+
+/// The modes of a run, with their names.
+pub(super) struct ModeControl<'a> {
+    modes: &'a ResolvedModes,
+    machine: Modes,
+    /// Modal components of the processes of this run.
+    components: Vec<&'a str>,
+    topics: Topics,
+    /// Processes of the modules that each mode's condition names.
+    ready: Vec<Vec<usize>>,
+    last: Option<LastSwitch>,
+}
+
+/// The last switch that ended.
+#[derive(Clone, Debug)]
+struct LastSwitch {
+    number: u64,
+    from: Option<usize>,
+    mode: usize,
+    cause: String,
+    after: Duration,
+    at: Duration,
+    /// Modes that could not be entered, and why.
+    failed: Vec<String>,
+}
+
+impl<'a> ModeControl<'a> {
+    /// `process`: the process that runs a module, if this launcher starts it.
+    pub(super) fn new(
+        graph: &'a ResolvedGraph,
+        processes: usize,
+        process: impl Fn(&str) -> Option<usize>,
+    ) -> Option<Self> {
+        let modes = graph.modes.as_ref()?;
+        let of = |component: &str| {
+            let (module, _) = graph.components().find(|(_, c)| c.name.as_str() == component)?;
+            process(module.name.as_str())
+        };
+        // Modules of other launchers are not told: their components are not waited for.
+        let here: Vec<(&str, usize)> = graph
+            .components()
+            .map(|(_, c)| c.name.as_str())
+            .filter(|name| modes.is_modal(name))
+            .filter_map(|name| Some((name, of(name)?)))
+            .collect();
+        let components: Vec<&str> = here.iter().map(|(name, _)| *name).collect();
+        let module_of: Vec<usize> = here.iter().map(|(_, process)| *process).collect();
+        let rules = modes.modes.iter().map(|m| rules(m, &components)).collect();
+        let ready = |m: &ResolvedMode| m.ready.iter().filter_map(|name| process(name)).collect();
+        Some(Self {
+            machine: Modes::new(rules, modes.initial, &module_of, processes),
+            ready: modes.modes.iter().map(ready).collect(),
+            topics: Topics::new(modes),
+            modes,
+            components,
+            last: None,
+        })
+    }
+
+    /// Takes an event and returns the actions.
+    pub(super) fn step(&mut self, now: Duration, input: Input) -> Vec<Action> {
+        let Self { modes, machine, topics, ready, .. } = self;
+        let there: Vec<bool> = ready
+            .iter()
+            .map(|processes| processes.iter().all(|p| machine.module_is_ready(*p)))
+            .collect();
+        let at = MonotonicNs::now();
+        let met = |mode: usize| there[mode] && topics.met(&modes.modes[mode], at);
+        machine.step(now, input, &met)
+    }
+
+    pub(super) fn next(&self, now: Duration) -> Option<Duration> {
+        self.machine.next(now)
+    }
+
+    /// Takes what a process has published.
+    pub(super) fn observe(&mut self, record: &Record, now: MonotonicNs) {
+        self.topics.observe(record, now);
+    }
+
+    /// Counters of a module's new process begin with 0.
+    pub(super) fn restarted(&mut self, components: &[&str]) {
+        self.topics.restarted(components);
+    }
+
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        self.modes.index(name)
+    }
+
+    pub(super) fn component(&self, name: &str) -> Option<usize> {
+        self.components.iter().position(|c| *c == name)
+    }
+
+    /// Whether a component is to be inactive.
+    pub(super) fn is_inactive(&self, name: &str) -> bool {
+        self.component(name).is_some_and(|c| !self.machine.is_active(c))
+    }
+
+    pub(super) fn component_name(&self, component: usize) -> &'a str {
+        self.components[component]
+    }
+
+    /// Name of a mode.
+    pub(super) fn name(&self, mode: usize) -> &'a str {
+        &self.modes.modes[mode].name
+    }
+
+    /// Names of all modes.
+    pub(super) fn names(&self) -> String {
+        self.modes.modes.iter().map(|m| m.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The message to a module. `own`: whether a component belongs to it.
+    pub(super) fn word(
+        &self,
+        switch: u64,
+        mode: usize,
+        activate: &[usize],
+        deactivate: &[usize],
+        own: impl Fn(&str) -> bool,
+    ) -> ModeWord {
+        let names = |list: &[usize]| {
+            list.iter().map(|c| self.components[*c].to_owned()).collect::<Vec<_>>()
+        };
+        let parameters: BTreeMap<_, _> = self.modes.modes[mode]
+            .parameters
+            .iter()
+            .filter(|(component, _)| own(component))
+            .map(|(component, values)| (component.clone(), values.clone()))
+            .collect();
+        ModeWord {
+            switch,
+            mode: self.name(mode).to_owned(),
+            activate: names(activate),
+            deactivate: names(deactivate),
+            parameters,
+        }
+    }
+
+    /// What a component that is killed did not do, for people.
+    pub(super) fn hung(&self, component: usize) -> String {
+        let name = self.components[component];
+        let (state, call) = if self.machine.is_active(component) {
+            ("active", "on_activate")
+        } else {
+            ("inactive", "on_deactivate")
+        };
+        format!(
+            "was killed because its component '{name}' did not become {state} in time (`enter_within_ms`; its `{call}`, or the call before it)"
+        )
+    }
+
+    /// Keeps how a switch ended.
+    pub(super) fn note(&mut self, action: &Action, now: Duration) {
+        match action {
+            Action::Began { switch, from, mode, by } => {
+                self.last = Some(LastSwitch {
+                    number: *switch,
+                    from: *from,
+                    mode: *mode,
+                    cause: cause(by),
+                    after: Duration::ZERO,
+                    at: now,
+                    failed: Vec::new(),
+                });
+            }
+            Action::Failed { mode, why, .. } => {
+                let text = format!("mode '{}': {}", self.name(*mode), self.failure(*mode, why));
+                if let Some(last) = &mut self.last {
+                    last.failed.push(text);
+                }
+            }
+            Action::Entered { mode, after, .. } => {
+                if let Some(last) = &mut self.last {
+                    (last.mode, last.after, last.at) = (*mode, *after, now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Cause of the last switch, for people.
+    pub(super) fn last_cause(&self) -> String {
+        self.last.as_ref().map_or_else(String::new, |l| l.cause.clone())
+    }
+
+    /// Why a mode was not entered, for people.
+    pub(super) fn failure(&self, mode: usize, why: &Failure) -> String {
+        let name = |c: &usize| self.components[*c];
+        match why {
+            Failure::Condition => format!(
+                "its entry condition did not hold within {} ms: {}",
+                self.modes.modes[mode].enter_within.as_millis(),
+                self.unmet(mode)
+            ),
+            Failure::Component(c) => format!("'{}' failed to become active", name(c)),
+            Failure::Hung(c) => format!("'{}' did not become active in time", name(c)),
+            Failure::Ended(c) => format!("the module of '{}' ended", name(c)),
+            Failure::Replaced => "another mode was requested".to_owned(),
+        }
+    }
+
+    /// What the entry condition of a mode waits for, for people.
+    fn unmet(&self, mode: usize) -> String {
+        let rules = &self.modes.modes[mode];
+        let mut missing: Vec<String> = Vec::new();
+        let waits =
+            |c: &&String| self.component(c).is_some_and(|i| !self.machine.component_is_there(i));
+        missing.extend(
+            rules.active.iter().filter(waits).map(|c| format!("the module of '{c}' is not ready")),
+        );
+        let processes = &self.ready[mode];
+        missing.extend(
+            rules
+                .ready
+                .iter()
+                .zip(processes)
+                .filter(|(_, p)| !self.machine.module_is_ready(**p))
+                .map(|(name, _)| format!("module '{name}' is not ready")),
+        );
+        missing.extend(self.topics.unmet(rules, MonotonicNs::now()));
+        if missing.is_empty() { "it holds now".to_owned() } else { missing.join("; ") }
+    }
+
+    /// Why a request was refused, for people.
+    pub(super) fn refusal(&self, mode: usize, why: &Refusal) -> String {
+        let current = self.machine.current().map_or("none", |(m, _)| self.name(m));
+        match why {
+            Refusal::NotRunning => "the graph does not run".to_owned(),
+            Refusal::NotAllowed => {
+                format!("`switched_by` of mode '{}' does not name the source", self.name(mode))
+            }
+            Refusal::Latched => {
+                format!("mode '{current}' is latched: only a command (`driveline mode`) leaves it")
+            }
+            Refusal::Dwell(left) => {
+                format!("mode '{current}' lasts {} ms more (`min_dwell_ms`)", left.as_millis())
+            }
+            Refusal::Busy(to) => {
+                format!(
+                    "a switch to mode '{}' of a source of higher rank is in flight",
+                    self.name(*to)
+                )
+            }
+        }
+    }
+
+    /// State for tools. `now`: since the start of the run.
+    pub(super) fn status(&self, now: Duration) -> ModeStatus {
+        let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
+        let current = self.machine.current();
+        let switch = self.machine.switch().map(|s| SwitchStatus {
+            number: s.number,
+            mode: self.name(s.target).to_owned(),
+            cause: cause(&s.by),
+            stage: match s.stage {
+                Stage::Waiting => "waiting",
+                Stage::Activating => "activating",
+                Stage::Deactivating => "deactivating",
+            }
+            .to_owned(),
+            waits_for: match s.stage {
+                Stage::Waiting => self.unmet(s.target),
+                _ => {
+                    let names: Vec<_> = self
+                        .machine
+                        .pending()
+                        .map(|c| format!("'{}'", self.components[c]))
+                        .collect();
+                    names.join(", ")
+                }
+            },
+        });
+        let last = self.last.as_ref().filter(|_| switch.is_none());
+        ModeStatus {
+            current: current.map(|(m, _)| self.name(m).to_owned()),
+            since_ms: current.map_or(0, |(_, since)| ms(now.saturating_sub(since))),
+            latched: current.is_some_and(|(m, _)| self.modes.modes[m].latch),
+            names: self.modes.modes.iter().map(|m| m.name.clone()).collect(),
+            active: (0..self.components.len())
+                .filter(|c| self.machine.is_active(*c))
+                .map(|c| self.components[c].to_owned())
+                .collect(),
+            inactive: (0..self.components.len())
+                .filter(|c| !self.machine.is_active(*c))
+                .map(|c| self.components[c].to_owned())
+                .collect(),
+            switch,
+            last_switch: last.map(|l| super::control::LastSwitch {
+                number: l.number,
+                from: l.from.map(|m| self.name(m).to_owned()),
+                mode: self.name(l.mode).to_owned(),
+                cause: l.cause.clone(),
+                took_ms: ms(l.after),
+                ago_ms: ms(now.saturating_sub(l.at)),
+                failed: l.failed.clone(),
+            }),
+        }
+    }
+}
+
+/// Source of a request, for people.
+pub(super) fn cause(by: &Source) -> String {
+    match by {
+        Source::Start => "the start of the run".to_owned(),
+        Source::Command => "a command".to_owned(),
+        Source::Component(name) => format!("component '{name}'"),
+        Source::Reaction(text) => text.clone(),
+    }
+}
+
+fn rules(mode: &ResolvedMode, components: &[&str]) -> ModeRules {
+    let mut active: Vec<usize> =
+        mode.active.iter().filter_map(|name| components.iter().position(|c| c == name)).collect();
+    active.sort_unstable();
+    let source = |s: &ModeSource| match s {
+        ModeSource::Command => SourceRule::Command,
+        ModeSource::Reaction => SourceRule::Reaction,
+        ModeSource::Component(name) => SourceRule::Component(name.clone()),
+    };
+    ModeRules {
+        active,
+        enter_within: mode.enter_within,
+        fallback: mode.fallback.clone(),
+        latch: mode.latch,
+        min_dwell: mode.min_dwell,
+        deactivate_first: mode.order == ModeOrder::DeactivateFirst,
+        switched_by: mode.switched_by.as_ref().map(|list| list.iter().map(source).collect()),
+    }
+}

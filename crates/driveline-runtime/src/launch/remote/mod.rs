@@ -301,7 +301,7 @@ impl Remote {
             Some(status) => self.end(status),
             None => {
                 self.cause = Some(
-                    "its container was killed from outside (`podman kill`, `docker kill`, or the host is out of memory)".to_owned(),
+                    "the first process of its container was killed, from outside as by `podman kill`".to_owned(),
                 );
                 self.end(by_signal(Signal::KILL.as_raw()));
             }

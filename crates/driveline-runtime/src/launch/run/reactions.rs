@@ -58,7 +58,7 @@ impl<'a> Launcher<'a> {
     }
 
     fn faults_of(&mut self, process: usize, now: Instant) -> Vec<Fault> {
-        let runs = matches!(self.phase, Phase::Running | Phase::Settling { .. });
+        let runs = matches!(self.phase, Phase::Running | Phase::Settling);
         let time = now.saturating_duration_since(self.began);
         let ready = matches!(self.supervisor.state(process), State::Ready { .. });
         let p = &mut self.processes[process];
@@ -75,6 +75,8 @@ impl<'a> Launcher<'a> {
         if let Some((beats, judge)) = p.watching.beats.as_mut().filter(|_| runs && ready)
             && let Some(seen) = beats.read()
         {
+            let modes = self.modes.as_ref();
+            judge.note_inactive(|component| modes.is_some_and(|m| m.is_inactive(component)));
             faults.extend(judge.look(time, &seen, on).into_iter().map(|found| Fault {
                 text: found.what.to_string(),
                 hangs: found.what.hangs(),
@@ -138,8 +140,10 @@ impl<'a> Launcher<'a> {
             help: None,
         };
         match reaction {
-            // Modes are entered by the run's modes.
-            Reaction::Event | Reaction::Mode(_) => {}
+            Reaction::Event => {}
+            Reaction::Mode(mode) => {
+                self.enter_mode(&mode, format!("a fault of module '{}': {text}", death.module));
+            }
             Reaction::Restart => {
                 p.late = Some(death);
                 p.watching.faulty = true;

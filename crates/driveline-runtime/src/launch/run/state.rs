@@ -3,8 +3,8 @@
 
 use super::super::child::Child;
 use super::super::control::{
-    ControlSocket, Fault, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RunPhase,
-    RunStatus, Verb,
+    Ask, ControlSocket, Fault, ModuleTopic, ProcessKind, ProcessState, ProcessStatus, RequestError,
+    RunPhase, RunStatus, Verb,
 };
 use super::super::gateway::Called;
 use super::super::supervisor::State;
@@ -72,7 +72,7 @@ impl Launcher<'_> {
     pub(super) fn shown_phase(&self) -> RunPhase {
         match self.phase {
             Phase::Starting | Phase::Matching { .. } => RunPhase::Starting,
-            Phase::Running | Phase::Settling { .. } => RunPhase::Running,
+            Phase::Running | Phase::Settling => RunPhase::Running,
             Phase::Stopping { .. } => RunPhase::Ending,
         }
     }
@@ -93,9 +93,17 @@ impl Launcher<'_> {
     }
 
     /// Carries out a request of a tool.
-    pub(super) fn asked(&mut self, verb: Verb, socket: &ControlSocket) -> RunStatus {
+    pub(super) fn asked(
+        &mut self,
+        ask: Ask,
+        socket: &ControlSocket,
+    ) -> Result<RunStatus, RequestError> {
+        let Ask { verb, mode } = ask;
         if verb == Verb::Stop {
             self.interrupted();
+        }
+        if let Some(mode) = mode {
+            self.mode_requested(&mode)?;
         }
         let now = Instant::now();
         self.note_states(now);
@@ -103,7 +111,7 @@ impl Launcher<'_> {
         let processes: Vec<ProcessStatus> =
             (0..self.processes.len()).map(|i| self.process_status(i, now, verdict)).collect();
         let reason = self.not_ready_because(&processes);
-        RunStatus {
+        Ok(RunStatus {
             id: socket.id().to_owned(),
             graph: self.graph.name.clone(),
             domain: socket.domain().to_owned(),
@@ -114,7 +122,8 @@ impl Launcher<'_> {
             ready: verdict.then_some(reason.is_none()),
             reason: reason.filter(|_| verdict),
             processes,
-        }
+            mode: self.modes.as_ref().map(|m| m.status(self.began.elapsed())),
+        })
     }
 
     fn process_status(&self, process: usize, now: Instant, verdict: bool) -> ProcessStatus {

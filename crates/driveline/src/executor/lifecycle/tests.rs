@@ -233,7 +233,7 @@ fn reliable_inputs_that_do_not_wake_the_executor_are_drained_by_time() {
         let inputs = vec![c.subscription("image", depth(1)), c.subscription("map", qos)];
         let handle = c.callback(Trigger::Any { on: vec![0], max_age: None }, inputs, |_| {});
         c.rig.executor.run_ready();
-        let due = clock.now() + Duration::from_millis(20);
+        let due = clock.now() + crate::executor::entry::DRAIN_AGAIN;
         assert_eq!(handle.entry.deadline(), wakes.then_some(due));
         c.set(true);
         assert_eq!(handle.entry.deadline(), None);

@@ -7,7 +7,7 @@ use crate::discovery_info::{Gid, is_gateway};
 use crate::engine::service::{Answers, Asking, Cdr, Interface, OwnEnds, Parts, ServiceEndpoint};
 use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, Role};
-use driveline_runtime::ros2::Release;
+use driveline_gateway::ros2::Release;
 use driveline_types::EndpointId;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};

@@ -10,7 +10,7 @@ use crate::engine::service::{
 };
 use crate::names::RosNode;
 use crate::rmw_cyclonedds::{CallId, Role};
-use driveline_runtime::ros2::Release;
+use driveline_gateway::ros2::Release;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;

@@ -4,7 +4,9 @@
 use super::service::{Of, Service};
 use super::{Endpoint, Message, Result, over};
 use ros2_client::dds::rustdds::DomainParticipantBuilder;
-use ros2_client::dds::{Client, Context, Node, NodeEvent, Publisher, Server, ServiceMapping, Subscription};
+use ros2_client::dds::{
+    Client, Context, Node, NodeEvent, Publisher, Server, ServiceMapping, Subscription,
+};
 use ros2_client::qos::{QosProfile, WhenFull};
 use ros2_client::{NodeName, NodeOptions, RmwRequestId};
 use std::net::Ipv4Addr;
@@ -18,7 +20,9 @@ pub(super) struct Dds {
 impl Dds {
     /// On the loopback device alone, as the gateway without an interface.
     pub(super) fn new(domain: u16, name: NodeName) -> Result<Self> {
-        let participant = DomainParticipantBuilder::new(domain).with_only_networks([Ipv4Addr::LOCALHOST]).build()?;
+        let participant = DomainParticipantBuilder::new(domain)
+            .with_only_networks([Ipv4Addr::LOCALHOST])
+            .build()?;
         let context = Context::from_domain_participant(participant)?;
         let mut node = context.new_node(name, NodeOptions::new().enable_rosout(false))?;
         let spinner = node.spinner()?;
@@ -83,7 +87,13 @@ impl super::Node for Dds {
             NodeEvent::ParticipantEntities(info) => Some(info),
             _ => None,
         });
-        said.flat_map(|info| info.nodes().iter().map(|n| (n.namespace().to_owned(), n.name().to_owned())).collect::<Vec<_>>()).collect()
+        said.flat_map(|info| {
+            info.nodes()
+                .iter()
+                .map(|n| (n.namespace().to_owned(), n.name().to_owned()))
+                .collect::<Vec<_>>()
+        })
+        .collect()
     }
 
     fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>> {
@@ -94,16 +104,28 @@ impl super::Node for Dds {
         Ok(self.node.create_client(mapping(of)?, &of.name, &of.ty, qos(), qos())?)
     }
 
-    fn request<S: Service>(&self, server: &Self::Server<S>) -> Result<Option<(RmwRequestId, S::Request)>> {
+    fn request<S: Service>(
+        &self,
+        server: &Self::Server<S>,
+    ) -> Result<Option<(RmwRequestId, S::Request)>> {
         Ok(server.receive_request().map_err(text)?)
     }
 
-    fn respond<S: Service>(&self, server: &Self::Server<S>, id: RmwRequestId, response: S::Response) -> Result<()> {
+    fn respond<S: Service>(
+        &self,
+        server: &Self::Server<S>,
+        id: RmwRequestId,
+        response: S::Response,
+    ) -> Result<()> {
         Ok(server.send_response(id, response).map_err(text)?)
     }
 
     /// A request is for those alone that are matched, and so is a response: what is lost before all have matched is given up.
-    fn call<S: Service>(&self, client: &Self::Client<S>, request: S::Request) -> Result<Option<S::Response>> {
+    fn call<S: Service>(
+        &self,
+        client: &Self::Client<S>,
+        request: S::Request,
+    ) -> Result<Option<S::Response>> {
         let wait = async { client.wait_for_service(&self.node).await };
         smol::block_on(smol::future::or(wait, async {
             smol::Timer::after(PATIENCE).await;

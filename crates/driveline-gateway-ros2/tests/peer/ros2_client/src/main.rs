@@ -128,16 +128,29 @@ trait Node: Sized {
     fn nodes(&self) -> Vec<(String, String)>;
     fn server<S: Service>(&mut self, of: &Of) -> Result<Self::Server<S>>;
     fn client<S: Service>(&mut self, of: &Of) -> Result<Self::Client<S>>;
-    fn request<S: Service>(&self, server: &Self::Server<S>) -> Result<Option<(RmwRequestId, S::Request)>>;
-    fn respond<S: Service>(&self, server: &Self::Server<S>, id: RmwRequestId, response: S::Response) -> Result<()>;
+    fn request<S: Service>(
+        &self,
+        server: &Self::Server<S>,
+    ) -> Result<Option<(RmwRequestId, S::Request)>>;
+    fn respond<S: Service>(
+        &self,
+        server: &Self::Server<S>,
+        id: RmwRequestId,
+        response: S::Response,
+    ) -> Result<()>;
     /// `None`: there is no answer to be had, or standard input has ended.
-    fn call<S: Service>(&self, client: &Self::Client<S>, request: S::Request) -> Result<Option<S::Response>>;
+    fn call<S: Service>(
+        &self,
+        client: &Self::Client<S>,
+        request: S::Request,
+    ) -> Result<Option<S::Response>>;
 }
 
 /// Namespace and base, with or without a leading `/`.
 fn name_of(name: &str) -> (String, &str) {
     let name = name.trim_start_matches('/');
-    name.rsplit_once('/').map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base))
+    name.rsplit_once('/')
+        .map_or(("/".to_owned(), name), |(space, base)| (format!("/{space}"), base))
 }
 
 /// Letters r|b (reliability), t|v (durability), then the depth; 0 keeps all.
@@ -145,7 +158,11 @@ fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
     let depth = qos.get(2..).ok_or("QoS is too short")?.parse()?;
     let reliable = qos.starts_with('r');
     let lasting = qos[1..].starts_with('t');
-    let mut profile = QosProfile::subscription_default().history(if depth == 0 { History::KeepAll } else { History::KeepLast { depth } });
+    let mut profile = QosProfile::subscription_default().history(if depth == 0 {
+        History::KeepAll
+    } else {
+        History::KeepLast { depth }
+    });
     if reliable {
         profile = profile.reliability_reliable(WhenFull::Wait(Duration::from_secs(10)));
     }
@@ -153,7 +170,12 @@ fn endpoint<M: Message>(topic: &str, qos: &str) -> Result<Endpoint> {
         profile = profile.durability(Durability::TransientLocal);
     }
     let (namespace, base) = name_of(topic.strip_prefix("rt/").unwrap_or(topic));
-    Ok(Endpoint { topic: Name::new(&namespace, base)?, of: MessageTypeName::new(M::OF.0, M::OF.1), qos: profile, lasting })
+    Ok(Endpoint {
+        topic: Name::new(&namespace, base)?,
+        of: MessageTypeName::new(M::OF.0, M::OF.1),
+        qos: profile,
+        lasting,
+    })
 }
 
 /// Whether standard input has ended.
@@ -161,7 +183,8 @@ fn over(wait: Duration) -> bool {
     let input = rustix::stdio::stdin();
     let mut of = [PollFd::new(&input, PollFlags::IN)];
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
-    poll(&mut of, Some(&wait)).is_ok_and(|ready| ready > 0) && !matches!(std::io::Read::read(&mut std::io::stdin(), &mut [0]), Ok(1..))
+    poll(&mut of, Some(&wait)).is_ok_and(|ready| ready > 0)
+        && !matches!(std::io::Read::read(&mut std::io::stdin(), &mut [0]), Ok(1..))
 }
 
 fn say(line: &str) {
@@ -171,7 +194,8 @@ fn say(line: &str) {
 }
 
 fn sum(data: &[u8]) -> u32 {
-    data.iter().fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
+    data.iter()
+        .fold(2_166_136_261, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(16_777_619))
 }
 
 fn publish<M: Message>(node: &mut impl Node, of: &Endpoint, samples: &Samples) -> Result<()> {
@@ -201,7 +225,12 @@ fn subscribe<M: Message>(node: &mut impl Node, of: &Endpoint) -> Result<()> {
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
-        say(&format!("{n} {} {} {}", message.content().len(), sum(message.content()), message.frame()));
+        say(&format!(
+            "{n} {} {} {}",
+            message.content().len(),
+            sum(message.content()),
+            message.frame()
+        ));
         n += 1;
     }
     Ok(())
@@ -210,28 +239,50 @@ fn subscribe<M: Message>(node: &mut impl Node, of: &Endpoint) -> Result<()> {
 fn run(node: &mut impl Node, arguments: &[&str]) -> Result<()> {
     match *arguments {
         ["pub", topic, kind, size, count, period_us, qos] => {
-            let samples = Samples { size: size.parse()?, count: count.parse()?, period: Duration::from_micros(period_us.parse()?) };
+            let samples = Samples {
+                size: size.parse()?,
+                count: count.parse()?,
+                period: Duration::from_micros(period_us.parse()?),
+            };
             match kind {
                 "string" => publish::<String>(node, &endpoint::<String>(topic, qos)?, &samples),
                 "image" => publish::<Image>(node, &endpoint::<Image>(topic, qos)?, &samples),
                 _ => Err("it is string or image".into()),
             }
         }
-        ["sub", topic, "string", qos] => subscribe::<String>(node, &endpoint::<String>(topic, qos)?),
+        ["sub", topic, "string", qos] => {
+            subscribe::<String>(node, &endpoint::<String>(topic, qos)?)
+        }
         ["sub", topic, "image", qos] => subscribe::<Image>(node, &endpoint::<Image>(topic, qos)?),
         ["graph"] => {
             while !over(Duration::from_millis(5)) {
-                node.nodes().iter().for_each(|(namespace, name)| say(&format!("{namespace} {name}")));
+                node.nodes()
+                    .iter()
+                    .for_each(|(namespace, name)| say(&format!("{namespace} {name}")));
             }
             Ok(())
         }
-        ["serve", name, "add", number, mapping] => service::serve::<Add>(node, &service::of::<Add>(name, mapping)?, number.parse()?),
-        ["serve", name, "types", number, mapping] => service::serve::<Types>(node, &service::of::<Types>(name, mapping)?, number.parse()?),
+        ["serve", name, "add", number, mapping] => {
+            service::serve::<Add>(node, &service::of::<Add>(name, mapping)?, number.parse()?)
+        }
+        ["serve", name, "types", number, mapping] => {
+            service::serve::<Types>(node, &service::of::<Types>(name, mapping)?, number.parse()?)
+        }
         ["call", name, kind, a, b, count, mapping] => {
             let numbers = (a.parse()?, b.parse()?);
             match kind {
-                "add" => service::call::<Add>(node, &service::of::<Add>(name, mapping)?, numbers, count.parse()?),
-                "types" => service::call::<Types>(node, &service::of::<Types>(name, mapping)?, numbers, count.parse()?),
+                "add" => service::call::<Add>(
+                    node,
+                    &service::of::<Add>(name, mapping)?,
+                    numbers,
+                    count.parse()?,
+                ),
+                "types" => service::call::<Types>(
+                    node,
+                    &service::of::<Types>(name, mapping)?,
+                    numbers,
+                    count.parse()?,
+                ),
                 _ => Err("it is add or types".into()),
             }
         }

@@ -52,7 +52,9 @@ impl super::Node for Zenoh {
         let others = self.context.node_names().into_iter().filter(|name| *name != own);
         others
             .filter_map(|name| {
-                name.rsplit_once('/').map(|(space, base)| (if space.is_empty() { "/" } else { space }.to_owned(), base.to_owned()))
+                name.rsplit_once('/').map(|(space, base)| {
+                    (if space.is_empty() { "/" } else { space }.to_owned(), base.to_owned())
+                })
             })
             .collect()
     }
@@ -65,15 +67,27 @@ impl super::Node for Zenoh {
         Ok(self.node.create_client(&of.name, &of.ty)?)
     }
 
-    fn request<S: Service>(&self, server: &Self::Server<S>) -> Result<Option<(RmwRequestId, S::Request)>> {
+    fn request<S: Service>(
+        &self,
+        server: &Self::Server<S>,
+    ) -> Result<Option<(RmwRequestId, S::Request)>> {
         Ok(server.try_receive_request()?)
     }
 
-    fn respond<S: Service>(&self, server: &Self::Server<S>, id: RmwRequestId, response: S::Response) -> Result<()> {
+    fn respond<S: Service>(
+        &self,
+        server: &Self::Server<S>,
+        id: RmwRequestId,
+        response: S::Response,
+    ) -> Result<()> {
         Ok(server.send_response(id, response)?)
     }
 
-    fn call<S: Service>(&self, client: &Self::Client<S>, request: S::Request) -> Result<Option<S::Response>> {
+    fn call<S: Service>(
+        &self,
+        client: &Self::Client<S>,
+        request: S::Request,
+    ) -> Result<Option<S::Response>> {
         match client.call(request) {
             Ok(response) => Ok(Some(response)),
             Err(ServiceError::NoReply) => Ok(None),

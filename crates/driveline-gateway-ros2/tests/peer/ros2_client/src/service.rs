@@ -110,7 +110,11 @@ pub(super) struct Of {
 
 pub(super) fn of<S: Service>(service: &str, mapping: &str) -> Result<Of> {
     let (namespace, base) = super::name_of(service);
-    Ok(Of { name: Name::new(&namespace, base)?, ty: ServiceTypeName::new(S::OF.0, S::OF.1), mapping: mapping.into() })
+    Ok(Of {
+        name: Name::new(&namespace, base)?,
+        ty: ServiceTypeName::new(S::OF.0, S::OF.1),
+        mapping: mapping.into(),
+    })
 }
 
 pub(super) fn serve<S: Service>(node: &mut impl Node, of: &Of, number: u64) -> Result<()> {
@@ -126,7 +130,12 @@ pub(super) fn serve<S: Service>(node: &mut impl Node, of: &Of, number: u64) -> R
 }
 
 /// Asks so often; what is not answered is asked again.
-pub(super) fn call<S: Service>(node: &mut impl Node, of: &Of, numbers: (i64, i64), count: i64) -> Result<()> {
+pub(super) fn call<S: Service>(
+    node: &mut impl Node,
+    of: &Of,
+    numbers: (i64, i64),
+    count: i64,
+) -> Result<()> {
     let client = node.client::<S>(of)?;
     let mut n = 1;
     while n <= count && !over(Duration::from_millis(5)) {

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Names for the Tab key: topics, domains, runs, modules and parameters; and the man pages.
+
+use super::absent::Runs;
+use super::{bench, describer, without_hidden};
+use crate::arguments::{Arguments, Complete, Names};
+use crate::exit;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use driveline_runtime::graph::{LoadOptions, load};
+use driveline_shm::domain;
+use driveline_terminal::screen::Screen;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::Duration;
+
+/// Time for the processes of a domain to answer: a person waits with a finger on the key.
+const ASK: Duration = Duration::from_millis(300);
+
+/// Prints the names that there are, one a line. What cannot be asked has none.
+pub(crate) fn complete(arguments: &Complete, screen: &Screen) -> u8 {
+    let domain = arguments.domain.as_deref();
+    let names = match arguments.names {
+        Names::Topics => topics(domain),
+        Names::Domains => domain::all().into_iter().map(|(name, _)| name).collect(),
+        Names::Runs => Runs::ask(domain).graphs(),
+        Names::Modules => arguments.graph.as_deref().map(modules).unwrap_or_default(),
+        Names::Parameters => arguments.graph.as_deref().map(parameters).unwrap_or_default(),
+    };
+    screen.print(&names.into_iter().map(|name| name + "\n").collect::<String>());
+    exit::DONE
+}
+
+fn topics(domain: Option<&str>) -> BTreeSet<String> {
+    let mut names = Runs::ask(domain).outside();
+    if let Ok(Some(directory)) = domain::existing(domain)
+        && let Ok(survey) = driveline_shm::survey(&directory, ASK)
+    {
+        for p in survey.participants {
+            names.extend(p.publishers.into_iter().map(|p| p.topic));
+            names.extend(p.subscriptions.into_iter().map(|s| s.topic));
+        }
+    }
+    // What other users may have chosen goes to a shell.
+    names.retain(|name| name.parse::<driveline_types::TopicName>().is_ok());
+    names
+}
+
+fn modules(graph: &Path) -> BTreeSet<String> {
+    let describer = describer();
+    let options = LoadOptions { modules: Some(Vec::new()), ..LoadOptions::new(&describer) };
+    let graph = load(graph, &options).graph;
+    graph.map(|g| g.modules.iter().map(|m| m.name.to_string()).collect()).unwrap_or_default()
+}
+
+fn parameters(graph: &Path) -> BTreeSet<String> {
+    let describer = describer();
+    let Some(graph) = load(graph, &LoadOptions::new(&describer)).graph else {
+        return BTreeSet::new();
+    };
+    let of = |component: &driveline_runtime::graph::ResolvedComponent| {
+        let name = component.name.clone();
+        let parameters = component.parameters.keys().map(move |p| format!("{name}.{p}="));
+        parameters.collect::<Vec<_>>()
+    };
+    graph.components().flat_map(|(_, c)| of(c)).collect()
+}
+
+/// Writes `driveline.1` and a page for each command.
+pub(crate) fn man(directory: &Path, screen: &Screen) -> u8 {
+    let command = bench::with_commands(without_hidden(&Arguments::command()));
+    let written = std::fs::create_dir_all(directory)
+        .and_then(|()| clap_mangen::generate_to(command, directory));
+    match written {
+        Ok(()) => exit::DONE,
+        Err(e) => {
+            screen.error(format!("cannot write man pages into {}: {e}", directory.display()));
+            exit::FAILED
+        }
+    }
+}
+
+/// What a shell's completion script needs for names that only a run or a graph knows.
+pub(super) fn script(shell: Shell) -> &'static str {
+    match shell {
+        Shell::Bash => BASH,
+        Shell::Fish => FISH,
+        _ => "",
+    }
+}
+
+const BASH: &str = r#"
+_driveline_with_names() {
+    _driveline "$@"
+    local tool="${COMP_WORDS[0]}" current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"
+    local words=() graph=() in=() i
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case "${COMP_WORDS[i]}" in
+            *.yaml|*.yml) graph=(--graph "${COMP_WORDS[i]}") ;;
+            --domain) in=(--domain "${COMP_WORDS[i+1]}") ;;
+        esac
+    done
+    [[ "${current}" == -* ]] && return
+    case "${before}" in
+        --domain) words=(complete domains) ;;
+        --run) words=(complete runs "${in[@]}") ;;
+        --module) words=(complete modules "${graph[@]}") ;;
+        --set) words=(complete parameters "${graph[@]}"); compopt -o nospace 2>/dev/null ;;
+        mode) [[ ${COMP_CWORD} -eq 2 ]] && words=(mode --names) ;;
+        info|echo) [[ "${COMP_WORDS[1]}" == topic ]] && words=(complete topics "${in[@]}") ;;
+    esac
+    [[ ${#words[@]} -gt 0 ]] || return
+    COMPREPLY=( $(compgen -W "$("${tool}" "${words[@]}" 2>/dev/null)" -- "${current}") )
+}
+complete -F _driveline_with_names -o bashdefault -o default driveline
+"#;
+
+const FISH: &str = r#"
+complete -c driveline -n "__fish_seen_subcommand_from mode" -f -a "(driveline mode --names 2>/dev/null)"
+complete -c driveline -n "__fish_seen_subcommand_from info echo" -f -a "(driveline complete topics 2>/dev/null)"
+complete -c driveline -l domain -x -a "(driveline complete domains 2>/dev/null)"
+complete -c driveline -l run -x -a "(driveline complete runs 2>/dev/null)"
+function __driveline_graph; string match -r '.*\.ya?ml$' -- (commandline -opc) | tail -n 1; end
+complete -c driveline -n "__fish_seen_subcommand_from run" -l module -x -a "(driveline complete modules --graph (__driveline_graph) 2>/dev/null)"
+complete -c driveline -n "__fish_seen_subcommand_from run validate" -l set -x -a "(driveline complete parameters --graph (__driveline_graph) 2>/dev/null)"
+"#;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A run whose modules are no processes of this program: in containers, or started by others.
+
+use super::deploy::{ENDS_WITHIN, mode, version};
+use crate::arguments::Run;
+use driveline_analyze::ModuleFacts;
+use driveline_deploy::image::Images;
+use driveline_deploy::{
+    Containers, Engine, ImageFacts, Mode, Plan, RunDirectory, Shared, check, seccomp,
+};
+use driveline_runtime::graph::{Diagnostics, ResolvedGraph};
+use driveline_runtime::launch::{Placement, Starter};
+use driveline_terminal::screen::Screen;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a run needs before its modules start.
+pub(super) enum Prepared {
+    /// Nothing: modules are processes of this program.
+    Bare,
+    /// Directories, images, an engine.
+    Deployed(Deployed),
+    /// The graph cannot be deployed here, which was reported.
+    Mistakes,
+}
+
+pub(super) struct Deployed {
+    /// Removed last.
+    directory: RunDirectory,
+    containers: Option<Containers>,
+}
+
+impl Deployed {
+    /// Makes what the run needs. Blocks: images are made, where the engine does not have them.
+    pub(super) fn prepare(
+        arguments: &Run,
+        graph: &ResolvedGraph,
+        host: &Path,
+        screen: &Screen,
+    ) -> Result<Prepared, String> {
+        if let Some(path) = &arguments.attach {
+            let modules: Vec<&str> = graph.modules.iter().map(|m| m.name.as_str()).collect();
+            let directory =
+                RunDirectory::attached(path, &modules).map_err(|e| format!("--attach: {e}"))?;
+            return Ok(Prepared::Deployed(Self { directory, containers: None }));
+        }
+        let Some(wanted) = arguments.deploy else { return Ok(Prepared::Bare) };
+        let engine = Engine::find(arguments.engine.as_deref()).map_err(|e| e.to_string())?;
+        let plan = Plan::new(graph, mode(wanted), &arguments.set, ENDS_WITHIN);
+        let mut mistakes = Diagnostics::default();
+        check::check(graph, &plan, &engine).into_iter().for_each(|d| mistakes.push(d));
+        if mistakes.errors() > 0 {
+            if screen.json {
+                screen.print_json_line(&json!({ "kind": "diagnostics", "diagnostics": mistakes.iter().collect::<Vec<_>>() }));
+            } else {
+                screen.print_error(&mistakes.render(screen.errors()));
+            }
+            return Ok(Prepared::Mistakes);
+        }
+        let images = images(&engine, &plan, host, screen)?;
+        let directory = RunDirectory::new(&plan.users()).map_err(|e| e.to_string())?;
+        let shared = Shared {
+            id: directory.id().to_owned(),
+            directory: directory.path().to_owned(),
+            domain: directory.domain(),
+            accounts: directory.accounts(),
+            seccomp: seccomp_file(&engine, directory.path(), screen)?,
+        };
+        let containers = Some(Containers::new(engine, plan, shared, images));
+        Ok(Prepared::Deployed(Self { directory, containers }))
+    }
+
+    /// The directory in which the modules meet.
+    pub(super) fn domain(&self) -> PathBuf {
+        self.directory.domain()
+    }
+
+    pub(super) fn placement(&self) -> Placement {
+        let starter = self.containers.clone().map(|c| Arc::new(c) as Arc<dyn Starter>);
+        Placement { accounts: self.directory.accounts(), starter }
+    }
+
+    /// Notes what ran where, and removes what is left of it.
+    pub(super) fn end(self, modules: &mut [ModuleFacts], screen: &Screen) {
+        let Some(containers) = &self.containers else { return };
+        for deployed in containers.deployed() {
+            let Some(m) = modules.iter_mut().find(|m| m.module == deployed.module) else {
+                continue;
+            };
+            (m.container, m.image) = (deployed.container, Some(deployed.image));
+            (m.digest, m.user) = (Some(deployed.digest), Some(deployed.user));
+        }
+        if let Err(e) = containers.remove() {
+            screen.error(format!("{e}; `driveline deploy clean` removes what is left"));
+        }
+    }
+}
+
+/// The image of each module, which the engine has then: by name, with what the engine knows of it.
+pub(super) fn images(
+    engine: &Engine,
+    plan: &Plan,
+    host: &Path,
+    screen: &Screen,
+) -> Result<BTreeMap<String, (String, ImageFacts)>, String> {
+    let scratch = Scratch::new()?;
+    let mut made = Images::new(host.to_owned(), version(), scratch.0.clone());
+    let repository = format!("localhost/driveline/{}", repository(&plan.graph));
+    let mut images = BTreeMap::new();
+    let all: Vec<PathBuf> = plan.modules.iter().flat_map(|m| m.libraries.clone()).collect();
+    for module in &plan.modules {
+        let name = match &module.image {
+            Some(name) => name.clone(),
+            None => {
+                let libraries = if plan.mode == Mode::One { &all } else { &module.libraries };
+                let image =
+                    made.image(libraries).map_err(|e| format!("module '{}': {e}", module.name))?;
+                made.provide(engine, &image, &repository).map_err(|e| e.to_string())?
+            }
+        };
+        let facts = engine.image(&name).map_err(|e| e.to_string())?;
+        let facts = facts.ok_or_else(|| {
+            format!("module '{}': {} has no image {name}", module.name, engine.kind().name())
+        })?;
+        images.insert(module.name.clone(), (name, facts));
+    }
+    let _ = screen;
+    Ok(images)
+}
+
+/// A graph's name as part of an image's.
+fn repository(graph: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let name: String = graph.chars().map(plain).collect();
+    let parts: Vec<&str> = name.split('-').filter(|p| !p.is_empty()).collect();
+    if parts.is_empty() { "graph".to_owned() } else { parts.join("-") }
+}
+
+/// Files of the size of images, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("driveline-images-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .create(&path)
+            .map_err(|e| format!("cannot make {}: {e}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The profile with `futex_waitv`, as a file in the run's directory; without one, the engine's own is used.
+fn seccomp_file(
+    engine: &Engine,
+    directory: &Path,
+    screen: &Screen,
+) -> Result<Option<PathBuf>, String> {
+    let profile = match seccomp::profile(engine.kind()) {
+        Ok(profile) => profile,
+        Err(seccomp::SeccompError::None(_)) => return Ok(None),
+        Err(e) => {
+            screen.error(format!("{e}; containers run with the engine's own profile, and threads may wait with helper threads"));
+            return Ok(None);
+        }
+    };
+    let path = directory.join("seccomp.json");
+    std::fs::write(&path, profile).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    Ok(Some(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_graphs_become_names_of_images() {
+        assert_eq!(repository("comp, five processes"), "comp-five-processes");
+        assert_eq!(repository("Fahrt München"), "fahrt-m-nchen");
+        assert_eq!(repository("…"), "graph");
+    }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what a container gets to the arguments of an engine: nothing but text.
+
+use crate::engine::EngineKind;
+use driveline_graph::{Cpus, Mount};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Bytes of a container's output that the engine keeps.
+const LOG_SIZE: &str = "10m";
+/// Processes and threads of a container.
+const MOST_PROCESSES: u32 = 4096;
+
+/// A container, without its image's own defaults.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Container {
+    /// Name, unique on this engine.
+    pub name: String,
+    /// Name of the host inside.
+    pub hostname: String,
+    /// Image.
+    pub image: String,
+    /// User and group id.
+    pub user: u32,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Files and directories of the host.
+    pub mounts: Vec<Mount>,
+    /// CPUs.
+    pub cpus: Option<Cpus>,
+    /// Memory limit in bytes.
+    pub memory: Option<u64>,
+    /// Devices.
+    pub devices: Vec<String>,
+    /// Groups that the devices belong to.
+    pub groups: Vec<u32>,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Seccomp profile; the engine's own without one.
+    pub seccomp: Option<PathBuf>,
+    /// Its threads ask for real-time scheduling.
+    pub real_time: bool,
+    /// The user of a rootless engine is the same inside and outside.
+    pub keep_user: bool,
+}
+
+/// Arguments that start a container in the background, with as few rights as it can have: no root user, no capability, a
+/// read-only root, no network, and namespaces of its own. The engine removes it at its end and never restarts it.
+#[must_use]
+pub fn run_arguments(kind: EngineKind, container: &Container) -> Vec<String> {
+    let c = container;
+    let mut a: Vec<String> =
+        ["run", "--detach", "--rm", "--pull", "never"].map(str::to_owned).into();
+    let mut option = |name: &str, value: String| {
+        a.push(format!("--{name}"));
+        a.push(value);
+    };
+    option("name", c.name.clone());
+    option("hostname", c.hostname.clone());
+    option("user", format!("{0}:{0}", c.user));
+    option("cap-drop", "all".into());
+    option("security-opt", "no-new-privileges".into());
+    if let Some(profile) = &c.seccomp {
+        option("security-opt", format!("seccomp={}", profile.display()));
+    }
+    option("network", "none".into());
+    option("ipc", "private".into());
+    option("pids-limit", MOST_PROCESSES.to_string());
+    let log = if kind == EngineKind::Podman { "k8s-file" } else { "json-file" };
+    option("log-driver", log.into());
+    option("log-opt", format!("max-size={LOG_SIZE}"));
+    if c.keep_user {
+        option("userns", "keep-id".into());
+    }
+    if c.real_time && kind == EngineKind::Podman {
+        // Ambient for a user that is not root; Docker gives such users none.
+        option("cap-add", "SYS_NICE".into());
+    }
+    if kind == EngineKind::Docker {
+        // Podman has them with a read-only root.
+        option("tmpfs", "/tmp:rw,nosuid,nodev,size=64m".into());
+        option("tmpfs", "/run:rw,nosuid,nodev,size=16m".into());
+    }
+    match &c.cpus {
+        Some(Cpus::Quota(quota)) => option("cpus", quota.to_string()),
+        Some(Cpus::Set(set)) => option("cpuset-cpus", cpu_list(set)),
+        None => {}
+    }
+    if let Some(memory) = c.memory {
+        option("memory", memory.to_string());
+        // Otherwise as much again could be swapped out, which would hide what a module needs.
+        option("memory-swap", memory.to_string());
+    }
+    for device in &c.devices {
+        option("device", device.clone());
+    }
+    for group in &c.groups {
+        option("group-add", group.to_string());
+    }
+    for mount in &c.mounts {
+        option("mount", mount_text(mount));
+    }
+    for (name, value) in &c.environment {
+        option("env", format!("{name}={value}"));
+    }
+    for (name, value) in &c.labels {
+        option("label", format!("{name}={value}"));
+    }
+    a.push("--read-only".into());
+    // Whatever entry point the image has.
+    a.push(format!("--entrypoint={}", c.command.first().map_or("", String::as_str)));
+    a.push(c.image.clone());
+    a.extend(c.command.iter().skip(1).cloned());
+    a
+}
+
+/// Numbers of CPUs as engines and the kernel take them.
+pub(crate) fn cpu_list(set: &[u32]) -> String {
+    set.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn mount_text(mount: &Mount) -> String {
+    let rights = if mount.writable { "" } else { ",readonly" };
+    format!("type=bind,source={},target={}{rights}", mount.source.display(), mount.target.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container() -> Container {
+        Container {
+            name: "driveline-1-lane".into(),
+            hostname: "lane".into(),
+            image: "localhost/lane:1".into(),
+            user: 1001,
+            command: vec!["/opt/host".into(), "contain".into(), "--module".into(), "lane".into()],
+            mounts: vec![
+                Mount { source: "/a".into(), target: "/b".into(), writable: false },
+                Mount { source: "/c".into(), target: "/c".into(), writable: true },
+            ],
+            ..Container::default()
+        }
+    }
+
+    fn line(kind: EngineKind, c: &Container) -> String {
+        format!(" {} ", run_arguments(kind, c).join(" "))
+    }
+
+    #[test]
+    fn a_container_has_no_more_rights_than_it_needs() {
+        for kind in [EngineKind::Podman, EngineKind::Docker] {
+            let line = line(kind, &container());
+            for right in [
+                " --user 1001:1001 ",
+                " --cap-drop all ",
+                " --security-opt no-new-privileges ",
+                " --read-only ",
+                " --network none ",
+                " --ipc private ",
+                " --rm ",
+                " --detach ",
+                " --pull never ",
+                " --log-opt max-size=10m ",
+                " --mount type=bind,source=/a,target=/b,readonly ",
+                " --mount type=bind,source=/c,target=/c ",
+                " --entrypoint=/opt/host localhost/lane:1 contain --module lane ",
+            ] {
+                assert!(line.contains(right), "{right:?} is not in {line}");
+            }
+            for word in ["privileged", "cap-add", "restart", "--pid host", "--ipc host"] {
+                assert!(!line.contains(word), "{word:?} is in {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_the_graph_become_options() {
+        let c = Container {
+            cpus: Some(Cpus::Set(vec![2, 3])),
+            memory: Some(1 << 20),
+            devices: vec!["/dev/video0".into(), "nvidia.com/gpu=all".into()],
+            groups: vec![44],
+            environment: [("A".to_owned(), "b c".to_owned())].into(),
+            seccomp: Some("/x/seccomp.json".into()),
+            ..container()
+        };
+        let line = line(EngineKind::Podman, &c);
+        for part in [
+            " --cpuset-cpus 2,3 ",
+            " --memory 1048576 --memory-swap 1048576 ",
+            " --device /dev/video0 --device nvidia.com/gpu=all --group-add 44 ",
+            " --env A=b c ",
+            " --security-opt seccomp=/x/seccomp.json ",
+        ] {
+            assert!(line.contains(part), "{part:?} is not in {line}");
+        }
+        let quota = Container { cpus: Some(Cpus::Quota(1.5)), ..container() };
+        assert!(run_arguments(EngineKind::Docker, &quota).join(" ").contains(" --cpus 1.5 "));
+    }
+
+    #[test]
+    fn real_time_is_the_only_capability_and_only_where_the_engine_gives_it() {
+        let c = Container { real_time: true, ..container() };
+        assert!(line(EngineKind::Podman, &c).contains(" --cap-add SYS_NICE "));
+        assert!(!line(EngineKind::Docker, &c).contains("cap-add"));
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What keeps a graph from being deployed on this machine, each with place and remedy.
+
+use crate::engine::{Engine, ImageFacts};
+use crate::image::needed;
+use crate::plan::{Mode, Plan};
+use driveline::Reach;
+use driveline_graph::{Cpus, Diagnostic, ResolvedGraph, ResolvedModule};
+use driveline_shm::reserved_bytes;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Memory of a module besides its outputs: program, libraries, stacks.
+const BESIDES: u64 = 8 << 20;
+
+/// Checks a graph against this machine and its engine. Asks the engine for images, and `ldd` for libraries; blocks.
+#[must_use]
+pub fn check(graph: &ResolvedGraph, plan: &Plan, engine: &Engine) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut images: BTreeMap<&str, Option<ImageFacts>> = BTreeMap::new();
+    for module in &graph.modules {
+        let d = &module.deployment;
+        match &d.image {
+            Some(image) => {
+                let facts = images
+                    .entry(image)
+                    .or_insert_with(|| engine.image(image).ok().flatten())
+                    .clone();
+                found.extend(image_mistake(module, image, facts, engine));
+            }
+            None => found.extend(library_mistakes(module)),
+        }
+        found.extend(memory_mistake(graph, module));
+        found.extend(cpu_mistake(module, online_cpus()));
+        found.extend(missing_files(module));
+    }
+    if plan.mode == Mode::One {
+        found.extend(several_images(graph));
+    }
+    found
+}
+
+fn at(module: &ResolvedModule, key: &str, message: String) -> Diagnostic {
+    let diagnostic = Diagnostic::error(message);
+    match module.deployment.place(key) {
+        Some(place) => diagnostic.at(place.clone()),
+        None => diagnostic,
+    }
+}
+
+fn image_mistake(
+    module: &ResolvedModule,
+    image: &str,
+    facts: Option<ImageFacts>,
+    engine: &Engine,
+) -> Option<Diagnostic> {
+    let name = engine.kind().name();
+    let Some(facts) = facts else {
+        return Some(at(module, "image", format!("{name} has no image `{image}`")).help(format!(
+            "`{name} pull {image}` gets it, `driveline deploy build` makes one; without `image:` it is made from the module's libraries"
+        )));
+    };
+    let here = crate::image::architecture();
+    (!facts.architecture.is_empty() && facts.architecture != here).then(|| {
+        at(
+            module,
+            "image",
+            format!(
+                "the image `{image}` is for {}, and this machine is {here}",
+                facts.architecture
+            ),
+        )
+        .help(format!("build it for {here}, or `{name} pull --platform linux/{here} {image}`"))
+    })
+}
+
+fn library_mistakes(module: &ResolvedModule) -> Vec<Diagnostic> {
+    let mistake = |library: &Path| needed(library).err();
+    let mistakes = module.components.iter().filter_map(|c| mistake(&c.library));
+    mistakes
+        .map(|e| {
+            at(module, "module", format!("no image of module `{}` can be made: {e}", module.name))
+                .help("or give the module an `image:` that has its libraries")
+        })
+        .collect()
+}
+
+/// What the outputs of a module reserve at host reach, in bytes.
+fn reserved(graph: &ResolvedGraph, module: &ResolvedModule) -> u64 {
+    let outputs = module.components.iter().flat_map(|c| &c.outputs);
+    let bytes = outputs.filter_map(|o| {
+        let topic = graph.topics.get(&o.topic).filter(|t| t.reach >= Reach::Host)?;
+        Some(reserved_bytes(o.qos.depth, topic.loans, topic.pins, topic.max_payload))
+    });
+    bytes.sum()
+}
+
+fn memory_mistake(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<Diagnostic> {
+    let limit = module.deployment.memory?;
+    let reserved = reserved(graph, module);
+    let needed = reserved.saturating_add(BESIDES);
+    (limit < needed).then(|| {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        at(
+            module,
+            "memory",
+            format!(
+                "module `{}` needs more than its limit of {} MiB: its outputs alone reserve {} MiB of shared memory",
+                module.name,
+                limit >> 20,
+                mib(reserved)
+            ),
+        )
+        .help(format!(
+            "raise `memory:` to {} MiB or more, or lower `max_payload`, `depth` or `pins` of its topics",
+            mib(needed)
+        ))
+    })
+}
+
+fn online_cpus() -> Option<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").ok()?;
+    text.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
+/// `last`: greatest number of a CPU of this machine.
+fn cpu_mistake(module: &ResolvedModule, last: Option<u32>) -> Option<Diagnostic> {
+    let Some(Cpus::Set(set)) = &module.deployment.cpus else { return None };
+    let last = last?;
+    let missing = set.iter().find(|c| **c > last)?;
+    let message = format!("this machine has no CPU {missing}: its last one is {last}");
+    Some(at(module, "cpus", message).help("`lscpu -e` lists them"))
+}
+
+fn missing_files(module: &ResolvedModule) -> Vec<Diagnostic> {
+    let d = &module.deployment;
+    let mounts = d.mounts.iter().enumerate().filter(|(_, m)| !m.source.exists()).map(|(i, m)| {
+        at(
+            module,
+            &format!("mounts/{i}"),
+            format!("{} does not exist on this machine", m.source.display()),
+        )
+        .help("create it, or correct the path; relative ones are beside the graph file")
+    });
+    let device = |(i, device): (usize, &String)| {
+        let path = device.split(':').next().unwrap_or_default();
+        (path.starts_with("/dev/") && !Path::new(path).exists()).then(|| {
+            at(
+                module,
+                &format!("devices/{i}"),
+                format!("there is no device {path} on this machine"),
+            )
+            .help("connect it, load its driver, or correct the path")
+        })
+    };
+    mounts.chain(d.devices.iter().enumerate().filter_map(device)).collect()
+}
+
+fn several_images(graph: &ResolvedGraph) -> Option<Diagnostic> {
+    let first = graph.modules.first()?;
+    let other = graph.modules.iter().find(|m| m.deployment.image != first.deployment.image)?;
+    let message = format!(
+        "modules `{}` and `{}` have different images, and all modules are to share one container",
+        first.name, other.name
+    );
+    Some(
+        at(other, "image", message)
+            .help("use `--deploy containers`, or name the same `image:` for all modules"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineKind;
+    use driveline_graph::descriptor::{ComponentClass, Port};
+    use driveline_graph::{LoadOptions, load};
+    use driveline_types::Schema;
+
+    fn graph(keys: &str) -> (ResolvedGraph, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("x.so"), "").unwrap();
+        std::fs::write(
+            dir.path().join("g.yaml"),
+            format!("driveline: 1\ntopics: {{a: {{reach: host, external: true, max_payload: 8 MiB}}}}\nmodules:\n  m:\n    components:\n      x: {{library: x.so, class: X, outputs: {{out: a}}}}\n{keys}"),
+        )
+        .unwrap();
+        let describe = |_: &Path| {
+            let port = Port {
+                name: "out".into(),
+                schema: Schema::bytes("t", "raw", ""),
+                doc: String::new(),
+            };
+            Ok(vec![ComponentClass {
+                name: "X".into(),
+                doc: String::new(),
+                parameters: vec![],
+                inputs: vec![],
+                outputs: vec![port],
+            }])
+        };
+        (load(&dir.path().join("g.yaml"), &LoadOptions::new(&describe)).graph.unwrap(), dir)
+    }
+
+    fn text(d: &Diagnostic) -> String {
+        let mut all = driveline_graph::Diagnostics::default();
+        all.push(d.clone());
+        all.render(driveline_graph::Colour::No)
+    }
+
+    #[test]
+    fn a_limit_below_what_outputs_reserve_is_explained_with_its_line() {
+        let (g, _dir) = graph("    memory: 64 MiB\n");
+        // 15 slots of 8 MiB, as the camera of the demonstration.
+        assert!(reserved(&g, &g.modules[0]) > 100 << 20, "{}", reserved(&g, &g.modules[0]));
+        let text = text(&memory_mistake(&g, &g.modules[0]).unwrap());
+        assert!(text.contains("g.yaml:7:") && text.contains("raise `memory:`"), "{text}");
+        let (g, _dir) = graph("    memory: 1 GiB\n");
+        assert!(memory_mistake(&g, &g.modules[0]).is_none());
+    }
+
+    #[test]
+    fn cpus_files_and_devices_that_are_not_here_are_named() {
+        let (g, _dir) =
+            graph("    cpus: [1000]\n    mounts: [maps]\n    devices: [/dev/video99]\n");
+        let cpu = text(&cpu_mistake(&g.modules[0], Some(3)).unwrap());
+        assert!(cpu.contains("no CPU 1000") && cpu.contains("g.yaml:7:"), "{cpu}");
+        let files: Vec<_> = missing_files(&g.modules[0]).iter().map(text).collect();
+        assert!(
+            files[0].contains("maps does not exist") && files[0].contains("g.yaml:8:"),
+            "{files:?}"
+        );
+        assert!(files[1].contains("/dev/video99") && files[1].contains("g.yaml:9:"), "{files:?}");
+    }
+
+    #[test]
+    fn a_missing_image_and_one_for_another_machine_are_told_apart() {
+        let (g, _dir) = graph("    image: localhost/x:1\n");
+        let engine = Engine::of_kind(EngineKind::Podman);
+        let missing = text(&image_mistake(&g.modules[0], "localhost/x:1", None, &engine).unwrap());
+        assert!(
+            missing.contains("podman has no image") && missing.contains("podman pull"),
+            "{missing}"
+        );
+        let facts = |architecture: &str| ImageFacts {
+            id: "a".into(),
+            digest: None,
+            architecture: architecture.into(),
+            labels: BTreeMap::new(),
+        };
+        let wrong = image_mistake(&g.modules[0], "x", Some(facts("s390x")), &engine).unwrap();
+        assert!(text(&wrong).contains("s390x"));
+        assert!(
+            image_mistake(&g.modules[0], "x", Some(facts(crate::image::architecture())), &engine)
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Images from what a module loads: the host program, its component libraries and every library that these need, and nothing
+//! else. No base image, no registry, no shell, no package manager; the same files give the same digest everywhere.
+
+mod archive;
+mod closure;
+mod contents;
+
+pub use archive::{Image, Layer};
+pub use closure::{ClosureError, Library, needed, parse_ldd};
+
+use crate::engine::{Engine, EngineError};
+use crate::{COMPONENTS_IN_IMAGE, HOST_IN_IMAGE};
+use archive::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Libraries that are no component libraries.
+const LIBRARIES: &str = "/opt/driveline/lib";
+/// Of the core, next to the host program or in an installation.
+const CORE: [&str; 4] = [
+    "libdriveline.so",
+    "../lib/libdriveline.so.0",
+    "../../lib/libdriveline.so.0",
+    "../lib64/libdriveline.so.0",
+];
+
+/// An image could not be made.
+#[derive(Debug, Error)]
+pub enum ImageError {
+    /// What a program or library needs is not known.
+    #[error(transparent)]
+    Closure(#[from] ClosureError),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Two libraries would have one name in the image.
+    #[error(
+        "two libraries are called {name}: {one} and {other}; rename one, or give the module an `image:` of its own"
+    )]
+    Twice {
+        /// Name.
+        name: String,
+        /// A file.
+        one: PathBuf,
+        /// Another one.
+        other: PathBuf,
+    },
+    /// The engine does not take it.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// This machine's architecture, in the words of Go: `amd64`, `arm64`.
+#[must_use]
+pub fn architecture() -> &'static str {
+    archive::architecture()
+}
+
+/// What is put into the images of one run. Layers are made once and used for all images that have them.
+#[derive(Debug)]
+pub struct Images {
+    host: PathBuf,
+    version: String,
+    directory: PathBuf,
+    base: Option<(Layer, BTreeSet<PathBuf>)>,
+    /// By the files in them.
+    layers: Vec<(BTreeMap<String, PathBuf>, Layer)>,
+}
+
+impl Images {
+    /// Of modules that `host` runs. `directory`: for files of the size of the images, which the caller removes.
+    #[must_use]
+    pub fn new(host: PathBuf, version: &str, directory: PathBuf) -> Self {
+        Self { host, version: version.to_owned(), directory, base: None, layers: Vec::new() }
+    }
+
+    /// The image of a module with these component libraries. Reads all files and writes them into layers; blocks.
+    ///
+    /// # Errors
+    /// [`ImageError`].
+    pub fn image(&mut self, components: &[PathBuf]) -> Result<Image, ImageError> {
+        let (base, in_base) = self.base()?;
+        let mut files = BTreeMap::new();
+        for component in components {
+            let name = file_name(component);
+            add(&mut files, format!("{COMPONENTS_IN_IMAGE}/{name}"), component)?;
+            for library in needed(component)? {
+                if !in_base.contains(&PathBuf::from(library.in_image())) {
+                    add(&mut files, library.in_image(), &library.path)?;
+                }
+            }
+        }
+        let mut layers = vec![base];
+        if !files.is_empty() {
+            // Modules of one library share it.
+            let made = self.layers.iter().find(|(of, _)| *of == files).map(|(_, l)| l.clone());
+            let layer = match made {
+                Some(layer) => layer,
+                None => {
+                    let layer = self.layer(&files)?;
+                    self.layers.push((files, layer.clone()));
+                    layer
+                }
+            };
+            layers.push(layer);
+        }
+        Ok(Image::new(layers, &self.version, archive::architecture()))
+    }
+
+    /// Sees to it that the engine has an image, and returns its name there. Blocks.
+    ///
+    /// # Errors
+    /// [`ImageError`].
+    pub fn provide(
+        &self,
+        engine: &Engine,
+        image: &Image,
+        repository: &str,
+    ) -> Result<String, ImageError> {
+        let name = format!("{repository}:{}", &image.id()[..12]);
+        if engine.image(&name)?.is_some_and(|facts| facts.id == image.id()) {
+            return Ok(name);
+        }
+        let path = self.directory.join("image.tar");
+        image
+            .write(&path, &name)
+            .map_err(|source| ImageError::File { path: path.clone(), source })?;
+        let loaded = engine.load(&path);
+        let _ = std::fs::remove_file(&path);
+        loaded?;
+        Ok(name)
+    }
+
+    /// The layer that all images have: the host program and the core.
+    fn base(&mut self) -> Result<(Layer, BTreeSet<PathBuf>), ImageError> {
+        if let Some(base) = &self.base {
+            return Ok(base.clone());
+        }
+        let mut files = BTreeMap::new();
+        add(&mut files, HOST_IN_IMAGE.to_owned(), &self.host)?;
+        let mut roots = vec![self.host.clone()];
+        if let Some(core) = core_of(&self.host) {
+            add(&mut files, format!("{LIBRARIES}/libdriveline.so.0"), &core)?;
+            roots.push(core);
+        }
+        for root in &roots {
+            for library in needed(root)? {
+                add(&mut files, library.in_image(), &library.path)?;
+            }
+        }
+        let layer = self.layer(&files)?;
+        let base = (layer, files.keys().map(PathBuf::from).collect());
+        self.base = Some(base.clone());
+        Ok(base)
+    }
+
+    fn layer(&self, files: &BTreeMap<String, PathBuf>) -> Result<Layer, ImageError> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for (name, path) in files {
+            entries.push(Entry::file(name, path));
+        }
+        let failed = |source| ImageError::File { path: self.directory.clone(), source };
+        let list = contents::spdx(files, &self.version).map_err(failed)?;
+        entries.push(Entry::text(&contents::name(files), list));
+        Layer::write(&self.directory, entries).map_err(failed)
+    }
+}
+
+/// The core that a host program loads: as the program itself looks for it.
+fn core_of(host: &Path) -> Option<PathBuf> {
+    let directory = host.parent()?;
+    CORE.iter().map(|p| directory.join(p)).find(|p| p.is_file())
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn add(files: &mut BTreeMap<String, PathBuf>, name: String, path: &Path) -> Result<(), ImageError> {
+    let same = |a: &Path, b: &Path| {
+        a == b || a.canonicalize().ok().is_some_and(|a| Some(a) == b.canonicalize().ok())
+    };
+    match files.get(&name) {
+        Some(other) if !same(other, path) => {
+            Err(ImageError::Twice { name, one: other.clone(), other: path.to_owned() })
+        }
+        _ => {
+            files.insert(name, path.to_owned());
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image_of(files: &[(&str, &str)], components: &[&str]) -> (Image, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let mut images = Images::new(dir.path().join("host"), "1.0", dir.path().to_owned());
+        let components: Vec<_> = components.iter().map(|c| dir.path().join(c)).collect();
+        (images.image(&components).unwrap(), dir)
+    }
+
+    #[test]
+    fn the_same_files_give_the_same_image_and_a_change_only_that_of_its_module() {
+        let files = [("host", "host"), ("lane.so", "lane"), ("camera.so", "camera")];
+        let lane = |text| {
+            let files = [files[0], ("lane.so", text), files[2]];
+            (image_of(&files, &["lane.so"]).0, image_of(&files, &["camera.so"]).0)
+        };
+        let (before, after) = (lane("lane"), lane("another lane"));
+        assert_eq!(before.0.id(), lane("lane").0.id());
+        assert_ne!(before.0.id(), after.0.id());
+        assert_eq!(before.1.id(), after.1.id());
+        assert_eq!(before.0.layers()[0], after.0.layers()[0], "the base is shared");
+    }
+
+    #[test]
+    fn two_components_of_one_name_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for d in ["a", "b"] {
+            std::fs::create_dir(dir.path().join(d)).unwrap();
+            std::fs::write(dir.path().join(d).join("x.so"), d).unwrap();
+        }
+        std::fs::write(dir.path().join("host"), "").unwrap();
+        let mut images = Images::new(dir.path().join("host"), "1", dir.path().to_owned());
+        let both = [dir.path().join("a/x.so"), dir.path().join("b/x.so")];
+        let text = images.image(&both).unwrap_err().to_string();
+        assert!(text.contains("a/x.so") && text.contains("b/x.so"), "{text}");
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the containers of a run share with each other and with the launcher (`docs/protocols/deployment.md`).
+
+use driveline_types::EndpointId;
+use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// Where directories of runs are.
+pub(crate) const PARENT: &str = "/dev/shm";
+/// Beginning of their names.
+pub(crate) const PREFIX: &str = "driveline-run-";
+/// The file that a living launcher holds locked.
+const LOCK: &str = "launcher";
+
+/// The directory of a run. Removed when it is dropped; what a killed launcher leaves, `driveline deploy clean` removes.
+#[derive(Debug)]
+pub struct RunDirectory {
+    id: String,
+    path: PathBuf,
+    /// It was there before the run.
+    stays: bool,
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// Makes it below `/dev/shm`, with a directory for the account of each module. `users`: the user of each module. Makes files.
+    ///
+    /// # Errors
+    /// If something cannot be made, or given to its user.
+    pub fn new(users: &BTreeMap<String, u32>) -> io::Result<Self> {
+        let id = EndpointId::random()?.to_string();
+        let path = Path::new(PARENT).join(format!("{PREFIX}{id}"));
+        Self::make(id, path, users)
+    }
+
+    /// The directory in which modules that others start find their launcher: what is missing of it is made, and it stays after the
+    /// run. Makes files.
+    ///
+    /// # Errors
+    /// If something cannot be made, or another launcher uses it.
+    pub fn attached(path: &Path, modules: &[&str]) -> io::Result<Self> {
+        let named = |path: &Path, e: io::Error| {
+            io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
+        };
+        let id = EndpointId::random()?.to_string();
+        std::fs::create_dir_all(path).map_err(|e| named(path, e))?;
+        let lock = match lock_again(&path.join(LOCK)) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let text = format!(
+                    "another launcher uses {}: stop it, or use another directory",
+                    path.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
+            }
+            lock => lock.map_err(|e| named(path, e))?,
+        };
+        let directory = Self { id, path: path.to_owned(), stays: true, _lock: lock };
+        let accounts = directory.accounts();
+        let mut wanted = vec![directory.domain(), accounts.clone()];
+        wanted.extend(modules.iter().map(|m| accounts.join(m)));
+        for path in wanted {
+            match private(&path) {
+                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(named(&path, e)),
+                _ => {}
+            }
+        }
+        Ok(directory)
+    }
+
+    fn make(id: String, path: PathBuf, users: &BTreeMap<String, u32>) -> io::Result<Self> {
+        let named = |path: &Path, e: io::Error| {
+            io::Error::new(e.kind(), format!("cannot prepare {}: {e}", path.display()))
+        };
+        private(&path).map_err(|e| named(&path, e))?;
+        let lock = locked(&path.join(LOCK)).map_err(|e| named(&path, e))?;
+        let directory = Self { id, path, stays: false, _lock: lock };
+        let domain = directory.domain();
+        private(&domain).map_err(|e| named(&domain, e))?;
+        let mut all: Vec<u32> = users.values().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        match all.as_slice() {
+            [one] => give(&domain, *one),
+            // The directory above admits nobody: only those who mount this one reach it.
+            _ => std::fs::set_permissions(&domain, Permissions::from_mode(0o1777)),
+        }
+        .map_err(|e| named(&domain, e))?;
+        let accounts = directory.accounts();
+        // Modules in one container pass through it, each to its own directory.
+        private(&accounts)
+            .and_then(|()| std::fs::set_permissions(&accounts, Permissions::from_mode(0o711)))
+            .map_err(|e| named(&accounts, e))?;
+        for (module, user) in users {
+            let own = directory.accounts().join(module);
+            private(&own).and_then(|()| give(&own, *user)).map_err(|e| named(&own, e))?;
+        }
+        Ok(directory)
+    }
+
+    /// Random digits, never used again.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory of the domain.
+    #[must_use]
+    pub fn domain(&self) -> PathBuf {
+        self.path.join("domain")
+    }
+
+    /// The directory of the accounts.
+    #[must_use]
+    pub fn accounts(&self) -> PathBuf {
+        self.path.join("accounts")
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        if !self.stays {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// Whether a launcher holds the lock of a directory. One without a lock file belongs to none.
+pub(crate) fn has_launcher(directory: &Path) -> bool {
+    let Ok(file) = File::open(directory.join(LOCK)) else { return false };
+    matches!(
+        flock(&file, FlockOperation::NonBlockingLockShared),
+        Err(rustix::io::Errno::WOULDBLOCK)
+    )
+}
+
+/// Whether a path is that of a run's directory, and no other.
+pub(crate) fn is_of_a_run(path: &Path) -> bool {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    path.parent() == Some(Path::new(PARENT))
+        && name.strip_prefix(PREFIX).is_some_and(|id| {
+            id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        })
+}
+
+fn private(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+fn locked(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn lock_again(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(file)
+}
+
+fn give(path: &Path, user: u32) -> io::Result<()> {
+    if user == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    chown(path, Some(user), Some(user))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn made(users: &[(&str, u32)], dir: &Path) -> RunDirectory {
+        let users = users.iter().map(|(m, u)| ((*m).to_owned(), *u)).collect();
+        RunDirectory::make("0".repeat(32), dir.join("run"), &users).unwrap()
+    }
+
+    #[test]
+    fn a_run_has_a_private_directory_and_a_launcher_until_it_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let run = made(&[("lane", own)], dir.path());
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(run.path()), 0o700);
+        assert_eq!(mode(&run.domain()), 0o700);
+        assert_eq!(mode(&run.accounts().join("lane")), 0o700);
+        assert!(has_launcher(run.path()));
+        let path = run.path().to_owned();
+        drop(run);
+        assert!(!path.exists() && !has_launcher(&path));
+    }
+
+    #[test]
+    fn a_directory_that_others_share_stays_and_has_one_launcher_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("shared");
+        let run = RunDirectory::attached(&path, &["lane"]).unwrap();
+        assert!(run.accounts().join("lane").is_dir() && run.domain().is_dir());
+        let text = RunDirectory::attached(&path, &["lane"]).unwrap_err().to_string();
+        assert!(text.contains("another launcher"), "{text}");
+        drop(run);
+        assert!(path.join("accounts/lane").is_dir());
+        RunDirectory::attached(&path, &["lane"]).unwrap();
+    }
+
+    #[test]
+    fn modules_of_several_users_share_the_domain_and_nothing_else() {
+        if !rustix::process::geteuid().is_root() {
+            // Only root can give directories to others.
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let run = made(&[("lane", 1001), ("camera", 1002)], dir.path());
+        let meta = |path: PathBuf| std::fs::metadata(path).unwrap();
+        assert_eq!(meta(run.domain()).mode() & 0o7777, 0o1777);
+        let lane = meta(run.accounts().join("lane"));
+        assert_eq!((lane.mode() & 0o7777, lane.uid()), (0o700, 1001));
+        assert_eq!(meta(run.path().to_owned()).mode() & 0o7777, 0o700);
+    }
+
+    #[test]
+    fn only_directories_of_runs_look_like_one() {
+        let id = "0123456789abcdef0123456789abcdef";
+        assert!(is_of_a_run(Path::new(&format!("/dev/shm/driveline-run-{id}"))));
+        for bad in [
+            format!("/dev/shm/driveline-run-{id}0"),
+            format!("/dev/shm/x/driveline-run-{id}"),
+            format!("/tmp/driveline-run-{id}"),
+            "/dev/shm/driveline-run-../../etc".into(),
+            "/dev/shm/driveline-0".into(),
+        ] {
+            assert!(!is_of_a_run(Path::new(&bad)), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The engine's seccomp profile with `futex_waitv`, which profiles of 2022 lack: without it, a thread that waits for several
+//! publishers needs a helper thread for each, and two wake-ups instead of one.
+
+use crate::engine::EngineKind;
+use serde_json::{Value, json};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// The system call.
+const CALL: &str = "futex_waitv";
+/// Where Podman has its profile: the administrator's, then the distribution's.
+const PLACES: [&str; 2] = ["/etc/containers/seccomp.json", "/usr/share/containers/seccomp.json"];
+
+/// There is no profile to add to.
+#[derive(Debug, Error)]
+pub enum SeccompError {
+    /// The engine has its profile built in, or none.
+    #[error("{0} has no profile in a file ({searched}): it uses its own", searched = PLACES.join(", "))]
+    None(&'static str),
+    /// It cannot be read.
+    #[error("cannot read the profile {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no profile.
+    #[error("{0} is no seccomp profile: it has no list `syscalls`")]
+    Shape(PathBuf),
+}
+
+/// The engine's default profile plus `futex_waitv`, as JSON. Docker allows the call by itself since release 20.10.10.
+///
+/// # Errors
+/// [`SeccompError`]; then containers run with the engine's own profile, and the report says how their threads wait.
+pub fn profile(kind: EngineKind) -> Result<String, SeccompError> {
+    if kind == EngineKind::Docker {
+        return Err(SeccompError::None("docker"));
+    }
+    let path = PLACES.iter().map(Path::new).find(|p| p.is_file());
+    let path = path.ok_or(SeccompError::None("podman"))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| SeccompError::Read { path: path.to_owned(), source })?;
+    with_call(&text).ok_or_else(|| SeccompError::Shape(path.to_owned()))
+}
+
+/// A profile that allows the call as well; `None` if it is none.
+fn with_call(text: &str) -> Option<String> {
+    let mut profile: Value = serde_json::from_str(text).ok()?;
+    let rules = profile.get_mut("syscalls")?.as_array_mut()?;
+    // A rule of this shape, without conditions, is first: where another one names the call, the first match counts.
+    let rule = json!({ "names": [CALL], "action": "SCMP_ACT_ALLOW" });
+    let allows = rules.iter().any(|r| {
+        let names = r.get("names").and_then(Value::as_array);
+        let named = names.is_some_and(|names| names.iter().any(|n| n == CALL));
+        named && r.get("action") == rule.get("action")
+    });
+    if !allows {
+        rules.insert(0, rule);
+    }
+    serde_json::to_string_pretty(&profile).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_call_is_added_once_and_nothing_else_changes() {
+        let default = r#"{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read"],"action":"SCMP_ACT_ALLOW"}]}"#;
+        let added = with_call(default).unwrap();
+        let profile: Value = serde_json::from_str(&added).unwrap();
+        assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
+        assert_eq!(profile["syscalls"][0]["names"], json!(["futex_waitv"]));
+        assert_eq!(profile["syscalls"][1]["names"], json!(["read"]));
+        assert_eq!(with_call(&added).unwrap(), added);
+    }
+
+    #[test]
+    fn what_is_no_profile_is_refused() {
+        for bad in ["", "[]", "{}", r#"{"syscalls":1}"#] {
+            assert_eq!(with_call(bad), None, "{bad}");
+        }
+        assert!(profile(EngineKind::Docker).unwrap_err().to_string().contains("docker"));
+    }
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Addresses that a gateway listens on or connects to, as Zenoh writes them: `tcp/192.168.1.10:7450`. What cannot be one, and what nobody should
+//! listen on without saying so, in the same words for every gateway.
+
+use driveline_graph::suggest;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+
+/// The protocol of sockets that are files.
+const UNIX: &str = "unixsock-stream";
+/// Of Zenoh's protocols, those that stay on this host …
+const LOCAL: [&str; 2] = [UNIX, "unixpipe"];
+/// … and those that can ask for a certificate.
+const ENCRYPTED: [&str; 2] = ["tls", "quic"];
+/// Zenoh's setting by which they do, of an endpoint as of all.
+const MTLS: &str = "enable_mtls";
+/// Longest endpoint.
+const MAX_LEN: usize = 256;
+/// Longest path of a Unix socket, its end included.
+const SOCKET_PATH_LEN: usize = 108;
+
+/// Settings of an endpoint that are numbers of bytes. Of what connects, Zenoh would not tell that they are not.
+const BYTES: [&str; 2] = ["so_sndbuf", "so_rcvbuf"];
+
+/// Settings of when an endpoint is tried again, which the gateway has its own of. With these it would not start before somebody is there, or try without a pause.
+const AGAIN: [&str; 4] = [
+    "exit_on_failure",
+    "retry_period_init_ms",
+    "retry_period_max_ms",
+    "retry_period_increase_factor",
+];
+
+/// All settings of an endpoint. Zenoh passes over what it does not know, and takes more of TLS, by which one endpoint could do without the other end's certificate.
+const SETTINGS: [&str; 5] = ["iface", "bind", BYTES[0], BYTES[1], "dscp"];
+
+/// What kinds of endpoints a gateway takes.
+pub(crate) struct Rules {
+    /// Protocols.
+    pub(crate) protocols: &'static [&'static str],
+    /// How they are written.
+    pub(crate) form: &'static str,
+    /// The usual port.
+    pub(crate) port: u16,
+    /// What makes a listener on all addresses acceptable, but for saying that it is meant.
+    pub(crate) instead: &'static str,
+    /// There are certificates.
+    pub(crate) tls: bool,
+    /// A listener on all addresses is meant.
+    pub(crate) insecure: bool,
+}
+
+/// What an endpoint is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Listen,
+    Connect,
+}
+
+/// A protocol and an address.
+fn parts(endpoint: &str) -> Option<(&str, &str)> {
+    let (protocol, rest) = endpoint.split_once('/')?;
+    // Zenoh's metadata and settings of an endpoint follow these.
+    Some((protocol, rest.split(['?', '#']).next().unwrap_or(rest)))
+}
+
+/// Where an endpoint's socket is, if it is one of a host's own.
+pub(crate) fn socket_path(endpoint: &str) -> Option<&Path> {
+    parts(endpoint).filter(|(protocol, _)| *protocol == UNIX).map(|(_, path)| Path::new(path))
+}
+
+/// Zenoh's settings of an endpoint.
+fn settings(endpoint: &str) -> impl Iterator<Item = (&str, &str)> {
+    let settings = endpoint.split_once('#').map_or("", |(_, settings)| settings);
+    settings
+        .split(';')
+        .filter(|setting| !setting.is_empty())
+        .map(|setting| setting.split_once('=').unwrap_or((setting, "")))
+}
+
+/// Whether a host is all addresses of this one, however that is written: the system takes `0`, `00.0` and `0x0` for `0.0.0.0`.
+fn is_everywhere(host: &str) -> bool {
+    let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    let address = inside.split('%').next().unwrap_or(inside);
+    let zero = |part: &str| {
+        part.strip_prefix('0')
+            .is_some_and(|rest| rest.trim_start_matches(['x', 'X']).bytes().all(|b| b == b'0'))
+    };
+    match address.parse::<IpAddr>() {
+        Ok(address) => address.to_canonical().is_unspecified(),
+        Err(_) => matches!(address, "*" | "") || address.split('.').all(zero),
+    }
+}
+
+/// Whether this can be the name of a network interface, alone and in an endpoint's settings.
+pub(crate) fn is_interface(name: &str) -> bool {
+    (1..=15).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.' | b'@'))
+}
+
+/// The name of a host in an endpoint, if it has one, and not an address.
+pub fn name(endpoint: &str) -> Option<&str> {
+    let (protocol, address) = parts(endpoint)?;
+    let (host, _) = address.rsplit_once(':').filter(|_| protocol != UNIX)?;
+    (!host.starts_with('[') && host.parse::<IpAddr>().is_err()).then_some(host)
+}
+
+/// The interface that an endpoint is bound to.
+pub(crate) fn interface(endpoint: &str) -> Option<&str> {
+    settings(endpoint).find(|(key, _)| *key == "iface").map(|(_, name)| name)
+}
+
+/// The address of an endpoint, if it has one that is not all of them.
+pub(crate) fn address(endpoint: &str) -> Option<IpAddr> {
+    let (protocol, address) = parts(endpoint)?;
+    let (host, _) = host_and_port(address).ok().filter(|_| protocol != UNIX)?;
+    let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    inside.parse().ok().filter(|_| !is_everywhere(host))
+}
+
+/// Whether to listen there lets in whoever reaches this host on any network: on all addresses of all interfaces, and nobody has to show a certificate. Of any protocol of Zenoh's.
+/// `mtls`: they have to where TLS is spoken and the endpoint does not say otherwise.
+pub(crate) fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
+    let Some((protocol, address)) =
+        parts(endpoint).filter(|(protocol, _)| !LOCAL.contains(protocol))
+    else {
+        return false;
+    };
+    let mut said = settings(endpoint)
+        .filter(|(key, _)| *key == MTLS)
+        .map(|(_, value)| value == "true")
+        .peekable();
+    let asks = ENCRYPTED.contains(&protocol)
+        && if said.peek().is_some() { said.all(|asks| asks) } else { mtls };
+    let host = host_and_port(address).map_or("", |(host, _)| host);
+    // With an empty name Zenoh binds to none.
+    let is_bound = interface(endpoint).is_some_and(is_interface);
+    !asks && !is_bound && is_everywhere(host)
+}
+
+/// A host and a port, as far as there is one. An address of IPv6 stands in brackets.
+fn host_and_port(address: &str) -> Result<(&str, &str), &'static str> {
+    let brackets = "has brackets that are not around an address of IPv6";
+    let Some(rest) = address.strip_prefix('[') else {
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        return if host.contains(['[', ']']) { Err(brackets) } else { Ok((host, port)) };
+    };
+    let (inside, port) = rest.split_once(']').ok_or(brackets)?;
+    let is_address = inside.split('%').next().is_some_and(|a| a.parse::<Ipv6Addr>().is_ok());
+    match (port.strip_prefix(':'), is_address) {
+        (Some(port), true) => Ok((&address[..inside.len() + 2], port)),
+        (None, true) if port.is_empty() => Ok((address, "")),
+        _ => Err(brackets),
+    }
+}
+
+/// What is the matter with the value of a setting, and what to do about it. Of what connects, Zenoh would tell nobody, and try for ever.
+fn wrong_value(key: &str, value: &str) -> Option<(String, String)> {
+    let number = |n: &str| {
+        n.strip_prefix("0x")
+            .map_or_else(|| n.parse::<u32>(), |hex| u32::from_str_radix(hex, 16))
+            .is_ok()
+    };
+    let (good, help) = match key {
+        _ if BYTES.contains(&key) => {
+            let (message, help) = (
+                format!("`{value}` is no size of a buffer"),
+                format!("write how many bytes, as a number: `{key}=65536`"),
+            );
+            return value.parse::<u32>().is_err().then_some((message, help));
+        }
+        "dscp" => (value.split('|').all(number), "write numbers as in `dscp=0x10`"),
+        "iface" => (is_interface(value), "one interface; `ip link` lists them"),
+        "bind" => {
+            let is_address = host_and_port(value)
+                .is_ok_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+            (is_address, "write an address of this host and a port, 0 for any: `bind=10.0.0.2:0`")
+        }
+        _ => return None,
+    };
+    (!good).then(|| (format!("`{value}` is no value of `{key}`"), help.into()))
+}
+
+/// Why this is no endpoint for that, and what to do about it.
+pub(crate) fn mistake(endpoint: &str, what_for: Use, rules: &Rules) -> Option<(String, String)> {
+    if endpoint.len() > MAX_LEN {
+        return Some((
+            format!("an endpoint has {} bytes", endpoint.len()),
+            format!("at most {MAX_LEN} are possible"),
+        ));
+    }
+    let Some((protocol, address)) = parts(endpoint) else {
+        return Some((format!("`{endpoint}` is not an endpoint"), rules.form.into()));
+    };
+    let blank = |text: &str| text.contains(char::is_whitespace);
+    // The path of a socket may have one inside.
+    if endpoint.trim() != endpoint || blank(protocol) || (protocol != UNIX && blank(address)) {
+        return Some((format!("`{endpoint}` has a blank"), "remove it".into()));
+    }
+    if !rules.protocols.contains(&protocol) {
+        let help = format!("the gateway speaks {}", rules.protocols.join(", "));
+        return Some((format!("`{endpoint}`: there is no protocol `{protocol}`"), help));
+    }
+    if endpoint.split('#').next().is_some_and(|named| named.contains('?')) {
+        // Zenoh panics at some of it.
+        return Some((
+            format!("`{endpoint}` has metadata (`?…`), which a gateway has no use for"),
+            "remove it".into(),
+        ));
+    }
+    if let Some((key, _)) = settings(endpoint).find(|(key, _)| AGAIN.contains(key)) {
+        let help = "leave it out: what is not there is tried again until it is";
+        return Some((
+            format!("`{endpoint}`: when it is tried again is not for `{key}` to say"),
+            help.into(),
+        ));
+    }
+    if let Some((key, _)) = settings(endpoint).find(|(key, _)| !SETTINGS.contains(key)) {
+        let is_tls = ["certificate", "private_key", "mtls", "verify_name"]
+            .iter()
+            .any(|part| key.contains(part));
+        let help = if is_tls && rules.protocols.contains(&"tls") {
+            "certificates of all endpoints stand under `tls:`, and both ends always show theirs"
+                .to_owned()
+        } else {
+            suggest(key, "settings", SETTINGS)
+        };
+        return Some((format!("`{endpoint}`: an endpoint has no setting `{key}`"), help));
+    }
+    if protocol == UNIX {
+        let fits = address.starts_with('/') && address.len() < SOCKET_PATH_LEN;
+        return (!fits).then(|| {
+            (
+                format!("`{endpoint}` names no socket"),
+                "write an absolute path of at most 107 bytes".into(),
+            )
+        });
+    }
+    let (host, port) = match host_and_port(address) {
+        Ok(parts) => parts,
+        Err(why) => {
+            return Some((
+                format!("`{endpoint}` {why}"),
+                format!("write an IPv6 address as in `{protocol}/[::1]:{}`", rules.port),
+            ));
+        }
+    };
+    if port.is_empty() {
+        return Some((
+            format!("`{endpoint}` has no port"),
+            format!("{}; {} is usual", rules.form, rules.port),
+        ));
+    }
+    let Some(port) = port.parse::<u16>().ok().filter(|_| port.bytes().all(|b| b.is_ascii_digit()))
+    else {
+        let help = format!("a port is a number from 1 to 65535; {} is usual", rules.port);
+        return Some((format!("`{endpoint}`: `{port}` is no port"), help));
+    };
+    if let Some((message, help)) =
+        settings(endpoint).find_map(|(key, value)| wrong_value(key, value))
+    {
+        return Some((format!("`{endpoint}`: {message}"), help));
+    }
+    if ["iface", "bind"].iter().all(|wanted| settings(endpoint).any(|(key, _)| key == *wanted)) {
+        return Some((
+            format!("`{endpoint}` has both settings `iface` and `bind`"),
+            "keep one of the two".into(),
+        ));
+    }
+    if what_for == Use::Connect && port == 0 {
+        return Some((
+            format!("`{endpoint}`: nobody listens on port 0"),
+            format!("{} is where others usually listen", rules.port),
+        ));
+    }
+    if what_for == Use::Connect && is_everywhere(host) {
+        return Some((format!("`{endpoint}` names nobody to connect to"), rules.form.into()));
+    }
+    if protocol == "tls" && !rules.tls {
+        let help = "add `tls: {authority: ca.pem, certificate: host.pem, private_key: host.key}`";
+        return Some((format!("`{endpoint}` needs certificates"), help.into()));
+    }
+    if what_for == Use::Listen && is_everywhere(host) && protocol != "tls" && !rules.insecure {
+        return Some((
+            format!(
+                "`{endpoint}` lets everybody who reaches this host on any network publish and subscribe"
+            ),
+            format!("{}, or write `insecure: true`", rules.instead),
+        ));
+    }
+    let inside = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+    if let Some((address, interface)) = inside.split_once('%') {
+        let message = format!("`{endpoint}` names its interface where Zenoh does not read it");
+        return Some((message, format!("write `{protocol}/[{address}]:{port}#iface={interface}`")));
+    }
+    let is_of_one_link = inside.parse::<Ipv6Addr>().is_ok_and(|a| a.is_unicast_link_local());
+    if is_of_one_link && !settings(endpoint).any(|(key, _)| ["iface", "bind"].contains(&key)) {
+        return Some((
+            format!("`{endpoint}` is of one link only"),
+            format!("name the interface: `{endpoint}#iface=eth0`"),
+        ));
+    }
+    // Else it would be taken for a name, and asked for for ever. With fewer numbers the system knows what is meant.
+    let like_an_address = host.split('.').count() == 4
+        && host.split('.').all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    if like_an_address && host.parse::<IpAddr>().is_err() {
+        return Some((
+            format!("`{endpoint}`: `{host}` is no address"),
+            "an address has four numbers from 0 to 255".into(),
+        ));
+    }
+    None
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What in a gateway's configuration cannot be: all of it, and before anything is opened. Within the bounds that graph files have.
+
+use driveline_graph::clean;
+use driveline_types::limits::{MAX_PAYLOAD, MAX_PINS};
+use driveline_types::{Qos, TopicName};
+use std::collections::HashMap;
+use std::fmt;
+
+/// Most mistakes that are kept; a configuration with more is broken as a whole.
+const MOST: usize = 50;
+
+/// Everything in a gateway's configuration that cannot be. As text each mistake is a line: its place, such as `topics[3].pins`, what is the matter, and what to
+/// do about it, without control characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConfigMistakes {
+    lines: Vec<String>,
+    count: usize,
+}
+
+/// A topic, as far as the configurations of all gateways have it.
+pub(crate) struct TopicNumbers<'a> {
+    pub(crate) topic: &'a TopicName,
+    pub(crate) max_payload: u64,
+    pub(crate) pins: u32,
+    pub(crate) qos: &'a Qos,
+}
+
+impl ConfigMistakes {
+    /// Something that cannot be.
+    pub(crate) fn add(&mut self, place: &str, message: &str, help: &str) {
+        self.count += 1;
+        if self.lines.len() < MOST {
+            self.lines.push(clean(&format!("{place}: {message}; {help}")));
+        }
+    }
+
+    /// A number, if it is outside of a range.
+    pub(crate) fn number<T: PartialOrd + fmt::Display>(
+        &mut self,
+        place: &str,
+        value: T,
+        [least, most]: [T; 2],
+    ) {
+        // Of what is not a number, neither holds.
+        if !(value >= least && value <= most) {
+            self.add(
+                place,
+                &format!("{value} is out of range"),
+                &format!("it must be between {least} and {most}"),
+            );
+        }
+    }
+
+    /// What is wrong with topics: one that is there twice, numbers, and what else `look` finds of each, which is given its number.
+    pub(crate) fn topics<'a>(
+        &mut self,
+        topics: impl Iterator<Item = TopicNumbers<'a>>,
+        mut look: impl FnMut(&mut Self, usize),
+    ) {
+        let mut seen = HashMap::new();
+        for (i, TopicNumbers { topic, max_payload, pins, qos }) in topics.enumerate() {
+            let place = |key: &str| format!("topics[{i}].{key}");
+            if let Some(first) = seen.get(topic) {
+                self.add(
+                    &place("topic"),
+                    &format!("`{topic}` is the topic of topics[{first}] already"),
+                    "make one entry of both",
+                );
+            } else {
+                seen.insert(topic, i);
+            }
+            self.number(&place("max_payload"), max_payload, [0, MAX_PAYLOAD as u64]);
+            self.number(&place("pins"), pins, [1, MAX_PINS]);
+            self.number(&place("qos.depth"), qos.depth, [1, Qos::MAX_DEPTH]);
+            for (key, ms) in [
+                ("deadline_ms", qos.deadline_ms),
+                ("lifespan_ms", qos.lifespan_ms),
+                ("lease_ms", qos.lease_ms),
+            ] {
+                if ms == Some(0) {
+                    self.add(
+                        &place(&format!("qos.{key}")),
+                        "0 is out of range",
+                        "leave it out, or give at least 1",
+                    );
+                }
+            }
+            look(self, i);
+        }
+    }
+
+    /// # Errors
+    /// These, if there are any.
+    pub(crate) fn into_result(self) -> Result<(), Self> {
+        if self.count == 0 { Ok(()) } else { Err(self) }
+    }
+}
+
+impl fmt::Display for ConfigMistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let ([only], 1) = (self.lines.as_slice(), self.count) {
+            return f.write_str(only);
+        }
+        write!(f, "the configuration has {} mistakes", self.count)?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {line}"))?;
+        let more = self.count - self.lines.len();
+        if more > 0 { write!(f, "\n  and {more} more") } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for ConfigMistakes {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_mistake_is_a_line_and_several_are_listed() {
+        let mut found = ConfigMistakes::default();
+        assert_eq!(found.clone().into_result(), Ok(()));
+        found.add("network.host", "`a\u{1b}[31m\nb` is no name", "use letters");
+        assert_eq!(found.to_string(), "network.host: `a [31m b` is no name; use letters");
+        found.number("x", f64::NAN, [1.0, 2.0]);
+        found.number("y", 2, [1, 2]);
+        let first = "the configuration has 2 mistakes\n  network.host: `a [31m b` is no name; use letters\n  ";
+        assert_eq!(
+            found.to_string(),
+            format!("{first}x: NaN is out of range; it must be between 1 and 2")
+        );
+        (0..MOST).for_each(|_| found.number("z", 0, [1, 2]));
+        let text = found.into_result().unwrap_err().to_string();
+        assert!(
+            text.starts_with("the configuration has 52 mistakes\n")
+                && text.ends_with("\n  and 2 more"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), MOST + 2);
+    }
+}

@@ -1,0 +1,533 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a host takes part in the network: what stands under `network:` in a graph file, and what a gateway is started with.
+//!
+//! Not here: the gateway (crate `driveline-gateway-zenoh`).
+
+use driveline::Reach;
+use driveline_runtime::launch::GatewayOptions;
+use driveline_types::{Qos, TopicName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io::Read;
+use std::net::IpAddr;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use crate::endpoint::{self, Use};
+use crate::interfaces::interfaces;
+use crate::mistakes::{ConfigMistakes, TopicNumbers};
+use driveline_graph::ResolvedGraph;
+use driveline_graph::model::{Access, EVERY, RATE_HZ, written_qos};
+
+/// Port on which a gateway listens at a named interface.
+pub const PORT: u16 = 7450;
+/// What a run calls the gateway's process; no module has this name.
+pub const PROCESS: &str = driveline_runtime::launch::GATEWAY_PROCESS;
+/// Zenoh's threads that receive and that send. It lets `close` of a TCP connection wait up to 10 s for what a host that is gone has not acknowledged, on one that
+/// receives, and has two: with two connections gone, nothing was heard from anybody. And the only one that sends waits for whoever waits for room in a connection that
+/// ends: meanwhile nothing was sent to anybody (`docs/protocols/network-faults.md`). There is no setting for any of that but this.
+pub const ZENOH_THREADS: (&str, &str) =
+    ("ZENOH_RUNTIME", "(rx: (worker_threads: 8), tx: (worker_threads: 8))");
+
+/// The same where connections go over TLS: one thread for both. Zenoh 1.10 reads and writes a TLS connection at the same time, which the library for TLS does not
+/// allow (eclipse-zenoh/zenoh#2557): with more threads connections ended several times a second, and memory may be damaged.
+pub const ZENOH_THREADS_FOR_TLS: (&str, &str) =
+    ("ZENOH_RUNTIME", "(rx: (worker_threads: 1), tx: (handover: rx))");
+
+const LOOPBACK: &str = "127.0.0.1:0";
+const DEFAULT_BANDWIDTH_MBIT: u32 = 100;
+const MAX_BANDWIDTH_MBIT: u32 = 400_000;
+const MAX_ENDPOINTS: usize = 64;
+/// Of a file of Zenoh's, where it is looked whether it names TLS.
+const MAX_ZENOH_FILE_LEN: u64 = 1 << 20;
+
+/// How this host takes part in the network. Without endpoints and interface the gateway listens on the loopback device only.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct NetworkSpec {
+    /// Name of this host, which the others see: letters, digits, `_` and `-`. Default: the machine's name.
+    pub host: Option<String>,
+    /// Network interface, such as `eth0`: the gateway listens there on port 7450, with TLS if there are certificates, and finds others there by
+    /// multicast.
+    pub interface: Option<String>,
+    /// Endpoints to listen on, such as `tcp/192.168.1.10:7450`, `tls/192.168.1.10:7450`, `unixsock-stream//run/car/gateway`.
+    pub listen: Vec<String>,
+    /// Endpoints of other gateways or routers to connect to; tried until they are there.
+    pub connect: Vec<String>,
+    /// What the slowest link to another host carries, in Mbit/s. The kernel and Zenoh hold back about 5 ms of it (64 KiB at least), which a small
+    /// sample waits for behind a large one; less than the link carries makes large samples slow where packets are lost or ways are long. Default: 100.
+    #[schemars(range(min = 1, max = 400_000))]
+    pub bandwidth_mbit: Option<u32>,
+    /// Permits a listener on all addresses without TLS: whoever reaches this host can then publish. Also where `zenoh` has one.
+    pub insecure: bool,
+    /// Certificates of `tls/` endpoints. Both ends show theirs.
+    pub tls: Option<TlsSpec>,
+    /// Zenoh's own configuration file, taken as it is, instead of all the above but `host` and `insecure`. Relative to this file.
+    pub zenoh: Option<PathBuf>,
+}
+
+/// Certificates, as PEM files. Paths are relative to the graph file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TlsSpec {
+    /// Certificate of the authority that has signed those of all hosts.
+    pub authority: PathBuf,
+    /// This host's certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub private_key: PathBuf,
+}
+
+/// Something under `network:` that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key that it is about.
+    pub key: &'static str,
+    /// Which one of a list.
+    pub index: Option<usize>,
+    /// What is the matter.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// Whether this can be a host's name.
+#[must_use]
+pub fn is_host_name(name: &str) -> bool {
+    (1..=63).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
+}
+
+/// Whether a domain of this name can be carried to other hosts.
+#[must_use]
+pub fn is_domain_name(name: &str) -> bool {
+    let permitted =
+        |b: u8| b.is_ascii_graphic() && !matches!(b, b'/' | b'*' | b'$' | b'?' | b'#' | b'@');
+    (1..=64).contains(&name.len()) && name.bytes().all(permitted)
+}
+
+/// Whether to listen at this endpoint of Zenoh's lets in whoever reaches this host on any network: on all addresses of all interfaces, and nobody has to show a
+/// certificate. `mtls`: Zenoh is told that they have to where TLS is spoken (`transport/link/tls/enable_mtls`), unless the endpoint says otherwise.
+#[must_use]
+pub fn is_open_to_all(endpoint: &str, mtls: bool) -> bool {
+    endpoint::is_open_to_all(endpoint, mtls)
+}
+
+/// The machine's name as a host name: up to the first dot, and with `-` for what is not permitted.
+#[must_use]
+pub fn machine_name() -> String {
+    let uname = rustix::system::uname();
+    let name = uname.nodename().to_string_lossy();
+    let short = name.split('.').next().unwrap_or_default();
+    let kept: String = short
+        .chars()
+        .take(63)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' })
+        .collect();
+    if kept.is_empty() { "host".into() } else { kept }
+}
+
+impl NetworkSpec {
+    /// Everything that cannot be.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut add = |key, index, message: String, help: String| {
+            found.push(Mistake { key, index, message, help })
+        };
+        if let Some(name) = self.host.as_ref().filter(|n| !is_host_name(n)) {
+            add(
+                "host",
+                None,
+                format!("`{name}` cannot be the name of a host"),
+                "use 1 to 63 letters, digits, `_` and `-`".into(),
+            );
+        }
+        let endpoints =
+            self.interface.is_some() || !self.listen.is_empty() || !self.connect.is_empty();
+        let named = endpoints || self.tls.is_some() || self.bandwidth_mbit.is_some();
+        if self.zenoh.is_some() && named {
+            let message = "Zenoh's own configuration file says everything about endpoints, and something else here does, too".into();
+            add(
+                "zenoh",
+                None,
+                message,
+                "keep one of the two: `zenoh:`, or `interface`, `listen`, `connect`, `bandwidth_mbit`, `tls`".into(),
+            );
+        }
+        if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
+            add(
+                "interface",
+                None,
+                format!("`{i}` cannot be the name of a network interface"),
+                "`ip link` lists them".into(),
+            );
+        }
+        if let Some(mbit) = self.bandwidth_mbit.filter(|m| !(1..=MAX_BANDWIDTH_MBIT).contains(m)) {
+            let help = format!(
+                "write what the slowest link between hosts carries, 1 to {MAX_BANDWIDTH_MBIT} Mbit/s, such as 1000"
+            );
+            add("bandwidth_mbit", None, format!("no link carries {mbit} Mbit/s"), help);
+        }
+        let rules = endpoint::Rules {
+            protocols: &["tcp", "tls", "udp", "unixsock-stream"],
+            form: "write protocol and address: `tcp/192.168.1.10:7450`, `tls/10.0.0.1:7450`, `unixsock-stream//run/car/gateway`",
+            port: PORT,
+            instead: "name the address or the `interface` of the network that is meant, use `tls/…`",
+            tls: self.tls.is_some(),
+            insecure: self.insecure,
+        };
+        for (key, list, what_for) in
+            [("listen", &self.listen, Use::Listen), ("connect", &self.connect, Use::Connect)]
+        {
+            if list.len() > MAX_ENDPOINTS {
+                add(
+                    key,
+                    None,
+                    format!("{} endpoints are too many", list.len()),
+                    format!("at most {MAX_ENDPOINTS} are possible"),
+                );
+            }
+            for (i, endpoint) in list.iter().take(MAX_ENDPOINTS).enumerate() {
+                if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
+                    add(key, Some(i), message, help);
+                }
+            }
+        }
+        found
+    }
+
+    /// What the slowest link carries, in Mbit/s.
+    #[must_use]
+    pub fn bandwidth_mbit(&self) -> u32 {
+        self.bandwidth_mbit.unwrap_or(DEFAULT_BANDWIDTH_MBIT)
+    }
+
+    /// What to listen on: what is named, or else the loopback device.
+    #[must_use]
+    pub fn listen_endpoints(&self) -> Vec<String> {
+        let protocol = if self.tls.is_some() { "tls" } else { "tcp" };
+        let at_interface =
+            self.interface.iter().map(|i| format!("{protocol}/0.0.0.0:{PORT}#iface={i}"));
+        let all: Vec<String> = at_interface.chain(self.listen.iter().cloned()).collect();
+        if all.is_empty() { vec![format!("{protocol}/{LOOPBACK}")] } else { all }
+    }
+
+    /// Whether any other host can come to know of this one.
+    #[must_use]
+    pub fn reaches_anybody(&self) -> bool {
+        self.interface.is_some()
+            || self.zenoh.is_some()
+            || !self.listen.is_empty()
+            || !self.connect.is_empty()
+    }
+
+    /// Whether any connection goes over TLS. A file of Zenoh's that names it at all does.
+    #[must_use]
+    pub fn speaks_tls(&self) -> bool {
+        let names_it = |path: &PathBuf| {
+            let mut text = Vec::new();
+            let read = std::fs::File::open(path)
+                .and_then(|file| file.take(MAX_ZENOH_FILE_LEN).read_to_end(&mut text));
+            read.is_ok() && text.windows(4).any(|word| word == b"tls/")
+        };
+        self.tls.is_some()
+            || self.zenoh.as_ref().is_some_and(|path| unreadable(path).is_none() && names_it(path))
+    }
+
+    /// Whether it may be there for others' topics alone: Zenoh's own configuration says whether it is a router.
+    #[must_use]
+    pub fn may_be_router(&self) -> bool {
+        self.zenoh.is_some()
+    }
+
+    /// The network interface that is named, if it can be one and this computer has none of that name now.
+    #[must_use]
+    pub fn missing_interface(&self) -> Option<&str> {
+        self.interface.as_deref().filter(|name| endpoint::is_interface(name) && is_missing(name))
+    }
+
+    /// Interfaces that endpoints to listen on are bound to and that this computer does not have now, by their place in `listen`.
+    #[must_use]
+    pub fn missing_listen_interfaces(&self) -> Vec<(usize, &str)> {
+        let bound = self
+            .listen
+            .iter()
+            .take(MAX_ENDPOINTS)
+            .enumerate()
+            .filter_map(|(i, endpoint)| Some((i, endpoint::interface(endpoint)?)));
+        bound.filter(|(_, name)| endpoint::is_interface(name) && is_missing(name)).collect()
+    }
+
+    /// Interfaces that endpoints to listen on are bound to, each with whether that is on all its addresses.
+    pub fn listen_interfaces(&self) -> impl Iterator<Item = (&str, bool)> {
+        let of = |endpoint| {
+            Some((endpoint::interface(endpoint)?, endpoint::address(endpoint).is_none()))
+        };
+        self.listen.iter().take(MAX_ENDPOINTS).filter_map(move |endpoint| of(endpoint))
+    }
+
+    /// Addresses that are to be listened on and that this computer does not have now, by their place in `listen`.
+    #[must_use]
+    pub fn missing_addresses(&self) -> Vec<(usize, IpAddr)> {
+        let missing = |(i, endpoint): (usize, &String)| {
+            // On an interface there may be another network with addresses of its own.
+            let address = endpoint::address(endpoint)
+                .filter(|a| !a.is_multicast() && endpoint::interface(endpoint).is_none())?;
+            // A port that the kernel chooses is taken by nobody.
+            let refused = std::net::UdpSocket::bind((address, 0)).err()?;
+            (refused.kind() == std::io::ErrorKind::AddrNotAvailable).then_some((i, address))
+        };
+        self.listen.iter().take(MAX_ENDPOINTS).enumerate().filter_map(missing).collect()
+    }
+
+    /// Files that are named and cannot be read, are not what they should be, or are where a socket is to be: the keys that lead to them, why, and what to do
+    /// unless it is the path that is wrong.
+    #[must_use]
+    pub fn unreadable_files(&self) -> Vec<(&'static [&'static str], String, Option<&'static str>)> {
+        let tls = self.tls.iter().flat_map(|t| {
+            [
+                (&["tls", "authority"][..], &t.authority, Some("CERTIFICATE")),
+                (&["tls", "certificate"], &t.certificate, Some("CERTIFICATE")),
+                (&["tls", "private_key"], &t.private_key, Some("PRIVATE KEY")),
+            ]
+        });
+        let named = tls.chain(self.zenoh.iter().map(|path| (&["zenoh"][..], path, None)));
+        let wrong = |(keys, path, pem): (_, &PathBuf, Option<&str>)| {
+            let why = unreadable(path).or_else(|| pem.and_then(|label| lacks_pem(path, label)))?;
+            Some((keys, format!("cannot read {}: {why}", path.display()), None))
+        };
+        // Zenoh removes what is in the way of its socket.
+        let sockets = self.listen.iter().filter_map(|endpoint| endpoint::socket_path(endpoint));
+        let in_the_way = |path: &&Path| {
+            std::fs::symlink_metadata(path).is_ok_and(|about| !about.file_type().is_socket())
+        };
+        let lost = |path: &Path| {
+            (
+                &["listen"][..],
+                format!("{} is there and is no socket: it would be lost", path.display()),
+                Some("move it, or name another path"),
+            )
+        };
+        named.filter_map(wrong).chain(sockets.filter(in_the_way).map(lost)).collect()
+    }
+
+    /// The same with paths that are relative to `directory` made relative to the working directory.
+    #[must_use]
+    pub fn relative_to(mut self, directory: &Path) -> Self {
+        let tls = self
+            .tls
+            .iter_mut()
+            .flat_map(|t| [&mut t.authority, &mut t.certificate, &mut t.private_key]);
+        for path in tls.chain(&mut self.zenoh) {
+            *path = directory.join(&*path);
+        }
+        self
+    }
+}
+
+/// Whether this computer has no network interface of that name, as far as it tells.
+fn is_missing(interface: &str) -> bool {
+    let there = interfaces();
+    !there.is_empty() && there.iter().all(|i| i.name != interface)
+}
+
+/// Why a file cannot be read. A pipe, which could keep everybody waiting, is not opened.
+fn unreadable(path: &Path) -> Option<String> {
+    match std::fs::metadata(path) {
+        Ok(about) if !about.is_file() => Some("it is not a regular file".into()),
+        Ok(_) => std::fs::File::open(path).err().map(|e| e.to_string()),
+        Err(e) => Some(e.to_string()),
+    }
+}
+
+/// One topic that a gateway carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CarriedTopic {
+    /// Topic.
+    pub topic: TopicName,
+    /// Local publishers' samples go to other hosts.
+    pub send: bool,
+    /// Samples of other hosts come here.
+    pub receive: bool,
+    /// Longest payload that is received, in bytes.
+    pub max_payload: u64,
+    /// Samples of one publisher of another host that local subscriptions may hold together.
+    pub pins: u32,
+    /// Most hosts that it goes to at once: each holds a pin of each publisher here, whoever says that it is there. `None`: as many as the gateway has edges for.
+    #[serde(default)]
+    pub hosts: Option<u32>,
+    /// QoS with which local publishers are read: what local publishers offer less of is carried with less.
+    #[serde(default, deserialize_with = "written_qos")]
+    pub qos: Qos,
+    /// Most samples each second that are sent to a host; the newest ones. `None`: no limit.
+    #[serde(default)]
+    pub max_rate_hz: Option<f64>,
+    /// Only every so many-th sample of a publisher is sent. `None` and 1: all.
+    #[serde(default)]
+    pub every: Option<u32>,
+    /// Who may take part on this host.
+    #[serde(default)]
+    pub access: Access,
+}
+
+impl CarriedTopic {
+    /// Adds what cannot be in that alone which goes to and comes from other hosts.
+    fn look(&self, place: &str, found: &mut ConfigMistakes) {
+        if !self.send && !self.receive {
+            let message = format!("`{}` is neither sent nor received", self.topic);
+            found.add(place, &message, "set `send` or `receive` to true, or remove it");
+        }
+        if self.hosts == Some(0) {
+            let help =
+                "leave it out for no limit; `send` decides whether the topic goes to other hosts";
+            found.add(&format!("{place}.hosts"), "0 is out of range", help);
+        }
+        if let Some(hz) = self.max_rate_hz {
+            found.number(&format!("{place}.max_rate_hz"), hz, RATE_HZ);
+        }
+        if let Some(every) = self.every {
+            found.number(&format!("{place}.every"), every, EVERY);
+        }
+    }
+}
+
+/// Everything that a gateway is started with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GatewayConfig {
+    /// Name of the domain, the same on all hosts.
+    pub domain: String,
+    /// Its directory on this host.
+    pub domain_dir: PathBuf,
+    /// How this host takes part.
+    #[serde(default)]
+    pub network: NetworkSpec,
+    /// What is carried.
+    pub topics: Vec<CarriedTopic>,
+}
+
+impl GatewayConfig {
+    /// How a run starts the gateway; for the program see
+    /// [`find_gateway`](driveline_runtime::launch::find_gateway).
+    ///
+    /// # Errors
+    /// If the configuration cannot be written as JSON.
+    pub fn launched_by(&self, program: PathBuf) -> serde_json::Result<GatewayOptions> {
+        Ok(GatewayOptions {
+            name: PROCESS,
+            program,
+            config: serde_json::to_string(self)?,
+            environment: self.environment(),
+        })
+    }
+
+    /// What Zenoh reads from the environment and nowhere else: how many threads it has. Reads the `zenoh:` file, if there is one.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
+        vec![if self.network.speaks_tls() { ZENOH_THREADS_FOR_TLS } else { ZENOH_THREADS }]
+    }
+
+    /// What the gateway of a graph carries, if anything: of each topic with network reach the directions in which this graph
+    /// has ends, and both if somebody outside takes part.
+    #[must_use]
+    pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
+        let ends = |topic: &TopicName| {
+            let outputs =
+                graph.components().any(|(_, c)| c.outputs.iter().any(|o| o.topic == *topic));
+            let inputs =
+                graph.components().any(|(_, c)| c.inputs.iter().any(|i| i.topic == *topic));
+            (outputs, inputs)
+        };
+        let topics: Vec<_> = graph
+            .topics
+            .iter()
+            .filter(|(_, t)| t.reach == Reach::Network)
+            .map(|(name, t)| {
+                let (send, receive) = ends(name);
+                CarriedTopic {
+                    topic: name.clone(),
+                    send: send || t.external,
+                    receive: receive || t.external,
+                    max_payload: t.max_payload,
+                    pins: t.pins,
+                    hosts: Some(t.hosts),
+                    qos: t.qos.clone(),
+                    max_rate_hz: t.network.max_rate_hz,
+                    every: t.network.every,
+                    access: t.access.clone(),
+                }
+            })
+            // Of a part of a graph (`--module`), what another part has ends of.
+            .filter(|t| t.send || t.receive)
+            .collect();
+        let network = graph.sections.get::<NetworkSpec>().cloned().unwrap_or_default();
+        (!topics.is_empty() || network.may_be_router()).then(|| Self {
+            domain: domain.to_owned(),
+            domain_dir: domain_dir.to_owned(),
+            network,
+            topics,
+        })
+    }
+
+    /// Looks whether a gateway can be started with it. Opens the files that it names, and nothing else.
+    ///
+    /// # Errors
+    /// Everything that cannot be.
+    pub fn check(&self) -> Result<(), ConfigMistakes> {
+        let mut found = ConfigMistakes::default();
+        if !is_domain_name(&self.domain) {
+            let message =
+                format!("`{}` cannot be the name of a domain that other hosts know", self.domain);
+            found.add("domain", &message, "use 1 to 64 letters, digits, `_`, `-` and `.`");
+        }
+        for m in self.network.mistakes() {
+            let item = m.index.map_or(String::new(), |i| format!("[{i}]"));
+            found.add(&format!("network.{}{item}", m.key), &m.message, &m.help);
+        }
+        for (keys, message, help) in self.network.unreadable_files() {
+            found.add(
+                &format!("network.{}", keys.join(".")),
+                &message,
+                help.unwrap_or(
+                    "paths are relative to the directory in which the gateway is started",
+                ),
+            );
+        }
+        let numbers = self.topics.iter().map(|t| TopicNumbers {
+            topic: &t.topic,
+            max_payload: t.max_payload,
+            pins: t.pins,
+            qos: &t.qos,
+        });
+        found.topics(numbers, |found, i| self.topics[i].look(&format!("topics[{i}]"), found));
+        found.into_result()
+    }
+}
+
+/// Certificates and keys are no longer than this.
+const MAX_PEM_LEN: u64 = 1 << 20;
+
+/// Why a file has nothing of this kind in PEM. Zenoh says nothing of that where it connects.
+fn lacks_pem(path: &Path, label: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    if let Err(e) =
+        std::fs::File::open(path).and_then(|file| file.take(MAX_PEM_LEN).read_to_end(&mut bytes))
+    {
+        return Some(e.to_string());
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let has = text.lines().any(|line| {
+        line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{label}-----"))
+    });
+    (!has).then(|| {
+        format!(
+            "it has no `-----BEGIN {label}-----`: write it in PEM (`openssl x509`, `openssl pkey`)"
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "network_tests.rs"]
+mod tests;

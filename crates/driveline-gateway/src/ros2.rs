@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What of ROS 2 is carried: what stands under `ros2:` in a graph file, its rules, and what a gateway is started with.
+//!
+//! Not here: the gateway (crate `driveline-gateway-ros2`). What rules mean: `docs/protocols/ros2-dds.md`, section 2; what both profiles have in common: `docs/protocols/ros2-zenoh.md`, section 6.
+
+mod definitions;
+mod services;
+
+pub use definitions::{CONVERTED, Definitions, LeftOut};
+pub use services::{MAX_PENDING, MAX_SERVICES, ServedBy, ServiceRule};
+
+use crate::endpoint::{self, Use};
+use crate::mistakes::{ConfigMistakes, TopicNumbers};
+use driveline::Reach;
+use driveline_graph::model::{Access, written_qos};
+use driveline_graph::section::{covers, single};
+use driveline_graph::{ByteSize, ResolvedGraph};
+use driveline_runtime::launch::GatewayOptions;
+use driveline_types::limits::{DEFAULT_PINS, MAX_PINS};
+use driveline_types::{Durability, Liveliness, Qos, Reliability, TopicName};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What a run calls the gateway's process; no module has this name.
+pub const PROCESS: &str = driveline_runtime::launch::ROS2_GATEWAY_PROCESS;
+/// Greatest id for which the standard ports exist.
+pub const MAX_DOMAIN_ID: u32 = 232;
+const MAX_ENDPOINTS: usize = 64;
+const MAX_RULES: usize = 256;
+const MAX_TYPES: usize = 256;
+const MAX_PATTERN_LEN: usize = 200;
+const DEFAULT_MAX_PAYLOAD: u64 = 256 << 10;
+/// Longest payload of a rule: a sample in CDR has lengths of 31 bits, and a head.
+const LONGEST_PAYLOAD: u64 = 1 << 30;
+
+/// Which topics and services are exchanged with ROS 2 nodes, and where. Without rules none is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ros2Spec {
+    /// `ROS_DOMAIN_ID` of the ROS 2 nodes: number of the DDS domain, and beginning of the keys in Zenoh.
+    #[schemars(range(max = MAX_DOMAIN_ID))]
+    pub domain_id: u32,
+    /// Whether nodes on DDS take part. Default: yes.
+    pub dds: bool,
+    /// Network interface, such as `eth0`, on which ROS 2 nodes on DDS are. Default: the loopback device, so nodes of this host.
+    pub interface: Option<String>,
+    /// Nodes on rmw_zenoh take part if this is there; `zenoh: {}` if everything is where rmw_zenoh has it. What rules carry in both directions passes
+    /// between them and nodes on DDS, too.
+    pub zenoh: Option<Ros2ZenohSpec>,
+    /// Release of the ROS 2 nodes.
+    pub release: Release,
+    /// Stamps are of a simulation's clock, which tells the time on `/clock`, not of the wall clock.
+    pub use_sim_time: bool,
+    /// Where definitions (`msg/*.msg`, `*.idl`) of types are that come from ROS 2 as they are: directories of packages, such as
+    /// `/opt/ros/jazzy/share/tf2_msgs`, of many packages (`/opt/ros/jazzy/share`), or where ROS 2 is installed (`/opt/ros/jazzy`). An entry can be several
+    /// of them with `:` between them, and `$AMENT_PREFIX_PATH` is that variable. Relative to the graph file.
+    pub types: Vec<PathBuf>,
+    /// What is carried. The first rule that fits a topic counts.
+    pub topics: Vec<Rule>,
+    /// Services that pass between Driveline and ROS 2.
+    pub services: Vec<ServiceRule>,
+}
+
+impl Default for Ros2Spec {
+    fn default() -> Self {
+        Self {
+            domain_id: 0,
+            dds: true,
+            interface: None,
+            zenoh: None,
+            release: Release::default(),
+            use_sim_time: false,
+            types: Vec::new(),
+            topics: Vec::new(),
+            services: Vec::new(),
+        }
+    }
+}
+
+/// How nodes on rmw_zenoh are reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ros2ZenohSpec {
+    /// Routers or nodes to connect to, such as `tcp/192.168.1.10:7447`. Default: the router that rmw_zenoh expects on this host, `tcp/localhost:7447`.
+    pub connect: Vec<String>,
+    /// Where nodes can connect to the gateway. Default: a free port of the loopback device, `tcp/localhost:0`, as nodes of rmw_zenoh have it.
+    pub listen: Vec<String>,
+    /// Permits a listener on all addresses: whoever reaches this host on any network can then publish, and there is no TLS here.
+    pub insecure: bool,
+}
+
+impl Default for Ros2ZenohSpec {
+    fn default() -> Self {
+        Self {
+            connect: vec!["tcp/localhost:7447".into()],
+            listen: vec!["tcp/localhost:0".into()],
+            insecure: false,
+        }
+    }
+}
+
+impl Ros2ZenohSpec {
+    /// Interfaces that endpoints to listen on are bound to.
+    pub fn listen_interfaces(&self) -> impl Iterator<Item = &str> {
+        self.listen.iter().filter_map(|endpoint| endpoint::interface(endpoint))
+    }
+}
+
+/// What differs between releases of ROS 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Release {
+    /// Iron, Jazzy and later: 16-byte ids, type hashes.
+    #[default]
+    Jazzy,
+    /// Humble: 24-byte ids, no type hashes.
+    Humble,
+}
+
+/// Topics that are carried, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Name of the topic in ROS 2, such as `/camera/image`; `*` stands for one part of a name, `**` at the end for all that follow.
+    pub topic: String,
+    /// Who publishes.
+    pub direction: Direction,
+    /// How samples are stored in Driveline.
+    #[serde(default, rename = "as")]
+    pub form: Form,
+    /// Largest payload: bytes, or text such as `8 MiB`. Default 256 KiB; towards ROS 2, the topic's own.
+    #[serde(default)]
+    pub max_payload: Option<ByteSize>,
+    /// QoS towards ROS 2 where it shall differ from what the other end offers.
+    #[serde(default)]
+    pub qos: RuleQos,
+    /// Samples of one ROS 2 publisher that local subscriptions may hold together. Default 8.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = MAX_PINS))]
+    pub pins: Option<u32>,
+    /// What counts as the time at which a sensor saw the data.
+    #[serde(default)]
+    pub source_time: SourceTime,
+}
+
+/// Who publishes what a rule carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// Driveline's publishers, for ROS 2 subscriptions.
+    ToRos,
+    /// ROS 2 publishers, for Driveline's subscriptions.
+    FromRos,
+    /// Either.
+    Both,
+}
+
+/// How samples that come from ROS 2 are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// As Driveline's own message where there is one, else as CDR.
+    #[default]
+    Converted,
+    /// As CDR.
+    Cdr,
+}
+
+/// Source time of samples from ROS 2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SourceTime {
+    /// `header.stamp`.
+    #[default]
+    Stamp,
+    /// When it came: for recordings that are replayed.
+    Arrival,
+}
+
+/// QoS of the gateway's ends in ROS 2, where it is not taken from the other end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RuleQos {
+    /// Reliability.
+    pub reliability: Option<Reliability>,
+    /// Durability.
+    pub durability: Option<Durability>,
+    /// Samples that are kept for those who are slow or come late.
+    #[schemars(range(min = 1, max = Qos::MAX_DEPTH))]
+    pub depth: Option<u32>,
+    /// Longest interval between samples, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub deadline_ms: Option<u32>,
+    /// How a publisher shows that it is alive.
+    pub liveliness: Option<Liveliness>,
+    /// Time without a sign of life from which a publisher counts as not alive, in milliseconds.
+    #[schemars(range(min = 1))]
+    pub lease_ms: Option<u32>,
+}
+
+/// Something under `ros2:` that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The key that it is about, and which element of its list.
+    pub key: &'static str,
+    /// The rule or type, from 0.
+    pub index: Option<usize>,
+    /// What is the matter.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// Whether this can be a part of a name in ROS 2 between two `/`. ROS 2's design reserves `__`, but rcl and rmw accept it.
+#[must_use]
+pub fn is_token(token: &str) -> bool {
+    let starts = token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && token.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Environment variable with the places where ROS 2 is installed, which can stand under `types`.
+pub const AMENT_PREFIX_PATH: &str = "AMENT_PREFIX_PATH";
+
+/// Why this is no pattern, and what to do about it.
+fn pattern_mistake(pattern: &str) -> Option<(String, &'static str)> {
+    let Some(relative) = pattern.strip_prefix('/') else {
+        return Some((
+            format!("`{pattern}` has no leading `/`"),
+            "write the topic's full name in ROS 2, such as `/camera/image`",
+        ));
+    };
+    if pattern.len() > MAX_PATTERN_LEN {
+        return Some((
+            format!("a topic of {} characters", pattern.len()),
+            "at most 200 are possible",
+        ));
+    }
+    let tokens: Vec<_> = relative.split('/').collect();
+    for (i, token) in tokens.iter().enumerate() {
+        match *token {
+            "**" if i + 1 < tokens.len() => {
+                return Some((
+                    format!("`{pattern}` goes on behind `**`"),
+                    "`**` can only stand at the end; use `*` for one part",
+                ));
+            }
+            "*" | "**" => {}
+            token if is_token(token) => {}
+            _ => {
+                let help = "between two `/` there are letters, digits and `_`, not beginning with a digit; or `*`, or `**` at the end";
+                return Some((format!("`{pattern}` cannot be the name of a topic in ROS 2"), help));
+            }
+        }
+    }
+    None
+}
+
+impl Rule {
+    /// A rule without any options.
+    #[must_use]
+    pub fn new(topic: impl Into<String>, direction: Direction) -> Self {
+        Self {
+            topic: topic.into(),
+            direction,
+            form: Form::default(),
+            max_payload: None,
+            qos: RuleQos::default(),
+            pins: None,
+            source_time: SourceTime::default(),
+        }
+    }
+
+    /// Whether the pattern fits the topic, and the direction is included. `from_ros`: the direction asked about.
+    #[must_use]
+    pub fn covers(&self, topic: &TopicName, from_ros: bool) -> bool {
+        self.covers_name(topic.as_str(), from_ros)
+    }
+
+    /// The same for a name that may be none in Driveline, without its leading `/`.
+    #[must_use]
+    pub fn covers_name(&self, topic: &str, from_ros: bool) -> bool {
+        let included = match self.direction {
+            Direction::Both => true,
+            Direction::FromRos => from_ros,
+            Direction::ToRos => !from_ros,
+        };
+        included && covers(&self.topic, topic)
+    }
+
+    /// The topic, if the rule names one and not many.
+    #[must_use]
+    pub fn single(&self) -> Option<TopicName> {
+        single(&self.topic)
+    }
+
+    /// Largest payload from ROS 2, in bytes.
+    #[must_use]
+    pub fn max_payload_bytes(&self) -> u64 {
+        self.max_payload.map_or(DEFAULT_MAX_PAYLOAD, |b| b.0)
+    }
+}
+
+impl Ros2Spec {
+    /// Whether anything is exchanged.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        !(self.topics.is_empty() && self.services.is_empty())
+    }
+
+    /// The rule that decides about a topic in a direction.
+    #[must_use]
+    pub fn rule(&self, topic: &TopicName, from_ros: bool) -> Option<&Rule> {
+        self.topics.iter().find(|r| r.covers(topic, from_ros))
+    }
+
+    /// Everything that cannot be.
+    #[must_use]
+    pub fn mistakes(&self) -> Vec<Mistake> {
+        let mut found = Vec::new();
+        let mut add = |key, index, message: String, help: &str| {
+            found.push(Mistake { key, index, message, help: help.to_owned() })
+        };
+        if self.domain_id > MAX_DOMAIN_ID {
+            add(
+                "domain_id",
+                None,
+                format!("DDS has no domain {}", self.domain_id),
+                "use ROS_DOMAIN_ID of the nodes, at most 232",
+            );
+        }
+        if let Some(i) = self.interface.as_ref().filter(|i| !endpoint::is_interface(i)) {
+            add(
+                "interface",
+                None,
+                format!("`{i}` cannot be the name of a network interface"),
+                "`ip link` lists them",
+            );
+        }
+        if !self.dds && self.zenoh.is_none() {
+            add(
+                "dds",
+                None,
+                "neither nodes on DDS nor nodes on rmw_zenoh take part".into(),
+                "add `zenoh: {}`, or remove `dds: false`",
+            );
+        }
+        if let Some(zenoh) = &self.zenoh {
+            let rules = endpoint::Rules {
+                protocols: &["tcp", "udp"],
+                form: "write `tcp/192.168.1.10:7447`: tcp or udp, address, port",
+                port: 7447,
+                instead: "name the address of the network that is meant",
+                tls: false,
+                insecure: zenoh.insecure,
+            };
+            for (list, what_for) in [(&zenoh.connect, Use::Connect), (&zenoh.listen, Use::Listen)] {
+                if list.len() > MAX_ENDPOINTS {
+                    add(
+                        "zenoh",
+                        None,
+                        format!("{} endpoints are too many", list.len()),
+                        "at most 64 are possible",
+                    );
+                }
+                for endpoint in list.iter().take(MAX_ENDPOINTS) {
+                    if let Some((message, help)) = endpoint::mistake(endpoint, what_for, &rules) {
+                        add("zenoh", None, message, &help);
+                    }
+                }
+            }
+        }
+        if self.topics.len() > MAX_RULES {
+            add(
+                "topics",
+                None,
+                format!("{} rules are too many", self.topics.len()),
+                "at most 256 are possible; use `*` and `**`",
+            );
+        }
+        if self.types.len() > MAX_TYPES {
+            add(
+                "types",
+                None,
+                format!("{} packages are too many", self.types.len()),
+                "at most 256 are possible",
+            );
+        }
+        for (i, rule) in self.topics.iter().enumerate().take(MAX_RULES) {
+            if let Some((message, help)) = pattern_mistake(&rule.topic) {
+                add("topics", Some(i), message, help);
+            }
+            if rule.max_payload.is_some_and(|b| b.0 > LONGEST_PAYLOAD) {
+                add(
+                    "topics",
+                    Some(i),
+                    "a sample of ROS 2 cannot have more than 1 GiB here".into(),
+                    "give `max_payload` what the topic needs",
+                );
+            }
+            if rule.qos.depth.is_some_and(|d| d == 0 || d > Qos::MAX_DEPTH) {
+                add(
+                    "topics",
+                    Some(i),
+                    "a depth is at least 1 and at most 1024".into(),
+                    "give `depth` what late or slow subscriptions need",
+                );
+            }
+            for (key, ms) in
+                [("deadline_ms", rule.qos.deadline_ms), ("lease_ms", rule.qos.lease_ms)]
+            {
+                if ms == Some(0) {
+                    add(
+                        "topics",
+                        Some(i),
+                        format!("`{key}` is at least 1"),
+                        "leave it out where none is meant",
+                    );
+                }
+            }
+            if rule.pins.is_some_and(|p| p == 0 || p > MAX_PINS) {
+                add(
+                    "topics",
+                    Some(i),
+                    format!("`pins` is at least 1 and at most {MAX_PINS}"),
+                    "leave it out for 8",
+                );
+            }
+            let same = |r: &&Rule| {
+                r.topic == rule.topic
+                    && (r.direction == rule.direction || r.direction == Direction::Both)
+            };
+            if self.topics.iter().take(i).any(|r| same(&r)) {
+                add(
+                    "topics",
+                    Some(i),
+                    format!("an earlier rule decides about `{}` already", rule.topic),
+                    "remove one of the two",
+                );
+            }
+        }
+        found.extend(services::mistakes(
+            &self.services,
+            usize::from(self.dds) + usize::from(self.zenoh.is_some()),
+        ));
+        found
+    }
+
+    /// The same with paths that are relative to `directory` made relative to the working directory, and with the value of `AMENT_PREFIX_PATH` where that stands
+    /// under `types`.
+    #[must_use]
+    pub fn relative_to(self, directory: &Path) -> Self {
+        self.resolved(directory, std::env::var_os(AMENT_PREFIX_PATH).as_deref())
+    }
+
+    fn resolved(mut self, directory: &Path, prefixes: Option<&OsStr>) -> Self {
+        let variable = format!("${AMENT_PREFIX_PATH}");
+        for entry in &mut self.types {
+            if entry.as_os_str() == variable.as_str() {
+                // Where it is not set, what stands there is reported as no directory.
+                if let Some(prefixes) = prefixes.filter(|prefixes| !prefixes.is_empty()) {
+                    *entry = prefixes.into();
+                }
+                continue;
+            }
+            let paths: Vec<_> =
+                std::env::split_paths(&*entry).map(|path| directory.join(path)).collect();
+            // A name with `:` in it is no path of several.
+            if let Ok(joined) = std::env::join_paths(paths) {
+                *entry = joined.into();
+            }
+        }
+        self
+    }
+}
+
+/// A topic of Driveline that a ROS 2 gateway knows of before anybody publishes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalTopic {
+    /// Topic.
+    pub topic: TopicName,
+    /// Longest payload of its publishers, in bytes.
+    pub max_payload: u64,
+    /// Samples of one publisher that local subscriptions may hold together.
+    #[serde(default = "default_pins")]
+    pub pins: u32,
+    /// QoS with which local publishers are read.
+    #[serde(default, deserialize_with = "written_qos")]
+    pub qos: Qos,
+    /// Who may take part on this host.
+    #[serde(default)]
+    pub access: Access,
+}
+
+fn default_pins() -> u32 {
+    DEFAULT_PINS
+}
+
+/// Everything that a ROS 2 gateway is started with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ros2GatewayConfig {
+    /// Name of the domain, for people.
+    #[serde(default)]
+    pub domain: String,
+    /// Directory of the domain.
+    pub domain_dir: PathBuf,
+    /// What is carried, and where.
+    pub ros2: Ros2Spec,
+    /// Topics that the graph has.
+    #[serde(default)]
+    pub topics: Vec<LocalTopic>,
+}
+
+impl Ros2GatewayConfig {
+    /// How a run starts the gateway; for the program see
+    /// [`find_ros2_gateway`](driveline_runtime::launch::find_ros2_gateway).
+    ///
+    /// # Errors
+    /// If the configuration cannot be written as JSON.
+    pub fn launched_by(&self, program: PathBuf) -> serde_json::Result<GatewayOptions> {
+        Ok(GatewayOptions {
+            name: PROCESS,
+            program,
+            config: serde_json::to_string(self)?,
+            environment: self.environment(),
+        })
+    }
+
+    /// What Zenoh reads from the environment and nowhere else. There is no TLS here.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, &'static str)> {
+        vec![crate::network::ZENOH_THREADS]
+    }
+
+    /// What the gateway of a graph is started with; `None` if the graph has no rules for one.
+    #[must_use]
+    pub fn of_graph(graph: &ResolvedGraph, domain: &str, domain_dir: &Path) -> Option<Self> {
+        let ros2 = graph.sections.get::<Ros2Spec>().cloned().filter(Ros2Spec::has_rules)?;
+        let topics =
+            graph.topics.iter().filter(|(_, t)| t.reach != Reach::Process).map(|(name, t)| {
+                LocalTopic {
+                    topic: name.clone(),
+                    // Of a topic without an end in the graph, the rule alone may know it.
+                    max_payload: if t.max_payload > 0 {
+                        t.max_payload
+                    } else {
+                        ros2.rule(name, false).map_or(0, Rule::max_payload_bytes)
+                    },
+                    pins: t.pins,
+                    qos: t.qos.clone(),
+                    access: t.access.clone(),
+                }
+            });
+        let topics = topics.collect();
+        Some(Self { domain: domain.to_owned(), domain_dir: domain_dir.to_owned(), ros2, topics })
+    }
+
+    /// Looks whether a gateway can be started with it. Touches no file: what is wrong with definitions is told when they are read.
+    ///
+    /// # Errors
+    /// Everything that cannot be.
+    pub fn check(&self) -> Result<(), ConfigMistakes> {
+        let mut found = ConfigMistakes::default();
+        if self.domain.chars().any(char::is_control) {
+            found.add(
+                "domain",
+                &format!("`{}` has control characters", self.domain),
+                "leave it out, or write what people call the domain",
+            );
+        }
+        for m in self.ros2.mistakes() {
+            let item = m.index.map_or(String::new(), |i| format!("[{i}]"));
+            found.add(&format!("ros2.{}{item}", m.key), &m.message, &m.help);
+        }
+        let numbers = self.topics.iter().map(|t| TopicNumbers {
+            topic: &t.topic,
+            max_payload: t.max_payload,
+            pins: t.pins,
+            qos: &t.qos,
+        });
+        found.topics(numbers, |_, _| {});
+        found.into_result()
+    }
+}
+
+#[cfg(test)]
+#[path = "ros2_tests.rs"]
+mod tests;

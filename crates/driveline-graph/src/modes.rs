@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Modes of a graph: named sets of active components and parameters (`docs/modes.md`).
+
+use super::diagnostic::{Diagnostic, Place, suggest};
+use super::files::{Files, Part};
+use super::resolved::ResolvedModule;
+use super::supervision::OnExhausted;
+use super::units::Milliseconds;
+use driveline::ParameterValue;
+use driveline_types::{NodeName, TopicName};
+use indexmap::IndexMap;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Most modes of a graph.
+pub const MAX_MODES: usize = 64;
+/// Time to enter a mode unless the graph says otherwise.
+const ENTER_WITHIN: Duration = Duration::from_secs(1);
+/// Sources in `switched_by` that are no components.
+const COMMAND: &str = "command";
+const REACTION: &str = "reaction";
+
+/// A mode: components that are active in it, and how it is entered and left.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModeSpec {
+    /// Components that are active in this mode. A component that no mode names is always active.
+    pub active: Vec<String>,
+    /// Parameters that are set when the mode is entered: `component: {parameter: value}`.
+    pub parameters: IndexMap<String, IndexMap<String, ParameterValue>>,
+    /// Condition that must hold before the mode is entered, besides that the modules of its components are ready.
+    pub entry: EntrySpec,
+    /// Time to enter the mode, from the request until its components are active, in milliseconds. Default: 1000.
+    pub enter_within_ms: Option<Milliseconds>,
+    /// Modes to try, in this order, if this one cannot be entered. After the last one the run goes back to the mode before.
+    pub fallback: Vec<String>,
+    /// The mode is left only by a command, or by a reaction that leads to a mode in `fallback`.
+    pub latch: bool,
+    /// Time that the mode lasts at least, in milliseconds; reactions do not wait for it. Default: 0.
+    pub min_dwell_ms: Option<Milliseconds>,
+    /// Sources that may request this mode: `command`, `reaction` and names of components. Default: all.
+    pub switched_by: Option<Vec<String>>,
+    /// Which components change first.
+    pub order: ModeOrder,
+}
+
+/// Condition on the run's health.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct EntrySpec {
+    /// Modules that must be ready.
+    pub ready: Vec<String>,
+    /// Lowest rate of topics, in samples per second over the last second.
+    pub rates: IndexMap<String, f64>,
+    /// Greatest time since the newest sample of topics, in milliseconds.
+    pub ages: IndexMap<String, Milliseconds>,
+}
+
+/// Order of the components of two modes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModeOrder {
+    /// New components become active before old ones stop.
+    #[default]
+    ActivateFirst,
+    /// Old components stop before new ones become active.
+    DeactivateFirst,
+}
+
+/// The modes of a graph.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedModes {
+    /// Index of the mode in which the run begins.
+    pub initial: usize,
+    /// Modes, in the order of the file.
+    pub modes: Vec<ResolvedMode>,
+}
+
+/// A mode.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResolvedMode {
+    /// Name.
+    pub name: String,
+    /// Components that are active in it.
+    pub active: Vec<String>,
+    /// Parameters that are set when it is entered, by component.
+    pub parameters: BTreeMap<String, BTreeMap<String, ParameterValue>>,
+    /// Modules that must be ready.
+    pub ready: Vec<String>,
+    /// Lowest rates of topics, in samples per second.
+    pub rates: Vec<(TopicName, f64)>,
+    /// Greatest times since the newest sample of topics.
+    pub ages: Vec<(TopicName, Duration)>,
+    /// Time to enter it.
+    pub enter_within: Duration,
+    /// Indices of the modes to try if it cannot be entered.
+    pub fallback: Vec<usize>,
+    /// Left only by a command, or by a reaction that leads to a fallback.
+    pub latch: bool,
+    /// Time that it lasts at least.
+    pub min_dwell: Duration,
+    /// Sources that may request it; all if `None`.
+    pub switched_by: Option<Vec<ModeSource>>,
+    /// Which components change first.
+    pub order: ModeOrder,
+}
+
+/// A source that may request a mode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModeSource {
+    /// `driveline mode`, or a tool on the control socket.
+    Command,
+    /// A declared reaction, such as `on_exhausted`.
+    Reaction,
+    /// A component.
+    Component(String),
+}
+
+impl ResolvedModes {
+    /// Index of a mode.
+    #[must_use]
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.modes.iter().position(|m| m.name == name)
+    }
+
+    /// Whether a component is active in some modes only.
+    #[must_use]
+    pub fn is_modal(&self, component: &str) -> bool {
+        self.modes.iter().any(|m| m.active.iter().any(|c| c == component))
+    }
+
+    /// Whether an entry condition names the topic.
+    #[must_use]
+    pub fn watches(&self, topic: &TopicName) -> bool {
+        self.modes.iter().any(|m| {
+            m.rates.iter().any(|(t, _)| t == topic) || m.ages.iter().any(|(t, _)| t == topic)
+        })
+    }
+}
+
+/// Checks and resolves the modes. `components` has the names of all, also of modules that were not looked at; `whole`: all modules
+/// were looked at, so that all topics are known.
+pub(super) fn check(
+    files: &mut Files,
+    components: &[String],
+    modules: &[ResolvedModule],
+    whole: bool,
+) -> Option<ResolvedModes> {
+    reactions(files);
+    let names: Vec<String> = files.modes.keys().cloned().collect();
+    let initial = initial(files, &names);
+    if names.is_empty() {
+        return None;
+    }
+    if names.len() > MAX_MODES {
+        let place = files.place(files.modes[0].document, &["modes"], Part::Key);
+        let text = format!("the graph has {} modes; at most {MAX_MODES} are possible", names.len());
+        files.error(Diagnostic::error(text).at(place).help("remove modes that are not used"));
+        return None;
+    }
+    let specs: Vec<_> =
+        files.modes.iter().map(|(n, m)| (n.clone(), m.document, m.spec.clone())).collect();
+    let mut modes = Vec::new();
+    for (name, document, spec) in &specs {
+        let mut check = Check { files, document: *document, mode: name };
+        modes.push(check.mode(spec, &names, components, modules, whole));
+    }
+    Some(ResolvedModes { initial, modes })
+}
+
+/// Index of the initial mode; reports a name that no mode has.
+fn initial(files: &mut Files, names: &[String]) -> usize {
+    let Some((document, wanted)) =
+        files.initial_mode.as_ref().map(|m| (m.document, m.spec.clone()))
+    else {
+        return 0;
+    };
+    let found = names.iter().position(|n| *n == wanted);
+    if found.is_none() {
+        let place = files.place(document, &["initial_mode"], Part::Value);
+        unknown_mode(files, &wanted, names, place);
+    }
+    found.unwrap_or(0)
+}
+
+fn unknown_mode(files: &mut Files, wanted: &str, names: &[String], place: Place) {
+    let help = if names.is_empty() {
+        "declare it under `modes:`".to_owned()
+    } else {
+        suggest(wanted, "modes", names.iter().map(String::as_str))
+    };
+    files.error(Diagnostic::error(format!("there is no mode `{wanted}`")).at(place).help(help));
+}
+
+/// Reports reactions of modules that lead to modes which do not exist.
+fn reactions(files: &mut Files) {
+    let names: Vec<String> = files.modes.keys().cloned().collect();
+    let wanted: Vec<_> = files
+        .modules
+        .iter()
+        .filter_map(|(module, m)| match &m.spec.restart.as_ref()?.on_exhausted {
+            Some(OnExhausted::Mode(mode)) => Some((module.clone(), m.document, mode.clone())),
+            _ => None,
+        })
+        .filter(|(_, _, mode)| !names.contains(mode))
+        .collect();
+    for (module, document, mode) in wanted {
+        let path = ["modules", &module, "restart", "on_exhausted", "mode"];
+        let place = files.place(document, &path, Part::Value);
+        unknown_mode(files, &mode, &names, place);
+    }
+}
+
+struct Check<'a> {
+    files: &'a mut Files,
+    document: usize,
+    mode: &'a str,
+}
+
+impl Check<'_> {
+    fn error(&mut self, path: &[&str], part: Part, message: String, help: String) {
+        let path: Vec<&str> =
+            ["modes", self.mode].into_iter().chain(path.iter().copied()).collect();
+        let place = self.files.place(self.document, &path, part);
+        self.files.error(Diagnostic::error(message).at(place).help(help));
+    }
+
+    fn mode(
+        &mut self,
+        spec: &ModeSpec,
+        names: &[String],
+        components: &[String],
+        modules: &[ResolvedModule],
+        whole: bool,
+    ) -> ResolvedMode {
+        if let Err(e) = self.mode.parse::<NodeName>() {
+            self.error(&[], Part::Key, format!("mode {e}"), "give it another name".into());
+        }
+        for (i, component) in spec.active.iter().enumerate() {
+            let at = i.to_string();
+            if !components.contains(component) {
+                let help = suggest(component, "components", components.iter().map(String::as_str));
+                let text = format!("there is no component `{component}`");
+                self.error(&["active", &at], Part::Value, text, help);
+            } else if spec.active[..i].contains(component) {
+                let text = format!("`{component}` is named twice");
+                self.error(&["active", &at], Part::Value, text, "remove one of them".into());
+            }
+        }
+        let module_names: Vec<&str> = modules.iter().map(|m| m.name.as_str()).collect();
+        for (i, module) in spec.entry.ready.iter().enumerate() {
+            if !module_names.contains(&module.as_str()) {
+                let help = suggest(module, "modules", module_names.iter().copied());
+                let text = format!("there is no module `{module}`");
+                self.error(&["entry", "ready", &i.to_string()], Part::Value, text, help);
+            }
+        }
+        let mut fallback = Vec::new();
+        for (i, other) in spec.fallback.iter().enumerate() {
+            let at = i.to_string();
+            match names.iter().position(|n| n == other) {
+                Some(_) if other == self.mode => {
+                    let text = format!("the mode `{other}` names itself");
+                    self.error(&["fallback", &at], Part::Value, text, "remove it".into());
+                }
+                Some(index) => fallback.push(index),
+                None => {
+                    let path = ["modes", self.mode, "fallback", &at];
+                    let place = self.files.place(self.document, &path, Part::Value);
+                    unknown_mode(self.files, other, names, place);
+                }
+            }
+        }
+        let switched_by = spec.switched_by.as_ref().map(|list| self.sources(list, components));
+        let ms = |time: Option<Milliseconds>| time.and_then(Milliseconds::duration);
+        ResolvedMode {
+            name: self.mode.to_owned(),
+            active: spec.active.clone(),
+            parameters: self.parameters(spec, components, modules),
+            ready: spec.entry.ready.clone(),
+            rates: self.rates(spec, modules, whole),
+            ages: self.ages(spec, modules, whole),
+            enter_within: ms(spec.enter_within_ms).unwrap_or(ENTER_WITHIN),
+            fallback,
+            latch: spec.latch,
+            min_dwell: ms(spec.min_dwell_ms).unwrap_or_default(),
+            switched_by,
+            order: spec.order,
+        }
+    }
+
+    fn sources(&mut self, list: &[String], components: &[String]) -> Vec<ModeSource> {
+        let mut sources = Vec::new();
+        for (i, source) in list.iter().enumerate() {
+            sources.push(match source.as_str() {
+                COMMAND => ModeSource::Command,
+                REACTION => ModeSource::Reaction,
+                name => ModeSource::Component(name.to_owned()),
+            });
+            let known = [COMMAND, REACTION].contains(&source.as_str());
+            if !known && !components.contains(source) {
+                let names = components.iter().map(String::as_str).chain([COMMAND, REACTION]);
+                let help = suggest(source, "sources", names);
+                let text = format!("`{source}` is neither `command`, `reaction` nor a component");
+                self.error(&["switched_by", &i.to_string()], Part::Value, text, help);
+            }
+        }
+        sources
+    }
+
+    fn topic(
+        &mut self,
+        key: &str,
+        topic: &str,
+        modules: &[ResolvedModule],
+        whole: bool,
+    ) -> Option<TopicName> {
+        let published: Vec<&str> = modules
+            .iter()
+            .flat_map(|m| &m.components)
+            .flat_map(|c| &c.outputs)
+            .map(|o| o.topic.as_str())
+            .collect();
+        if whole && !published.contains(&topic) {
+            let help = suggest(topic, "published topics", published);
+            let text = format!("no component of this graph publishes `{topic}`");
+            self.error(&["entry", key, topic], Part::Key, text, help);
+            return None;
+        }
+        topic.parse().ok()
+    }
+
+    fn rates(
+        &mut self,
+        spec: &ModeSpec,
+        modules: &[ResolvedModule],
+        whole: bool,
+    ) -> Vec<(TopicName, f64)> {
+        let mut rates = Vec::new();
+        for (topic, hz) in &spec.entry.rates {
+            if !(hz.is_finite() && *hz > 0.0 && *hz <= 1e6) {
+                let help = "write samples per second, such as 20".to_owned();
+                let text = format!("{hz} is no rate");
+                self.error(&["entry", "rates", topic], Part::Value, text, help);
+            }
+            rates.extend(self.topic("rates", topic, modules, whole).map(|t| (t, *hz)));
+        }
+        rates
+    }
+
+    fn ages(
+        &mut self,
+        spec: &ModeSpec,
+        modules: &[ResolvedModule],
+        whole: bool,
+    ) -> Vec<(TopicName, Duration)> {
+        let mut ages = Vec::new();
+        for (topic, age) in &spec.entry.ages {
+            let age = age.duration().unwrap_or_default();
+            ages.extend(self.topic("ages", topic, modules, whole).map(|t| (t, age)));
+        }
+        ages
+    }
+
+    fn parameters(
+        &mut self,
+        spec: &ModeSpec,
+        components: &[String],
+        modules: &[ResolvedModule],
+    ) -> BTreeMap<String, BTreeMap<String, ParameterValue>> {
+        let mut all = BTreeMap::new();
+        for (component, values) in &spec.parameters {
+            if !components.contains(component) {
+                let help = suggest(component, "components", components.iter().map(String::as_str));
+                let text = format!("there is no component `{component}`");
+                self.error(&["parameters", component], Part::Key, text, help);
+                continue;
+            }
+            let declared = modules
+                .iter()
+                .flat_map(|m| &m.components)
+                .find(|c| c.name.as_str() == component)
+                .map(|c| &c.parameters)
+                .filter(|p| !p.is_empty());
+            let own: &mut BTreeMap<_, _> = all.entry(component.clone()).or_default();
+            for (name, value) in values {
+                own.insert(name.clone(), self.value(component, name, value, declared));
+            }
+        }
+        all
+    }
+
+    /// The value as the type of the parameter, where that is known.
+    fn value(
+        &mut self,
+        component: &str,
+        name: &str,
+        value: &ParameterValue,
+        declared: Option<&BTreeMap<String, ParameterValue>>,
+    ) -> ParameterValue {
+        let path = ["parameters", component, name];
+        let Some(declared) = declared else { return value.clone() };
+        let Some(have) = declared.get(name) else {
+            let help = suggest(name, "parameters", declared.keys().map(String::as_str));
+            let text = format!("`{component}` has no parameter `{name}`");
+            self.error(&path, Part::Key, text, help);
+            return value.clone();
+        };
+        value.clone().coerce(have).unwrap_or_else(|| {
+            let (wanted, given) = (have.type_name(), value.type_name());
+            let text = format!("the parameter `{name}` is {wanted}, and this is {given}");
+            self.error(&path, Part::Value, text, format!("write a value like `{have}`"));
+            value.clone()
+        })
+    }
+}

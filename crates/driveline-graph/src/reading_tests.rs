@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What graph files may contain: text in UTF-8, environment variables.
+
+use super::*;
+
+#[test]
+fn variables_are_replaced_in_paths_and_environment_or_refused_before_the_start() {
+    let g = sound(replaced(&[
+        ("library: libdemo.so", "library: ${DRIVELINE_TEST_NONE:-.}/libdemo.so"),
+        ("OMP_NUM_THREADS: \"1\"", "OMP_NUM_THREADS: \"${DRIVELINE_TEST_NONE:-2}\""),
+    ]));
+    assert_eq!(g.module("perception").unwrap().environment["OMP_NUM_THREADS"], "2");
+    for (library, message, help) in [
+        ("~/libdemo.so", "`~` is not replaced", "write `${HOME}/libdemo.so`"),
+        ("$LIBS/libdemo.so", "`$LIBS` is not replaced", "write `${LIBS}`"),
+        ("${DRIVELINE_TEST_NONE}/a.so", "no variable `DRIVELINE_TEST_NONE`", ":-default}"),
+    ] {
+        let text = format!("class: Lane\n        # {library}");
+        let loaded = replaced(&[(
+            "        library: libdemo.so\n        class: Lane",
+            &format!("        library: {library}\n        {text}"),
+        )]);
+        finds(&loaded, &[(20, message, help)]);
+    }
+    let merged = replaced(&[("        class: Lane", "        <<: {class: Lane}")]);
+    let shown = merged.diagnostics.render(Colour::No);
+    assert!(
+        shown.contains("merge keys (`<<`) are not supported") && merged.graph.is_none(),
+        "{shown}"
+    );
+}
+
+#[test]
+fn what_is_no_text_file_is_not_read() {
+    let f = Fixture::new(&[("g.yaml", "driveline: 1\ninclude: [pipe, /dev/full, picture.png]\n")]);
+    let made =
+        std::process::Command::new("mkfifo").arg(f.dir.path().join("pipe")).status().unwrap();
+    assert!(made.success());
+    std::fs::write(f.dir.path().join("picture.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
+    let help = "relative to the file";
+    let not_read = [
+        (2, "it is not a regular file", help),
+        (2, "it is not a regular file", help),
+        (2, "it is not text; YAML", help),
+    ];
+    finds(&f.load(), &not_read);
+    // Its length says nothing about how much would be read.
+    finds(
+        &load_path(Path::new("/dev/zero")),
+        &[(0, "cannot read /dev/zero: it is not a regular file", "check the path")],
+    );
+    finds(&load_path(f.dir.path()), &[(0, "it is a directory", "")]);
+    std::fs::write(f.dir.path().join("g.yaml"), b"driveline: 1\n# caf\xe9\n").unwrap();
+    finds(&f.load(), &[(0, "line 2 is not in UTF-8", "save it as UTF-8; `iconv ")]);
+    std::fs::write(f.dir.path().join("g.yaml"), vec![b'#'; (4 << 20) + 1]).unwrap();
+    finds(&f.load(), &[(0, "it is longer than", "")]);
+}

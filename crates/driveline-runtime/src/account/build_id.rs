@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which launcher and module processes belong together.
+
+use std::sync::OnceLock;
+
+/// What launcher and module processes must agree on, next to the keys of graph files.
+const SOURCES: [&str; 3] = [
+    include_str!("mod.rs"),
+    include_str!("../host/arguments.rs"),
+    include_str!("../launch/child.rs"),
+];
+
+/// Returns the version and eight digits that differ between builds whose launchers and module processes may not understand
+/// each other. Computed once.
+#[must_use]
+pub fn build_id() -> &'static str {
+    static ID: OnceLock<String> = OnceLock::new();
+    ID.get_or_init(|| {
+        let keys = serde_json::to_string(&crate::graph::json_schema(&[])).unwrap_or_default();
+        let texts = SOURCES.into_iter().chain([keys.as_str()]);
+        let hash = texts
+            .flat_map(str::bytes)
+            .fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME));
+        format!("{}-{:08x}", env!("CARGO_PKG_VERSION"), (hash ^ (hash >> 32)) as u32)
+    })
+}
+
+// FNV-1a, 64 bits.
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a module does if its launcher is lost and the graph declares a mode for that (`on_launcher_lost: {mode: NAME}`).
+//!
+//! Nothing is taken over: each module enters the mode by itself, and ends on SIGTERM.
+
+use super::words::ModeWord;
+use crate::graph::{OnLauncherLost, ResolvedGraph, ResolvedModule};
+
+/// Number of a switch that no launcher gives.
+const BY_ITSELF: u64 = u64::MAX;
+
+/// What the launcher would say to this module, had it lived to say it.
+pub(super) fn word(graph: &ResolvedGraph, module: &ResolvedModule) -> Option<ModeWord> {
+    let (OnLauncherLost::Mode(name), Some(modes)) = (&graph.on_launcher_lost, &graph.modes) else {
+        return None;
+    };
+    let mode = &modes.modes[modes.index(name)?];
+    let own = module.components.iter().map(|c| c.name.as_str()).filter(|c| modes.is_modal(c));
+    let (activate, deactivate) = own
+        .map(str::to_owned)
+        .partition(|component| mode.active.iter().any(|active| active == component));
+    Some(ModeWord {
+        switch: BY_ITSELF,
+        mode: name.clone(),
+        activate,
+        deactivate,
+        parameters: mode.parameters.clone(),
+    })
+}
+
+/// The launcher read both outputs. Nothing reads them any more: a write would fail, and `println!` of a component panic.
+pub(super) fn close_outputs() {
+    let Ok(null) = std::fs::File::options().write(true).open("/dev/null") else { return };
+    let _ = rustix::stdio::dup2_stdout(&null);
+    let _ = rustix::stdio::dup2_stderr(&null);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Lines from the launcher on the account's socket (`docs/protocols/account.md`, `docs/protocols/modes.md`).
+
+use driveline::ParameterValue;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Longest line; a longer one is ignored.
+const MAX_LINE: usize = 1024 * 1024;
+
+/// A line from the launcher.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Word {
+    /// The callbacks start.
+    Go,
+    /// A component of the run has finished.
+    Drain,
+    /// Components change their states.
+    Mode(ModeWord),
+    /// Asks for the remaining work; answered with a record of this round.
+    Work(u64),
+}
+
+/// States of modal components. A component that it does not name stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ModeWord {
+    /// Number of the switch, given back with each acknowledgement.
+    pub(crate) switch: u64,
+    /// The mode.
+    pub(crate) mode: String,
+    /// Components that become active.
+    #[serde(default)]
+    pub(crate) activate: Vec<String>,
+    /// Components that become inactive.
+    #[serde(default)]
+    pub(crate) deactivate: Vec<String>,
+    /// Parameters to set first, by component.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) parameters: BTreeMap<String, BTreeMap<String, ParameterValue>>,
+}
+
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "word", rename_all = "snake_case")]
+enum Line {
+    Mode(ModeWord),
+    Work { round: u64 },
+}
+
+impl ModeWord {
+    /// The line, with its end.
+    pub(crate) fn line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(&Line::Mode(self.clone())).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
+
+/// The line that asks for the remaining work, with its end.
+pub(crate) fn work_line(round: u64) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&Line::Work { round }).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
+
+fn word(line: &[u8]) -> Option<Word> {
+    match line.trim_ascii() {
+        b"go" => Some(Word::Go),
+        b"drain" => Some(Word::Drain),
+        line => serde_json::from_slice(line).ok().map(|line| match line {
+            Line::Mode(mode) => Word::Mode(mode),
+            Line::Work { round } => Word::Work(round),
+        }),
+    }
+}
+
+/// Cuts what is read into lines. A line of a later release is ignored.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    partial: Vec<u8>,
+    /// The line is too long: its rest is ignored.
+    skipping: bool,
+}
+
+impl Words {
+    /// The words of the lines that end in `bytes`.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Word> {
+        let mut words = Vec::new();
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            if self.partial.len() + piece.len() > MAX_LINE {
+                (self.skipping, self.partial) = (true, Vec::new());
+            }
+            if !self.skipping {
+                self.partial.extend_from_slice(piece);
+            }
+            if piece.last() == Some(&b'\n') {
+                words.extend(word(&std::mem::take(&mut self.partial)).filter(|_| !self.skipping));
+                self.skipping = false;
+            }
+        }
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_come_in_any_pieces_and_others_are_ignored() {
+        let mode = ModeWord {
+            switch: 3,
+            mode: "drive".into(),
+            activate: vec!["lane".into()],
+            deactivate: vec!["joystick".into()],
+            parameters: BTreeMap::from([(
+                "lane".into(),
+                BTreeMap::from([("gain".into(), ParameterValue::Float(1.5))]),
+            )]),
+        };
+        let others = b"go\nlater\n{\"word\":\"dance\"}\n";
+        let text = [others, &mode.line()[..], &work_line(7), b"drain\n"].concat();
+        let expected = [Word::Go, Word::Mode(mode), Word::Work(7), Word::Drain];
+        for size in 1..text.len() {
+            let mut words = Words::default();
+            let all: Vec<_> = text.chunks(size).flat_map(|piece| words.feed(piece)).collect();
+            assert_eq!(all, expected, "pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_ignored_and_the_next_is_read() {
+        let mut words = Words::default();
+        for _ in 0..3 {
+            assert_eq!(words.feed(&vec![b'x'; MAX_LINE / 2]), []);
+        }
+        assert_eq!(words.feed(b"go\ngo\n"), [Word::Go]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_words_or_ignored(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            Words::default().feed(&bytes);
+        }
+    }
+}

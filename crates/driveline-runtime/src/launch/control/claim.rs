@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One launcher for each module of a graph in a domain (`docs/protocols/control.md`, One launcher for a module).
+
+use super::client::{AskError, RunSocket, find};
+use super::request::Verb;
+use super::{ControlSocket, ProcessKind, RunStatus};
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Time for another launcher to say which modules it runs.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for other launchers that check at the same moment. Whoever holds the lock for longer does not check.
+const LOCK_WITHIN: Duration = Duration::from_secs(5);
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// A run cannot have its control socket.
+#[derive(Debug, Error)]
+pub enum ClaimError {
+    /// The directory does not exist or does not admit sockets of this user.
+    #[error(transparent)]
+    Os(#[from] io::Error),
+    /// Another launcher runs modules of the same graph in this domain.
+    #[error("{0}")]
+    Taken(Taken),
+}
+
+/// Another launcher of the same graph in the same domain. Displays for people, without a remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Name of the graph.
+    pub graph: String,
+    /// The launcher, where this PID namespace has a process id for it.
+    pub pid: Option<u32>,
+    /// Modules that both were to run; none if the launcher does not respond.
+    pub modules: Vec<String>,
+}
+
+impl std::fmt::Display for Taken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let pid = self.pid.map_or(String::new(), |pid| format!(", process {pid}"));
+        write!(f, "another launcher{pid}, runs graph '{}' in this domain already", self.graph)?;
+        match self.modules.as_slice() {
+            [] => f.write_str("; it does not respond"),
+            [module] => write!(f, ", with module '{module}'"),
+            modules => write!(f, ", with modules '{}'", modules.join("', '")),
+        }
+    }
+}
+
+/// The half of a run's digits that says which graph it runs.
+pub(super) fn graph_digits(graph: &str) -> String {
+    // FNV-1a: two graphs with the same digits only ask each other for their modules.
+    let hash = graph.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+/// Listens for tools, unless another launcher runs one of these modules of the graph in the domain. Launchers that start at the same
+/// time check one after the other. Blocks while another one checks, and until launchers of the same graph have responded: 2 s each.
+///
+/// # Errors
+/// [`ClaimError`].
+pub fn claim(
+    domain_dir: &Path,
+    domain: &str,
+    graph: &str,
+    modules: &[String],
+) -> Result<ControlSocket, ClaimError> {
+    let _lock = lock(domain_dir)?;
+    let digits = graph_digits(graph);
+    for run in find(domain_dir)?.iter().filter(|run| run.id().ends_with(&digits)) {
+        if let Some(taken) = taken(run, graph, modules) {
+            return Err(ClaimError::Taken(taken));
+        }
+    }
+    // From here on the next one finds this run.
+    Ok(ControlSocket::new(domain_dir, domain, graph)?)
+}
+
+fn taken(run: &RunSocket, graph: &str, modules: &[String]) -> Option<Taken> {
+    let (pid, modules) = match run.ask(Verb::Status, PATIENCE) {
+        Ok(status) => {
+            let both = modules.iter().filter(|m| runs(&status, m)).cloned().collect::<Vec<_>>();
+            let same = status.graph == graph && !both.is_empty();
+            (Some(status.pid), same.then_some(both)?)
+        }
+        // It is suspended, or writes its last report.
+        Err(AskError::Silent { pid, .. }) => (pid, Vec::new()),
+        Err(_) => return None,
+    };
+    Some(Taken { graph: graph.to_owned(), pid, modules })
+}
+
+fn runs(status: &RunStatus, module: &str) -> bool {
+    status.processes.iter().any(|p| p.kind == ProcessKind::Module && p.name == module)
+}
+
+/// The kernel releases it when the launcher ends. Without it after a while: modules that run are found all the same.
+fn lock(domain_dir: &Path) -> io::Result<File> {
+    let directory = File::open(domain_dir)?;
+    let end = Instant::now() + LOCK_WITHIN;
+    while flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err()
+        && Instant::now() < end
+    {
+        std::thread::sleep(AGAIN);
+    }
+    Ok(directory)
+}

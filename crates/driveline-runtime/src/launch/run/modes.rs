@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Carries out what the modes of a run decide (`docs/protocols/modes.md`).
+
+use super::super::Event;
+use super::super::control::RequestError;
+use super::super::modes::{Action, Input, Source, cause};
+use super::{Launcher, Phase, Program};
+use crate::account::Record;
+use crate::graph::{OnExhausted, ResolvedModule};
+use driveline_types::MonotonicNs;
+use rustix::process::Signal;
+use std::time::Instant;
+
+impl<'a> Launcher<'a> {
+    fn module_of(&self, process: usize) -> Option<&'a ResolvedModule> {
+        match self.processes[process].program {
+            Program::Module(module) => Some(module),
+            Program::Gateway(_) => None,
+        }
+    }
+
+    /// Reports an event to the modes and does what they decide. Returns why a request was refused.
+    pub(super) fn switch(&mut self, input: Input) -> Result<(), String> {
+        let now = self.began.elapsed();
+        let actions = match &mut self.modes {
+            Some(modes) => modes.step(now, input),
+            None => return Ok(()),
+        };
+        let mut refused = Ok(());
+        for action in actions {
+            if let Some(modes) = &mut self.modes {
+                modes.note(&action, now);
+            }
+            if let Err(text) = self.carry_out(action) {
+                refused = Err(text);
+            }
+        }
+        refused
+    }
+
+    fn carry_out(&mut self, action: Action) -> Result<(), String> {
+        let Some(modes) = &self.modes else { return Ok(()) };
+        let name = |mode: usize| modes.name(mode).to_owned();
+        let event = match action {
+            Action::Tell { module, switch, mode, activate, deactivate } => {
+                let own = self.module_of(module);
+                let word = modes.word(switch, mode, &activate, &deactivate, |component| {
+                    own.is_some_and(|m| m.components.iter().any(|c| c.name.as_str() == component))
+                });
+                if let Some(child) = self.processes[module].alive() {
+                    child.say(&word.line());
+                }
+                return Ok(());
+            }
+            Action::Kill { component } => {
+                let (text, component) = (modes.hung(component), modes.component_name(component));
+                self.kill_hung(component, text);
+                return Ok(());
+            }
+            Action::Refused { mode, by, why } => {
+                let why = modes.refusal(mode, &why);
+                let text = format!("mode '{}' is refused: {why}", name(mode));
+                self.sink.event(&Event::ModeRefused { mode: name(mode), cause: cause(&by), why });
+                return Err(text);
+            }
+            Action::Began { from, mode, by, .. } => {
+                Event::ModeRequested { from: from.map(name), mode: name(mode), cause: cause(&by) }
+            }
+            Action::Failed { mode, why, next, .. } => Event::ModeFailed {
+                mode: name(mode),
+                why: modes.failure(mode, &why),
+                next: next.map(name),
+            },
+            Action::Entered { from, mode, after, .. } => Event::ModeEntered {
+                from: from.map(name),
+                mode: name(mode),
+                cause: modes.last_cause(),
+                after_ms: u64::try_from(after.as_millis()).unwrap_or(u64::MAX),
+            },
+        };
+        self.sink.event(&event);
+        Ok(())
+    }
+
+    /// Kills the process of a component that has not changed its state in time; its end is a fault.
+    fn kill_hung(&mut self, component: &str, text: String) {
+        let of = |p: &super::Process<'_>| match p.program {
+            Program::Module(m) => m.components.iter().any(|c| c.name.as_str() == component),
+            Program::Gateway(_) => false,
+        };
+        let Some(process) = self.processes.iter().position(of) else { return };
+        if let Some(child) = self.processes[process].alive() {
+            child.hung = Some(text);
+            child.signal(Signal::KILL);
+        }
+    }
+
+    /// The states of its components, before the word to start.
+    pub(super) fn tell_mode(&mut self, process: usize) {
+        if let (Some(modes), Program::Module(module)) =
+            (&mut self.modes, self.processes[process].program)
+        {
+            let names: Vec<&str> = module.components.iter().map(|c| c.name.as_str()).collect();
+            modes.restarted(&names);
+        }
+        let _ = self.switch(Input::ModuleReady(process));
+    }
+
+    /// Takes what a module reports about its components.
+    pub(super) fn mode_record(&mut self, process: usize, record: &Record) {
+        let Some(modes) = &mut self.modes else { return };
+        modes.observe(record, MonotonicNs::now());
+        let own = |module: Option<&ResolvedModule>, component: &str| {
+            module.is_some_and(|m| m.components.iter().any(|c| c.name.as_str() == component))
+        };
+        match record {
+            Record::Transition { component, active, switch, took_ns, error } => {
+                // A module answers for its own components only.
+                let known = modes.component(component);
+                let Some(index) = known.filter(|_| own(self.module_of(process), component)) else {
+                    return;
+                };
+                let event = Event::Transition {
+                    component: component.clone(),
+                    active: *active,
+                    took_ms: took_ns / 1_000_000,
+                    error: error.clone(),
+                };
+                self.sink.event(&event);
+                let (switch, ok) = (*switch, error.is_none());
+                let _ = self.switch(Input::Acknowledged { component: index, switch, ok });
+            }
+            Record::ModeRequest { component, mode } => {
+                let Some(mode) = modes.index(mode) else { return };
+                if own(self.module_of(process), component) {
+                    let by = Source::Component(component.clone());
+                    let _ = self.switch(Input::Request { mode, by });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A module stays down: its declared reaction.
+    pub(super) fn react_to_down(&mut self, process: usize, why: &str) {
+        let Some(module) = self.module_of(process) else { return };
+        if let Some(OnExhausted::Mode(mode)) = &module.restart.on_exhausted {
+            self.enter_mode(mode, format!("module '{}' stays down: {why}", module.name));
+        }
+    }
+
+    /// Switches to a mode as a declared reaction; `cause` is for people.
+    pub(super) fn enter_mode(&mut self, mode: &str, cause: String) {
+        let Some(mode) = self.modes.as_ref().and_then(|m| m.index(mode)) else { return };
+        let _ = self.switch(Input::Request { mode, by: Source::Reaction(cause) });
+    }
+
+    /// A tool requests a mode.
+    pub(super) fn mode_requested(&mut self, mode: &str) -> Result<(), RequestError> {
+        let Some(modes) = &self.modes else {
+            return Err(RequestError::unknown_mode("the graph of this run has no `modes`"));
+        };
+        let Some(index) = modes.index(mode) else {
+            let text = format!("there is no mode {mode:?}; this run has: {}", modes.names());
+            return Err(RequestError::unknown_mode(text));
+        };
+        self.switch(Input::Request { mode: index, by: Source::Command })
+            .map_err(RequestError::refused)
+    }
+
+    /// When the modes have something to do.
+    pub(super) fn mode_due(&self) -> Option<Instant> {
+        let next = self.modes.as_ref()?.next(self.began.elapsed())?;
+        Some(self.began + next)
+    }
+
+    /// Whether a module that has just gone down belongs to a run that goes on.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Settling)
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `Modal` publishes 1, 2, 3, …, prints what it gets and in which state it is, and misbehaves when told to.
+
+use super::{failure, hang, integer, number, publish};
+use driveline::{Invocation, ParameterValue};
+use driveline_runtime::component::{Component, ComponentFailure, ComponentIo, ModeRequests};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+pub(crate) struct Modal {
+    name: String,
+    told: OnceLock<Told>,
+    got: AtomicU64,
+}
+
+struct Told {
+    fail_activate: bool,
+    hang_activate: bool,
+    hang_deactivate: bool,
+    /// Number of samples after which it requests `mode`.
+    request_on: u64,
+    mode: String,
+    modes: ModeRequests,
+}
+
+impl Modal {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), told: OnceLock::new(), got: AtomicU64::new(0) }
+    }
+}
+
+impl Component for Modal {
+    fn init(&self, mut io: ComponentIo) -> Result<(), ComponentFailure> {
+        let mode = match io.parameters.get("mode") {
+            Some(ParameterValue::Text(mode)) => mode.clone(),
+            _ => String::new(),
+        };
+        let told = Told {
+            fail_activate: integer(&io, "fail_activate") != 0,
+            hang_activate: integer(&io, "hang_activate") != 0,
+            hang_deactivate: integer(&io, "hang_deactivate") != 0,
+            request_on: integer(&io, "request_on").unsigned_abs(),
+            mode,
+            modes: io.modes.clone(),
+        };
+        let _ = self.told.set(told);
+        let output = Mutex::new(io.outputs.pop().ok_or_else(|| failure("no output"))?);
+        let next = Arc::new(AtomicU64::new(1));
+        let added = io.timers.add(Duration::from_millis(5), move |_| {
+            let mut output = output.lock().map_err(failure)?;
+            publish(&mut output, next.fetch_add(1, Ordering::Relaxed))
+        });
+        added.map(drop).map_err(failure)
+    }
+
+    fn on_activate(&self) -> Result<(), ComponentFailure> {
+        println!("{} is asked to be active", self.name);
+        let told = self.told.get().ok_or_else(|| failure("no parameters"))?;
+        if told.hang_activate {
+            hang();
+        }
+        if told.fail_activate { Err(failure("told to fail")) } else { Ok(()) }
+    }
+
+    fn on_deactivate(&self) -> Result<(), ComponentFailure> {
+        println!("{} is asked to be inactive", self.name);
+        if self.told.get().is_some_and(|told| told.hang_deactivate) {
+            hang();
+        }
+        Ok(())
+    }
+
+    fn on_trigger(&self, invocation: &Invocation<'_>) -> Result<(), ComponentFailure> {
+        let number = number(invocation).ok_or_else(|| failure("not a number"))?;
+        println!("{} got {number}", self.name);
+        let told = self.told.get().ok_or_else(|| failure("no parameters"))?;
+        if self.got.fetch_add(1, Ordering::Relaxed) + 1 == told.request_on {
+            told.modes.request(&told.mode)?;
+        }
+        Ok(())
+    }
+
+    fn shutdown(&self) {}
+}

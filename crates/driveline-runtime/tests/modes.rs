@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Modes, by real processes. The decisions themselves are tested with the state machine.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at the first surprise")]
+
+mod support;
+
+use driveline_runtime::account::{InputCounters, Record};
+use driveline_runtime::launch::Event;
+use driveline_runtime::launch::control::{Ask, AskError, ErrorCode, ModeStatus, RunStatus, Verb};
+use rustix::process::Signal;
+use support::Seen;
+use support::tool::{Tool, is_ready, process, while_running};
+
+/// A source that is always active, and a component in a module of its own for each of three modes.
+fn graph(parameters: [&str; 3], keys: &str, modes: &str) -> String {
+    let [joystick, planner, brake] = parameters;
+    let module = |module: &str, name: &str, parameters: &str, keys: &str| {
+        format!(
+            "  {module}:\n    {keys}\n    components:\n      {name}: {{library: lib, class: Modal, parameters: {{{parameters}}}, inputs: {{in: {{topic: a, qos: {{depth: 64}}}}}}, outputs: {{out: {name}_out}}}}\n"
+        )
+    };
+    format!(
+        "driveline: 1\nname: vehicle\ntopics:\n  a: {{reach: host, max_payload: 8}}\n{}modules:\n  sensing:\n    {keys}\n    components:\n      camera: {{library: lib, class: Counter, parameters: {{period_ms: 5}}, outputs: {{count: a}}}}\n{}{}{}modes:\n{modes}",
+        ["joystick", "planner", "brake"]
+            .map(|name| format!("  {name}_out: {{max_payload: 8, external: true}}\n"))
+            .concat(),
+        module("manual", "joystick", joystick, "environment: {}"),
+        module("planning", "planner", planner, "restart: {policy: on_failure, backoff_ms: 1}"),
+        module("safety", "brake", brake, "environment: {}"),
+    )
+}
+
+const MODES: &str = "  manual: {active: [joystick], enter_within_ms: 60000}
+  autonomous: {active: [planner], enter_within_ms: 60000, fallback: [safe_stop], entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}}
+  safe_stop: {active: [brake], enter_within_ms: 60000, latch: true}
+";
+
+fn mode(run: &RunStatus) -> &ModeStatus {
+    run.mode.as_ref().unwrap()
+}
+
+/// Waits until the run is in a mode and no switch is in flight.
+fn settled(tool: &Tool, name: &str) -> ModeStatus {
+    let run = tool.until(Verb::Mode, |run| {
+        mode(run).current.as_deref() == Some(name) && mode(run).switch.is_none()
+    });
+    mode(&run).clone()
+}
+
+fn transitions(seen: &Seen) -> Vec<(&str, bool)> {
+    let transition = |e: &'_ Event| match e {
+        Event::Transition { active, error: None, .. } => Some(*active),
+        _ => None,
+    };
+    seen.events
+        .iter()
+        .filter_map(|e| match e {
+            Event::Transition { component, .. } => Some((component.as_str(), transition(e)?)),
+            _ => None,
+        })
+        .collect()
+}
+
+fn counters(seen: &Seen, wanted: &str) -> InputCounters {
+    let input = |record: &Record| match record {
+        Record::Input { component, stats, .. } if component == wanted => Some(*stats),
+        _ => None,
+    };
+    seen.records.iter().rev().find_map(|(_, r)| input(r)).unwrap()
+}
+
+#[test]
+fn a_command_switches_components_of_all_modules_and_what_passes_them_counts_as_inactive() {
+    // The planner stops itself, once it has got something.
+    let text = graph(["", "request_on: 3, mode: none", ""], "environment: {}", MODES)
+        + "  none: {active: [], enter_within_ms: 60000}\n";
+    let (seen, _) = while_running(&text, |tool| {
+        tool.until(Verb::Health, is_ready);
+        let m = settled(tool, "manual");
+        assert_eq!((m.active.as_slice(), m.latched), (&["joystick".to_owned()][..], false));
+        assert_eq!(m.names, ["manual", "autonomous", "safe_stop", "none"]);
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        let last = settled(tool, "none").last_switch.unwrap();
+        assert_eq!((last.number, last.from.as_deref()), (2, Some("autonomous")));
+        assert_eq!((last.cause.as_str(), last.failed.len()), ("component 'planner'", 0));
+    });
+    assert_eq!(
+        transitions(&seen),
+        [("joystick", true), ("planner", true), ("joystick", false), ("planner", false)]
+    );
+    let [joystick, planner, brake] = ["joystick", "planner", "brake"].map(|c| counters(&seen, c));
+    assert!(joystick.inactive > 0 && planner.inactive > 0, "{joystick:?} {planner:?}");
+    assert_eq!((brake.received, brake.missed), (0, 0), "{brake:?}");
+    assert!(brake.inactive > 0);
+    let got = seen.printed("planning").iter().filter(|l| l.starts_with("planner got ")).count();
+    assert_eq!(u64::try_from(got).unwrap(), planner.received);
+    assert!(!seen.printed("safety").iter().any(|l| l.starts_with("brake ")), "never active");
+    // The timer of an inactive component publishes nothing.
+    let published = |wanted: &str| {
+        let output = |r: &Record| match r {
+            Record::Output { component, published, .. } if component == wanted => Some(*published),
+            _ => None,
+        };
+        seen.records.iter().rev().find_map(|(_, r)| output(r))
+    };
+    assert_eq!(published("brake").unwrap_or(0), 0);
+}
+
+#[test]
+fn a_mode_that_the_run_does_not_have_and_one_that_is_refused_are_errors_with_a_reason() {
+    while_running(&graph(["", "", ""], "environment: {}", MODES), |tool| {
+        settled(tool, "manual");
+        let refused = |mode: &str| match tool.ask(Ask::mode(mode)) {
+            Err(AskError::Refused { code, text }) => (code, text),
+            other => panic!("{other:?}"),
+        };
+        let (code, text) = refused("fly");
+        assert_eq!(code, ErrorCode::UnknownMode);
+        assert!(text.contains("this run has: manual, autonomous, safe_stop"), "{text}");
+    });
+    let modes = MODES.replace("latch: true", "switched_by: [reaction]");
+    while_running(&graph(["", "", ""], "environment: {}", &modes), |tool| {
+        settled(tool, "manual");
+        let refused = tool.ask(Ask::mode("safe_stop"));
+        let Err(AskError::Refused { code: ErrorCode::Refused, text }) = refused else {
+            panic!("{refused:?}")
+        };
+        assert!(text.contains("`switched_by`"), "{text}");
+    });
+}
+
+#[test]
+fn a_component_that_hangs_is_killed_and_the_fallback_is_entered() {
+    // Without a condition: the time is for the component alone.
+    let modes = MODES
+        .replace(
+            "active: [planner], enter_within_ms: 60000",
+            "active: [planner], enter_within_ms: 500",
+        )
+        .replace(", entry: {ready: [sensing], rates: {a: 1}, ages: {a: 10000}}", "");
+    let text = graph(["", "hang_activate: 1", ""], "environment: {}", &modes);
+    let (seen, _) = while_running(&text, |tool| {
+        settled(tool, "manual");
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        let m = settled(tool, "safe_stop");
+        assert!(m.latched);
+        let last = m.last_switch.unwrap();
+        assert_eq!(last.failed.len(), 1, "{last:?}");
+        tool.until(Verb::Status, |run| process(run, "planning").restarts == 1);
+    });
+    let death = |e: &Event| match e {
+        Event::Ended { death, expected: false } => Some(death.clone()),
+        _ => None,
+    };
+    let death = seen.events.iter().find_map(death).unwrap();
+    assert_eq!(death.module, "planning");
+    assert!(death.how.contains("its component 'planner' did not become active"), "{death}");
+}
+
+#[test]
+fn a_component_that_fails_to_become_active_leads_to_the_fallback() {
+    let text = graph(["", "fail_activate: 1", ""], "environment: {}", MODES);
+    let (seen, _) = while_running(&text, |tool| {
+        settled(tool, "manual");
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        settled(tool, "safe_stop");
+    });
+    let failed = |e: &Event| {
+        matches!(e, Event::Transition { component, active: true, error: Some(error), .. }
+            if component == "planner" && error == "told to fail")
+    };
+    assert!(seen.events.iter().any(failed), "{:?}", seen.events);
+    assert_eq!(seen.ended().len(), 4, "no module was killed: {:?}", seen.events);
+}
+
+#[test]
+fn a_component_requests_a_mode() {
+    let text = graph(["request_on: 3, mode: safe_stop", "", ""], "environment: {}", MODES);
+    let (seen, _) = while_running(&text, |tool| {
+        let m = settled(tool, "safe_stop");
+        assert_eq!(m.last_switch.unwrap().cause, "component 'joystick'");
+    });
+    assert_eq!(transitions(&seen), [("joystick", true), ("brake", true), ("joystick", false)]);
+}
+
+#[test]
+fn a_module_that_stays_down_leads_to_the_declared_mode() {
+    let keys = "restart: {policy: never, on_exhausted: {mode: safe_stop}}";
+    let (seen, _) = while_running(&graph(["", "", ""], keys, MODES), |tool| {
+        settled(tool, "manual");
+        tool.signal("sensing", Signal::KILL);
+        let m = settled(tool, "safe_stop");
+        let cause = m.last_switch.unwrap().cause;
+        assert!(cause.starts_with("module 'sensing' stays down: "), "{cause}");
+    });
+    assert_eq!(transitions(&seen), [("joystick", true), ("brake", true), ("joystick", false)]);
+}
+
+#[test]
+fn a_restarted_module_is_told_the_mode() {
+    let (seen, _) = while_running(&graph(["", "", ""], "environment: {}", MODES), |tool| {
+        settled(tool, "manual");
+        tool.ask(Ask::mode("autonomous")).unwrap();
+        settled(tool, "autonomous");
+        tool.signal("planning", Signal::KILL);
+        tool.until(Verb::Health, |run| is_ready(run) && process(run, "planning").restarts == 1);
+        tool.until(Verb::Mode, |run| mode(run).switch.is_none());
+    });
+    let asked = "planner is asked to be active";
+    let asked = seen.printed("planning").iter().filter(|l| **l == asked).count();
+    assert_eq!(asked, 2);
+}
+
+#[test]
+fn a_component_of_no_mode_is_active_from_the_start_and_its_failure_ends_the_module() {
+    let modes = MODES.replace("active: [planner]", "active: []");
+    let text = graph(["", "", ""], "environment: {}", &modes);
+    let (seen, _) = while_running(&text, |tool| {
+        settled(tool, "manual");
+        tool.until(Verb::Health, is_ready);
+    });
+    assert_eq!(seen.printed("planning").first(), Some(&"planner is asked to be active"));
+    let text = graph(["", "fail_activate: 1", ""], "environment: {}", &modes)
+        .replace("policy: on_failure, backoff_ms: 1", "policy: never");
+    let (seen, _) = while_running(&text, |tool| {
+        tool.until(Verb::Status, |run| process(run, "planning").last_fault.is_some());
+    });
+    let failed =
+        |r: &Record| matches!(r, Record::Failed { text, .. } if text.contains("told to fail"));
+    assert!(seen.records.iter().any(|(_, r)| failed(r)), "{:?}", seen.events);
+}

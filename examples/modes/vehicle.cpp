@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// A vehicle that is driven by a joystick, drives by itself, or stops safely. Which of the components work says the mode of the graph.
+#include <driveline/driveline.hpp>
+
+struct Command {
+    std::uint64_t number;
+    double speed;
+};
+DRIVELINE_PLAIN(Command, "demo/Command", number, speed);
+
+/// Publishes pictures, or what stands for them here.
+class Camera : public driveline::Component {
+    driveline::Output<Command> image_{*this, "image"};
+    driveline::Timer timer_{*this, std::chrono::milliseconds(20), [this](const driveline::TimerTick&) { return publish(); }};
+    std::uint64_t number_ = 0;
+
+    driveline::Status publish() { return image_.publish(Command{++number_, 0.0}); }
+};
+DRIVELINE_COMPONENT(Camera, "a source that is always active");
+
+/// A component that commands the vehicle while it is active.
+class Driver : public driveline::Component {
+    driveline::Input<Command> image_{*this, "image"};
+    driveline::Output<Command> command_{*this, "command"};
+    driveline::Parameter<double> speed_{*this, "speed", 0, "speed that it commands, in m/s"};
+
+    driveline::Status on_activate() override {
+        log_info("takes over");
+        return {};
+    }
+    driveline::Status on_deactivate() override {
+        log_info("hands over");
+        return {};
+    }
+    driveline::Status on_trigger(const driveline::Invocation&) override {
+        const auto image = image_.sample();
+        if (!image) return {};
+        return command_.publish(Command{(*image)->number, *speed_});
+    }
+};
+DRIVELINE_COMPONENT(Driver, "commands a speed");
+
+/// Prints each change of the commanded speed.
+class Vehicle : public driveline::Component {
+    driveline::Input<Command> command_{*this, "command"};
+    double speed_ = -1;
+
+    driveline::Status on_trigger(const driveline::Invocation&) override {
+        const auto command = command_.sample();
+        if (!command || (*command)->speed == speed_) return {};
+        speed_ = (*command)->speed;
+        log_info("drives at ", speed_, " m/s");
+        return {};
+    }
+};
+DRIVELINE_COMPONENT(Vehicle, "drives as it is told");

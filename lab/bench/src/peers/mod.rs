@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Other middleware that can be measured: which programs there are, what they can do, and how to add those that are not
+//! there.
+//!
+//! A peer is a program in the directory of peers that speaks [`crate::harness`]. Called with `--describe` it prints a
+//! [`Description`] as JSON. The catalogue names the peers that people ask for; one that is in the catalogue but not in the
+//! directory is shown with what would have to be done, so that nothing is missing silently.
+
+mod description;
+mod selection;
+
+pub use description::{Description, Setting, Variant, WaitKind};
+pub use selection::{Selection, misnamed, names, select};
+
+use crate::child::{Started, unreadable};
+use crate::harness::PROTOCOL;
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use driveline_terminal::paragraphs::wrapped;
+use driveline_terminal::table::{Align, aligned};
+use serde::{Deserialize, Serialize};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Names the directory of peers; without it, `peers` beside the executable or one level up.
+pub const PEERS_VARIABLE: &str = "DRIVELINE_PEERS";
+
+/// Where peers are looked for, for those who miss one.
+pub const PLACE: &str = "Peers are looked for in the directory that DRIVELINE_PEERS names; without it, in `peers` beside this program, or one level up.";
+
+/// How the reason begins for which a peer is left out that is not there; how to add it follows.
+pub const NOT_INSTALLED: &str = "not installed";
+
+/// How long a peer may take to describe itself.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// More than any description needs.
+const DESCRIPTION_MAX: u64 = 1 << 20;
+const CATALOGUE: &str = include_str!("../../../peers/catalogue.json");
+
+/// A peer that somebody may ask for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Peer {
+    /// Name, as it is called in a job.
+    pub name: String,
+    /// Name for people.
+    pub title: String,
+    /// Whether it can be measured.
+    pub state: State,
+}
+
+/// Whether a peer can be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is there.
+    Installed {
+        /// Its program.
+        program: PathBuf,
+        /// What it says about itself.
+        description: Description,
+    },
+    /// Its program is there but of no use.
+    Broken {
+        /// Its program.
+        program: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It is not there.
+    NotInstalled {
+        /// How to add it.
+        how_to_add: String,
+    },
+}
+
+impl Peer {
+    /// Why it cannot be measured, and how to add it, if it is not there.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let State::NotInstalled { how_to_add } = &self.state else { return None };
+        Some(format!("{NOT_INSTALLED}: {how_to_add}"))
+    }
+}
+
+#[derive(Deserialize)]
+struct Known {
+    name: String,
+    title: String,
+    how_to_add: String,
+}
+
+/// The directory of peers: the one that the environment names, or the one that stands beside the executable.
+#[must_use]
+pub fn directory() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(PEERS_VARIABLE) {
+        return Some(named.into());
+    }
+    let executable = std::env::current_exe().ok()?;
+    let beside = executable.parent()?;
+    [beside.join("peers"), beside.parent()?.join("peers")].into_iter().find(|d| d.is_dir())
+}
+
+/// All peers: those of the catalogue, in its order, then whatever else is in the directory. Blocks while they describe
+/// themselves.
+///
+/// # Errors
+/// If a directory is named that cannot be read. A peer that does not work is part of the result instead.
+pub fn discover(directory: Option<&Path>) -> Result<Vec<Peer>> {
+    let known: Vec<Known> =
+        serde_json::from_str(CATALOGUE).context("the catalogue of peers is damaged")?;
+    let mut found = Vec::new();
+    if let Some(directory) = directory {
+        let place = directory.display();
+        let entries = std::fs::read_dir(directory).map_err(|e| match e.kind() {
+            // One that nobody names is looked for before.
+            ErrorKind::NotFound => anyhow!("{PEERS_VARIABLE} names {place}, which is not there: name another directory, or unset it"),
+            _ => anyhow!("cannot read the directory of peers {place}: {e}: name another one with {PEERS_VARIABLE}"),
+        })?;
+        let mut programs: Vec<PathBuf> =
+            entries.flatten().map(|e| e.path()).filter(|p| is_program(p)).collect();
+        programs.sort();
+        found = programs.into_iter().map(examine).collect();
+    }
+    let mut peers = Vec::new();
+    for k in known {
+        let state = match found.iter().position(|p: &Peer| p.name == k.name) {
+            Some(i) => found.remove(i).state,
+            None => State::NotInstalled { how_to_add: k.how_to_add },
+        };
+        peers.push(Peer { name: k.name, title: k.title, state });
+    }
+    peers.extend(found);
+    Ok(peers)
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+fn examine(program: PathBuf) -> Peer {
+    let file = program.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    match describe(&program, DESCRIBE_TIMEOUT) {
+        Ok(description) if description.name == file => Peer {
+            name: file,
+            title: description.title.clone(),
+            state: State::Installed { program, description },
+        },
+        Ok(description) => {
+            let reason =
+                format!("it calls itself '{}': the file must have the same name", description.name);
+            Peer { name: file.clone(), title: file, state: State::Broken { program, reason } }
+        }
+        Err(e) => Peer {
+            name: file.clone(),
+            title: file,
+            state: State::Broken { program, reason: format!("{e:#}") },
+        },
+    }
+}
+
+/// Asks a program what it is.
+fn describe(program: &Path, timeout: Duration) -> Result<Description> {
+    let mut command = Command::new(program);
+    command.arg("--describe").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut started = Started::new(&mut command).context("it cannot be started")?;
+    let out = started.pipes().1.context("it has no standard output")?;
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        let _ = tell.send(out.take(DESCRIPTION_MAX + 1).read_to_end(&mut said).map(|_| said));
+    });
+    let heard = told.recv_timeout(timeout);
+    let status = started.end_within(if heard.is_ok() { timeout } else { Duration::ZERO });
+    let Ok(said) = heard else { bail!("it did not describe itself within {timeout:?}") };
+    let said = said.context("its description cannot be read")?;
+    // Before how it ended: nobody listened to the rest.
+    ensure!(
+        said.len() as u64 <= DESCRIPTION_MAX,
+        "its description is longer than {} MiB",
+        DESCRIPTION_MAX >> 20
+    );
+    let text = String::from_utf8(said).context("its description cannot be read")?;
+    let status = status.context("`--describe` failed")?;
+    ensure!(status.success(), "`--describe` failed ({status})");
+    if let Some(text) = serde_json::from_str(&text).ok().as_ref().and_then(unreadable) {
+        bail!("'{text}' in its description has control characters, or such as are not seen");
+    }
+    let description: Description = serde_json::from_str(&text)
+        .context("its description is not what docs/protocols/harness.md says")?;
+    ensure!(
+        description.protocol == PROTOCOL,
+        "it speaks version {} of the harness protocol, this program version {PROTOCOL}: build both from the same source",
+        description.protocol
+    );
+    if let Some(mistake) = description.mistake() {
+        bail!("its description cannot be: {mistake} (docs/protocols/harness.md)");
+    }
+    Ok(description)
+}
+
+/// What `make peers` builds begins with this, in what the catalogue says of adding it.
+const BUILT: &str = "make peers";
+
+/// A line for each peer: whether it is there, what it is, and its variants or what is missing; then words in lines of at most so many
+/// characters.
+#[must_use]
+pub fn table(peers: &[Peer], width: usize) -> String {
+    let head = ["PEER", "STATUS", "WHAT"].map(str::to_owned).to_vec();
+    let row = |p: &Peer| {
+        let (status, what) = match &p.state {
+            State::Installed { description: d, .. } => {
+                let mut carries: Vec<String> =
+                    d.variants.iter().filter(|v| !v.tuning).map(|v| v.name.clone()).collect();
+                let tuning = d.variants.len() - carries.len();
+                carries.extend((tuning > 0).then(|| format!("{tuning} for tuning")));
+                ("installed", format!("{} · {} · {}", p.title, d.version, carries.join(", ")))
+            }
+            State::Broken { reason, .. } => ("does not work", reason.clone()),
+            State::NotInstalled { how_to_add } if how_to_add.starts_with(BUILT) => {
+                ("not installed", format!("{} · {BUILT}", p.title))
+            }
+            State::NotInstalled { .. } => ("not installed", p.title.clone()),
+        };
+        vec![p.name.clone(), status.to_owned(), what]
+    };
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(peers.iter().map(row)).collect();
+    let mut text: String =
+        aligned(&[Align::Left; 3], &rows).into_iter().map(|line| line + "\n").collect();
+    let how = "`driveline bench peers NAME` tells how one is configured, or how to add it; `--settings` tells it of all.";
+    text = text + "\n" + &wrapped(how, width);
+    text + &place(peers, width)
+}
+
+/// All that peers say of themselves, or how to add them; words in lines of at most so many characters.
+#[must_use]
+pub fn details(peers: &[Peer], width: usize) -> String {
+    let mut text = String::new();
+    for peer in peers {
+        let line = match &peer.state {
+            State::Installed { description, .. } => {
+                format!("{}: {} {}", peer.name, peer.title, description.version)
+            }
+            State::Broken { reason, .. } => format!("{}: does not work: {reason}", peer.name),
+            State::NotInstalled { how_to_add } => {
+                format!("{}: {}, not installed: {how_to_add}", peer.name, peer.title)
+            }
+        };
+        text.push_str(&wrapped(&line, width));
+        if let State::Installed { description, .. } = &peer.state {
+            text.extend(settings(description).lines().map(|line| wrapped(line, width)));
+        }
+    }
+    text + &place(peers, width)
+}
+
+/// Where peers are looked for, if one of these is not there.
+fn place(peers: &[Peer], width: usize) -> String {
+    let all_there = peers.iter().all(|p| matches!(p.state, State::Installed { .. }));
+    if all_there { String::new() } else { wrapped(PLACE, width) }
+}
+
+/// The variants of a peer, each with how it is configured and why.
+#[must_use]
+pub(crate) fn settings(description: &Description) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for v in &description.variants {
+        let mut note = if v.note.is_empty() { String::new() } else { format!(" ({})", v.note) };
+        if v.tuning {
+            note += " [tuning: measured only when it is named]";
+        }
+        if !v.own_tool.is_empty() {
+            note += &format!(" [its own latency tool: {}]", v.own_tool);
+        }
+        let _ = writeln!(text, "  {}/{}: {}{note}", description.name, v.name, v.title);
+        for s in &v.settings {
+            let _ = writeln!(text, "    {} = {}: {}", s.name, s.value, s.why);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a result was made by.
+
+pub use driveline_terminal::version::{COMMIT, VERSION};
+
+/// Whether it was compiled with optimisation; figures of one that was not say nothing.
+pub const OPTIMISED: bool = !cfg!(debug_assertions);
+
+/// The command that a result belongs to.
+#[must_use]
+pub fn command() -> Vec<String> {
+    let mut words: Vec<String> =
+        std::env::args_os().map(|w| w.to_string_lossy().into_owned()).collect();
+    // The place of the program says nothing about the measurement, and is nobody's business.
+    if let Some(first) = words.first_mut() {
+        *first = std::path::Path::new(first.as_str())
+            .file_name()
+            .map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    }
+    // As people type it.
+    if words.first().is_some_and(|first| first == "driveline-bench") {
+        words.splice(..1, ["driveline".to_owned(), "bench".to_owned()]);
+    }
+    words
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A receiver that stands still for a while must show, however the sender is paced.
+//!
+//! Whoever measures in a closed loop asks nothing while the answer is missing: a stall of 300 ms is one slow sample, and the
+//! hundreds that would have been late are never asked for (coordinated omission). An open loop goes on at its rate, so all of
+//! them are late, or counted as missed. Stalls are made by stopping the receiving process. Only bounds are checked that follow
+//! from the stall itself; a busy machine makes everything later still.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod processes;
+
+use driveline_bench::harness::{
+    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait,
+};
+use driveline_bench::peers::Selection;
+use driveline_bench::stats::{Percentiles, Runs};
+use driveline_bench::{Account, Conductor, Kind, Metric, PEER_COMMAND, Program, Sample, Trial};
+use processes::{STALL, Stall, children, stall};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+const RATE_HZ: f64 = 100.0;
+const PERIOD_NS: u64 = 10_000_000;
+/// Four seconds of an open loop.
+const MESSAGES: u64 = 400;
+/// Round trips that take longer than a stall needs to come, on any machine.
+const ROUND_TRIPS: u64 = 200_000;
+
+/// Receivers are found among this program's children, so there is one measurement at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Measures while the receiving end is stopped again and again.
+fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let program = Program {
+        path: env!("CARGO_BIN_EXE_driveline-bench-link").into(),
+        args: vec![PEER_COMMAND.into()],
+    };
+    let (peers, interrupted, over) =
+        (Selection::default(), AtomicBool::new(false), AtomicBool::new(false));
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job {
+        protocol: PROTOCOL,
+        role: Role::Publisher,
+        system: System::Driveline,
+        reach: Reach::Host,
+        domain_dir: PathBuf::new(),
+        topic: "stalled".into(),
+        size: 64,
+        wait: Wait::Block,
+        take: Take::Borrow,
+        payload: Payload::Untouched,
+        pace,
+        warm_up: 10,
+        messages: if pace == Pace::PingPong { ROUND_TRIPS } else { MESSAGES },
+        depth,
+        // A reliable ping-pong waits ten seconds for an answer, so that nothing is given up where the machine stands still.
+        reliability: if pace == Pace::PingPong {
+            Reliability::Reliable
+        } else {
+            Reliability::BestEffort
+        },
+        subscribers: 1,
+        index: 0,
+        publisher_cpu: None,
+        subscriber_cpus: vec![],
+        priority: 0,
+        processing_us: 0,
+        answer_timeout_ms: 10_000,
+        lose_every: 0,
+        raw_dir: PathBuf::new(),
+    };
+    std::thread::scope(|s| {
+        let measured = s.spawn(|| {
+            let conductor = Conductor {
+                program: &program,
+                peers: &peers,
+                interrupted: &interrupted,
+                idle: Duration::ZERO,
+                gateway: None,
+            };
+            let account = conductor
+                .run(&Trial::new(Kind::Link, job), dir.path())
+                .map(|mut run| run.accounts.remove(0));
+            over.store(true, Relaxed);
+            account
+        });
+        let mut stalls = Vec::new();
+        while !over.load(Relaxed) {
+            // With both ends there, the first one is the receiver.
+            if let [receiver, _] = children(std::process::id()).as_slice() {
+                stalls.extend(stall(*receiver, || over.load(Relaxed)));
+            }
+            // time: a pause between two stalls
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        (measured.join().unwrap().unwrap(), stalls)
+    })
+}
+
+/// When the sender began with a sample. A ping-pong whose payload is not filled takes one stamp only, before it asks for memory.
+fn asked_at(s: &Sample) -> u64 {
+    if s.sent.before_publish > 0 { s.sent.before_publish } else { s.sent.before_fill }
+}
+
+/// Stalls that lie between the first and the last counted sample; there are several in four seconds.
+fn inside(account: &Account, stalls: &[Stall]) -> Vec<Stall> {
+    let (first, last) = (
+        account.stamps.iter().map(asked_at).min().unwrap(),
+        account.stamps.iter().map(asked_at).max().unwrap(),
+    );
+    let inside: Vec<Stall> =
+        stalls.iter().copied().filter(|s| s.from > first && s.to < last).collect();
+    assert!(!inside.is_empty(), "no stall of {stalls:?} lies between {first} and {last}");
+    inside
+}
+
+fn due_within(account: &Account, stall: Stall) -> Vec<Sample> {
+    let due = |s: &&Sample| s.sent.scheduled > stall.from && s.sent.scheduled < stall.to;
+    account.stamps.iter().filter(due).copied().collect()
+}
+
+/// At least as many as are due in the stall, but for one at each edge.
+const DUE_IN_A_STALL: usize = (STALL.as_nanos() as u64 / PERIOD_NS) as usize - 2;
+
+/// What reports say: distributions of the account's figure.
+fn reported(account: &Account, metric: Metric) -> Option<Percentiles> {
+    account.samples.get(&metric).map(|samples| Runs::new(vec![samples.clone()]).percentiles())
+}
+
+#[test]
+fn in_an_open_loop_all_that_is_due_during_a_stall_is_late() {
+    // Room for all: a machine that stands still for longer than a stall must not be what a sample is missed by.
+    let (account, stalls) = measure(Pace::RateHz(RATE_HZ), 512);
+    assert!(account.invalid.is_empty(), "{:?}", account.invalid);
+    for stall in inside(&account, &stalls) {
+        let due = due_within(&account, stall);
+        assert!(due.len() >= DUE_IN_A_STALL, "{} due in {stall:?}", due.len());
+        for s in &due {
+            let received =
+                s.received.unwrap_or_else(|| panic!("{s:?} was missed though there is room"));
+            // It could not be in hand before the receiver went on.
+            assert!(received.in_hand >= stall.to, "{s:?} in {stall:?}");
+            assert!(received.in_hand - s.sent.scheduled >= stall.to - s.sent.scheduled);
+        }
+        let worst =
+            due.iter().map(|s| s.received.unwrap().in_hand - s.sent.scheduled).max().unwrap();
+        assert!(worst >= STALL.as_nanos() as u64 - 2 * PERIOD_NS, "{worst}");
+        // The figure that is reported has each of them, no less late than the stall made it.
+        let relative = account.samples.get(&Metric::ScheduleRelative).unwrap();
+        for s in &due {
+            let late = due.iter().filter(|other| other.sent.scheduled <= s.sent.scheduled).count();
+            let told = relative.iter().filter(|ns| **ns >= stall.to - s.sent.scheduled).count();
+            assert!(
+                told >= late,
+                "{told} of {late} are told to be {} ns late",
+                stall.to - s.sent.scheduled
+            );
+        }
+        assert!(reported(&account, Metric::ScheduleRelative).unwrap().max >= Some(worst));
+    }
+    assert_eq!((account.received[0], account.missed[0]), (account.sent, 0));
+    assert_eq!(reported(&account, Metric::ScheduleRelative).unwrap().n, account.sent);
+}
+
+#[test]
+fn what_an_open_loop_replaces_during_a_stall_is_counted_as_missed() {
+    let (account, stalls) = measure(Pace::RateHz(RATE_HZ), 1);
+    assert!(account.invalid.is_empty(), "{:?}", account.invalid);
+    let mut missed = 0;
+    for stall in inside(&account, &stalls) {
+        // What the sender came to while the receiver stood still; the sender may be late itself.
+        let published =
+            |s: &Sample| s.sent.before_publish > stall.from && s.sent.returned < stall.to;
+        let due: Vec<Sample> = account.stamps.iter().copied().filter(published).collect();
+        let got: Vec<&Sample> = due.iter().filter(|s| s.received.is_some()).collect();
+        // Of all that was due only the newest is left, and that may have been replaced as well.
+        assert!(got.len() <= 1, "{got:?} in {stall:?}");
+        assert!(got.iter().all(|s| s.received.unwrap().in_hand >= stall.to));
+        missed += due.len() - got.len();
+    }
+    assert!(missed >= DUE_IN_A_STALL - 1, "{missed}");
+    assert!(account.missed[0] >= missed as u64, "{:?}", account.missed);
+    assert_eq!(account.received[0] + account.missed[0], account.sent);
+}
+
+#[test]
+fn a_closed_loop_hides_a_stall_which_is_why_it_is_labelled() {
+    // Rounds enough for seconds; whatever they take, a sender that waits for its answer asks at most once while there is none.
+    let (account, stalls) = measure(Pace::PingPong, 1);
+    assert!(account.invalid.is_empty(), "{:?}", account.invalid);
+    for stall in inside(&account, &stalls) {
+        let asked = account
+            .stamps
+            .iter()
+            .filter(|s| asked_at(s) > stall.from && asked_at(s) < stall.to)
+            .count();
+        assert!(asked <= 1, "{asked} were asked during {stall:?}");
+    }
+    // Nothing is missed, and nothing says how much was never asked.
+    assert_eq!((account.sent, account.missed[0]), (account.scheduled, 0));
+    // So there is no figure of a schedule, and each row of a closed loop is called what it is; none of an open loop is.
+    assert_eq!(reported(&account, Metric::ScheduleRelative), None);
+    for (args, label, has_schedule) in
+        [("", "ping-pong", false), ("--rate 500", "1→1 at 500 Hz", true)]
+    {
+        let args = format!(
+            "link --size 64 --wait block --extra none --rounds 1 --messages 20 --warm-up 5 {args}"
+        );
+        let said = |more: &[&str]| {
+            let out = Command::new(env!("CARGO_BIN_EXE_driveline-bench-link"))
+                .args(args.split_whitespace())
+                .args(more)
+                .output()
+                .unwrap();
+            String::from_utf8(out.stdout).unwrap()
+        };
+        let m: Value = serde_json::from_str(&said(&["--json"])).unwrap();
+        let table = said(&[]);
+        let cases = m["cases"].as_array().unwrap();
+        assert!(cases.iter().any(|c| c["system"] == "driveline"), "{m}");
+        for case in cases {
+            let (id, figures) = (case["id"].as_str().unwrap(), &case["runs"][0]["figures"]);
+            assert!(id.contains(label) && id.contains("ping-pong") != has_schedule, "{id}");
+            assert!(!figures["transport"]["n"].is_null(), "{case}");
+            assert_eq!(!figures["schedule_relative"].is_null(), has_schedule, "{case}");
+            assert!(table.contains(id), "no row '{id}' in:\n{table}");
+        }
+        assert!(has_schedule || !table.contains(Metric::ScheduleRelative.label()), "{table}");
+    }
+}

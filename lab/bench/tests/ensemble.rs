@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Several links in one run, and what can happen beside them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod processes;
+#[path = "../../../tools/skipped.rs"]
+mod skipped;
+
+use driveline_bench::harness::{
+    Job, PROTOCOL, Pace, Payload, Reach, Reliability, Role, System, Take, Wait,
+};
+use driveline_bench::machine::usable_cpus;
+use driveline_bench::observations::Quantity;
+use driveline_bench::peers::Selection;
+use driveline_bench::{Beside, Conductor, Favour, PEER_COMMAND, Program, Quota};
+use skipped::skipped;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Processes are looked for among this program's children, so there is one run at a time.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn job(topic: &str, size: usize, subscribers: usize) -> Job {
+    Job {
+        protocol: PROTOCOL,
+        role: Role::Publisher,
+        system: System::Driveline,
+        reach: Reach::Host,
+        domain_dir: PathBuf::new(),
+        topic: topic.into(),
+        size,
+        wait: Wait::Block,
+        take: Take::Borrow,
+        payload: Payload::Filled,
+        pace: Pace::RateHz(200.0),
+        warm_up: 5,
+        messages: 40,
+        depth: 1,
+        reliability: Reliability::BestEffort,
+        subscribers,
+        index: 0,
+        publisher_cpu: None,
+        subscriber_cpus: vec![],
+        priority: 0,
+        processing_us: 0,
+        answer_timeout_ms: 10_000,
+        lose_every: 0,
+        raw_dir: PathBuf::new(),
+    }
+}
+
+fn run(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensemble> {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    measure(jobs, beside)
+}
+
+fn measure(jobs: &[Job], beside: &Beside) -> anyhow::Result<driveline_bench::Ensemble> {
+    let program = Program {
+        path: env!("CARGO_BIN_EXE_driveline-bench-link").into(),
+        args: vec![PEER_COMMAND.into()],
+    };
+    let (peers, interrupted) = (Selection::default(), AtomicBool::new(false));
+    let conductor = Conductor {
+        program: &program,
+        peers: &peers,
+        interrupted: &interrupted,
+        idle: Duration::ZERO,
+        gateway: None,
+    };
+    let dir = tempfile::tempdir()?;
+    conductor.run_links(jobs, beside, dir.path())
+}
+
+#[test]
+fn every_link_of_a_run_has_an_account_that_closes() {
+    let jobs = [job("lidar", 100_000, 2), job("camera", 1 << 20, 1)];
+    let beside =
+        Beside { hogs: 1, watch_every: Some(Duration::from_millis(20)), ..Beside::default() };
+    let ensemble = run(&jobs, &beside).unwrap();
+    assert_eq!(ensemble.accounts.len(), 2);
+    for (account, subscribers) in ensemble.accounts.iter().zip([2, 1]) {
+        assert_eq!(account.invalid, Vec::<String>::new());
+        assert_eq!((account.sent, account.received.len()), (40, subscribers));
+        assert_eq!(account.stamps.len(), 40 * subscribers);
+        for (received, missed) in account.received.iter().zip(&account.missed) {
+            assert_eq!(received + missed, account.sent);
+        }
+    }
+    let cpu = |subject: &str| {
+        ensemble
+            .observations
+            .series
+            .iter()
+            .find(|s| s.quantity == Quantity::Cpu && s.subject == subject)
+    };
+    assert!(cpu("camera · publisher").is_some() && cpu("lidar · subscriber 1").is_some());
+    assert!(cpu("hog 0").unwrap().points.iter().map(|p| p.value).sum::<u64>() > 0);
+}
+
+#[test]
+fn a_quota_holds_or_is_refused_with_the_reason() {
+    // A tenth of a CPU for a reader that would like a whole one.
+    let (percent, every) = (10, Duration::from_millis(50));
+    let busy = Job { processing_us: 20_000, messages: 200, ..job("link", 1000, 1) };
+    let beside =
+        Beside { quota_percent: Some(percent), watch_every: Some(every), ..Beside::default() };
+    let made = Quota::new(percent).map(drop);
+    let outcome = run(&[busy], &beside);
+    if let Err(e) = made {
+        assert!(format!("{e:#}").contains("control group"), "{e:#}");
+        assert!(outcome.is_err());
+        return skipped("that a quota holds", &format!("{e:#}"), "run it as root");
+    }
+    let ensemble = outcome.unwrap();
+    assert_eq!(ensemble.accounts[0].invalid, Vec::<String>::new());
+    // The kernel stopped them, again and again.
+    let counted = |what: &str| {
+        *ensemble.observations.counters.get(what).unwrap_or_else(|| panic!("no '{what}'"))
+    };
+    let (periods, throttled) =
+        (counted("quota: periods of 100 ms"), counted("quota: periods throttled"));
+    assert!(
+        0 < throttled && throttled <= periods && counted("quota: throttled ns") > 0,
+        "{throttled} of {periods}"
+    );
+    // And they had no more than that, by their own processor time.
+    let series = || ensemble.observations.series.iter().filter(|s| s.quantity == Quantity::Cpu);
+    assert_eq!(series().count(), 2, "both ends are watched");
+    let points = || series().flat_map(|s| &s.points);
+    let used: u64 = points().map(|p| p.value).sum();
+    let (first, last) =
+        (points().map(|p| p.time_ns).min().unwrap(), points().map(|p| p.time_ns).max().unwrap());
+    // Of the periods at both ends all may be used, and the kernel hands time out to each CPU in slices of 5 ms.
+    let allowed = (last - first + every.as_nanos() as u64 + 200_000_000) * u64::from(percent) / 100;
+    assert!(
+        used > 0 && used < allowed * 3 / 2 + 20_000_000,
+        "{used} ns used where {allowed} were allowed"
+    );
+}
+
+/// Class, priority and CPUs of a process's first thread.
+#[derive(Clone, Debug, PartialEq)]
+struct Place {
+    is_fifo: bool,
+    priority: u8,
+    cpus: String,
+}
+
+impl Place {
+    fn of(pid: i32) -> Option<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let cpus =
+            status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned();
+        let stat = processes::stat(pid)?;
+        // The 41st and the 40th.
+        Some(Self { is_fifo: stat.get(38)? == "1", priority: stat.get(37)?.parse().ok()?, cpus })
+    }
+}
+
+#[test]
+fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
+    let cpus = usable_cpus().unwrap();
+    let [here, there, ..] = cpus[..] else {
+        return skipped("all of it", "there is but one CPU", "run it where there are two");
+    };
+    // Without the favour each would be on the other CPU.
+    let job = Job {
+        publisher_cpu: Some(there),
+        subscriber_cpus: vec![there, here],
+        messages: 200,
+        ..job("link", 1000, 2)
+    };
+    let favour = Some(Favour { subscriber: 1, priority: 40, exclusive_cpu: Some(there) });
+    let over = AtomicBool::new(false);
+    let mut seen: [Option<Place>; 3] = Default::default();
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let ensemble = std::thread::scope(|s| {
+        let measured = s.spawn(|| {
+            let ensemble = measure(&[job], &Beside { favour, ..Beside::default() });
+            over.store(true, Relaxed);
+            ensemble
+        });
+        while !over.load(Relaxed) {
+            // Each settles before it says that it is ready, and the publisher comes last: where it is in the end counts.
+            if let started @ [_, _, _] = processes::children(std::process::id()).as_slice() {
+                for (pid, seen) in started.iter().zip(&mut seen) {
+                    *seen = Place::of(*pid).or(seen.take());
+                }
+            }
+            // time: a pause between polls
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        measured.join().unwrap().unwrap()
+    });
+    assert_eq!(ensemble.accounts[0].invalid, Vec::<String>::new());
+    let [other, favoured, publisher] = seen.map(|place| place.expect("all three were seen"));
+    assert_eq!(favoured.cpus, there.to_string());
+    let unset = &ensemble.accounts[0].unset;
+    let refused = unset.iter().filter(|u| u.contains("Fifo priority 40")).count();
+    // Either it has the priority, or it says once that it does not: nobody else asked for it.
+    let granted = (favoured.is_fifo, favoured.priority) == (true, 40);
+    assert_eq!(refused, usize::from(!granted), "{favoured:?}: {unset:?}");
+    for place in [other, publisher] {
+        assert_eq!(place, Place { is_fifo: false, priority: 0, cpus: here.to_string() });
+    }
+    if !granted {
+        skipped(
+            "that the priority is real",
+            &format!("it was refused: {unset:?}"),
+            "run it as root",
+        );
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command `driveline-bench`, which `driveline bench` starts.
+
+use clap::{CommandFactory, Parser, Subcommand};
+use driveline_bench::{Ending, LinkArgs, PEER_COMMAND, PeersArgs, exit_code_of, peer_main};
+use driveline_lab::scenario::{LoadError, schema};
+use driveline_lab::{CompareArgs, ReportArgs, RunArgs};
+use driveline_terminal::screen::Screen;
+use driveline_workloads::{WORKLOAD_COMMAND, workload_main};
+use serde_json::json;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+mod command_line;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "driveline-bench",
+    bin_name = "driveline bench",
+    version,
+    about = "Measure what this machine gives"
+)]
+struct Arguments {
+    /// Print results as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Experiments that come with the program
+    #[command(
+        after_help = "Examples:\n  driveline bench list\n  driveline bench list --show S2 > mine.yaml"
+    )]
+    List {
+        /// Print the scenario file of one, to be copied and edited
+        #[arg(long, value_name = "ID", conflicts_with = "schema")]
+        show: Option<String>,
+        /// Print the JSON Schema of scenario files, for editors
+        #[arg(long)]
+        schema: bool,
+    },
+    /// Measure experiments over Driveline and other middleware, interleaved
+    Run(Box<RunArgs>),
+    /// Tell what a measurement says, anew: report.html, results.csv, summary.json, and a summary
+    Report(ReportArgs),
+    /// Which differences between two measurements are real
+    Compare(CompareArgs),
+    /// Latency of a link between two ends, against the machine's own floor
+    Link(Box<LinkArgs>),
+    /// Other middleware that can be measured, how it is configured, and how to add what is not there
+    #[command(
+        after_help = "Examples:\n  driveline bench peers\n      a line for each\n  driveline bench peers cyclonedds ros2_inter\n      how one is configured, and how to add the other"
+    )]
+    Peers(PeersArgs),
+    /// The commands and options as JSON, for completion by `driveline`
+    #[command(hide = true, name = "command-line")]
+    Described,
+    #[command(hide = true, name = PEER_COMMAND)]
+    Peer,
+    #[command(hide = true, name = WORKLOAD_COMMAND)]
+    Workload {
+        /// Of processes that a workload starts, which look for them on their own
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+fn main() -> ExitCode {
+    let Arguments { json, command } = Arguments::parse();
+    let screen = Screen::new(json);
+    let code = match command {
+        Command::Peer => return peer_main(),
+        Command::Workload { .. } => return workload_main(),
+        command => run(command, &screen),
+    };
+    match screen.loss() {
+        Some(why) if code == ExitCode::SUCCESS => {
+            screen.error(why);
+            ExitCode::FAILURE
+        }
+        _ => code,
+    }
+}
+
+fn run(command: Command, screen: &Screen) -> ExitCode {
+    let json = screen.json || matches!(&command, Command::Run(run) if run.json);
+    let printed = |text: String| {
+        screen.print(&text);
+        ExitCode::SUCCESS
+    };
+    let outcome = match command {
+        Command::Link(mut link) => {
+            link.json |= screen.json;
+            driveline_bench::run_link(&link).map(Ending::exit_code)
+        }
+        Command::List { show: Some(id), .. } => {
+            driveline_lab::show(&id).map(|text| printed(text.to_owned()))
+        }
+        Command::List { schema: true, .. } => {
+            screen.print_json(&schema());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::List { .. } => driveline_lab::list(screen.json).map(printed),
+        Command::Run(mut run) => {
+            run.json |= screen.json;
+            driveline_lab::run(&run).map(Ending::exit_code)
+        }
+        Command::Report(mut report) => {
+            report.json |= screen.json;
+            driveline_lab::report(&report).map(printed)
+        }
+        Command::Compare(mut compare) => {
+            compare.json |= screen.json;
+            driveline_lab::compare(&compare).map(printed)
+        }
+        Command::Peers(mut peers) => {
+            peers.json = screen.json;
+            driveline_bench::list_peers(&peers)
+                .map(|text| printed(format!("{}\n", text.trim_end())))
+        }
+        Command::Described => {
+            screen.print_json(&command_line::described(Arguments::command()));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Peer | Command::Workload { .. } => Ok(ExitCode::FAILURE),
+    };
+    outcome.unwrap_or_else(|e| {
+        match LoadError::mistakes(&e) {
+            // As `driveline run` prints those of a graph.
+            Some(found) if json => screen.print_json_line(
+                &json!({ "kind": "diagnostics", "diagnostics": found.iter().collect::<Vec<_>>() }),
+            ),
+            _ => screen.error(format!("{e:#}")),
+        }
+        exit_code_of(&e)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// A terminal of 80 columns would break what is laid out by hand; it breaks sentences only.
+    #[test]
+    fn what_is_laid_out_in_helps_fits_a_terminal() {
+        let command = Arguments::command();
+        let helps = command.get_subcommands().filter_map(clap::Command::get_after_help);
+        let wide: Vec<String> = helps
+            .flat_map(|help| help.to_string().lines().map(str::to_owned).collect::<Vec<_>>())
+            .filter(|line| line.starts_with("  ") && line.chars().count() > 80)
+            .collect();
+        assert_eq!(wide, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_a_measurement_can_end_with_is_in_its_help() {
+        let mut command = Arguments::command();
+        let help = command.find_subcommand_mut("run").unwrap().render_help().to_string();
+        for code in
+            ["  0    measured", "  1    something", "  2    the command line", "  130  interrupted"]
+        {
+            assert!(help.contains(code), "{help}");
+        }
+    }
+}

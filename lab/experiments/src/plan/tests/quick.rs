@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `--quick` compares Driveline with two others: as the peers really are, not as mock peers that can do everything.
+
+use super::*;
+
+/// What the peers of `make peers` say that they can do; `make peers-test` compares it with themselves.
+const CAPABILITIES: &str = include_str!("../../../../bench/tests/capabilities.json");
+
+/// Cells of `--quick` in which nobody stands beside Driveline: experiment, how the cell begins, why. docs/lab.md names them.
+const ALONE: &[(&str, &str, &str)] = &[
+    ("W6", "", "a graph of Driveline"),
+    ("B3", "", "a graph of Driveline"),
+    ("K3", "", "a graph of Driveline"),
+    ("refsys", "", "a graph of Driveline"),
+    ("K2", "T3 ", "a graph of Driveline"),
+    ("S5", "writer killed", "a graph of Driveline"),
+    ("S5", "reader killed", "a graph of Driveline"),
+    ("S5", "region corrupted", "a graph of Driveline"),
+];
+
+fn real_peers() -> Vec<Peer> {
+    let known: Vec<serde_json::Value> = serde_json::from_str(CAPABILITIES).unwrap();
+    let variant = |v: &serde_json::Value| {
+        let mut whole = serde_json::to_value(sample_variant()).unwrap();
+        whole.as_object_mut().unwrap().extend(v.as_object().unwrap().clone());
+        serde_json::from_value::<Variant>(whole).unwrap()
+    };
+    let peer = |p: &serde_json::Value| {
+        let name = p["name"].as_str().unwrap().to_owned();
+        let variants = p["variants"].as_array().unwrap().iter().map(variant).collect();
+        let description = Description {
+            protocol: 1,
+            name: name.clone(),
+            title: name.clone(),
+            version: "1".into(),
+            variants,
+        };
+        Peer {
+            title: name.clone(),
+            state: State::Installed { program: format!("/{name}").into(), description },
+            name,
+        }
+    };
+    known.iter().map(peer).collect()
+}
+
+#[test]
+fn every_quick_cell_that_compares_has_driveline_and_two_or_three_others() {
+    let mut used = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for b in builtin() {
+        let placement = Placement::automatic(vec![0, 1]);
+        let e =
+            plan(&scenario::load(b.id).unwrap(), Extent::Quick, &real_peers(), &placement).unwrap();
+        // Between hosts Driveline takes gateways, which need not be built here.
+        let no_gateway = e.left_out.iter().any(|l| l.what == "driveline between hosts");
+        let cells: BTreeSet<_> =
+            e.cases.iter().filter(|c| c.role == Role::Measured).map(|c| c.cell.as_str()).collect();
+        for cell in cells {
+            let of_cell = || e.cases.iter().filter(|c| c.role == Role::Measured && c.cell == cell);
+            let on_some_edge = |c: &Case| {
+                c.chain
+                    .iter()
+                    .flat_map(|chain| chain.edges.values())
+                    .any(|edge| edge.system == System::Driveline)
+            };
+            let own =
+                no_gateway || of_cell().any(|c| c.system == System::Driveline || on_some_edge(c));
+            // Variants of one peer are one middleware, and bare sockets are a floor.
+            let others: BTreeSet<_> = of_cell()
+                .filter_map(|c| {
+                    if let System::Peer { name, .. } = &c.system {
+                        Some(name.as_str())
+                    } else {
+                        None
+                    }
+                })
+                .filter(|name| *name != "baseline")
+                .collect();
+            let alone = ALONE.iter().find(|(id, begin, _)| *id == b.id && cell.starts_with(begin));
+            used.extend(alone.filter(|_| others.is_empty()));
+            if !own || (!(2..=3).contains(&others.len()) && alone.is_none()) {
+                wrong.push(format!("{} · {cell}: {others:?}", b.id));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(used, ALONE.iter().collect(), "an exception that is none");
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The lab as people have it: how far it is, on a terminal, and what it found, in a browser.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may stop at a surprise")]
+
+mod browser;
+#[path = "../../../tools/skipped.rs"]
+mod skipped;
+
+use browser::{is_readable, open};
+use serde_json::Value;
+use skipped::skipped;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const BENCH: &str = env!("CARGO_BIN_EXE_driveline-bench");
+
+/// Without the peers of this machine.
+fn without_peers(mut command: Command, dir: &Path) -> Command {
+    command.current_dir(dir).env("DRIVELINE_PEERS", dir).stdin(Stdio::null());
+    command
+}
+
+/// What a terminal of so many columns shows of a command of the lab, in the pieces in which it is drawn.
+fn on_a_terminal(dir: &Path, columns: usize, arguments: &str) -> Vec<String> {
+    let mut command = without_peers(Command::new("script"), dir);
+    let line = format!("stty rows 24 cols {columns}; exec '{BENCH}' {arguments}");
+    let out = command
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(
+        matches!(out.status.code(), Some(0 | 1)),
+        "{text}{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    text.split(['\r', '\n', '\x1b']).map(str::to_owned).collect()
+}
+
+/// How far a bar is, in percent, and how long it says that it takes. Both stand before `left`.
+fn percent_and_eta(piece: &str) -> Option<(u64, &str)> {
+    let (before, _) = piece.split_once(" left · ")?;
+    let (before, eta) = before.rsplit_once(" %, ")?;
+    Some((before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?, eta))
+}
+
+#[test]
+fn a_terminal_shows_how_far_a_measurement_is_and_how_long_it_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = "scenario: 1
+id: mine
+title: A small link
+source: a test
+question: How far is it?
+systems: [driveline]
+link: {size: 1 KiB, rate_hz: 100, cpus: any}
+cases:
+  small: {}
+run: {rounds: 5, messages: 20, warm_up: 2}
+";
+    std::fs::write(dir.path().join("mine.yaml"), scenario).unwrap();
+    let link = "link --size 64 --wait block --rate 200 --messages 50 --extra none --rounds 3";
+    for (arguments, names) in
+        [("run ./mine.yaml --out a", "mine · round "), (link, "driveline · processes")]
+    {
+        let shown = on_a_terminal(dir.path(), 120, arguments);
+        let told: Vec<(u64, &str)> =
+            shown.iter().filter_map(|piece| percent_and_eta(piece)).collect();
+        assert!(told.is_sorted_by_key(|(percent, _)| *percent), "{told:?}");
+        // Hardly begun, and under way; once it is over, the bar is gone.
+        assert!(
+            told.first().is_some_and(|t| t.0 <= 5) && told.iter().any(|t| (1..100).contains(&t.0)),
+            "{shown:#?}"
+        );
+        let is_time = |eta: &&str| {
+            eta.ends_with(['s', 'm', 'n', 'h'])
+                && eta.trim_start_matches("about ").starts_with(|c: char| c.is_ascii_digit())
+        };
+        assert!(told.iter().map(|t| t.1).all(|eta| is_time(&eta)), "{told:?}");
+        // What is planned is expected to take a time, before anything has been measured.
+        assert!(
+            arguments == link || told[0].1 != "about 0 s" && told[0].1.starts_with("about "),
+            "{told:?}"
+        );
+        assert!(
+            shown.iter().any(|piece| piece.contains(" left · ") && piece.contains(names)),
+            "{shown:#?}"
+        );
+        assert!(shown.last().is_some_and(|piece| !piece.contains(" left · ")), "{shown:#?}");
+    }
+}
+
+/// Of an experiment that was really made, whatever came out: an account that does not close on a busy machine is shown as such.
+/// Elsewhere each statement stays on one line, for `grep`.
+#[test]
+fn words_end_where_the_terminal_does_and_are_whole_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in ["list", "run S1 --dry-run", "peers --settings"] {
+        let out = without_peers(Command::new(BENCH), dir.path())
+            .args(arguments.split(' '))
+            .output()
+            .unwrap();
+        let whole = String::from_utf8(out.stdout).unwrap();
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for columns in [60, 90, 200] {
+            let shown = on_a_terminal(dir.path(), columns, arguments);
+            // Names of cases are no words, and stay whole.
+            let widest = shown
+                .iter()
+                .filter(|l| !l.starts_with("    floor: "))
+                .map(|l| l.chars().count())
+                .max()
+                .unwrap();
+            assert!(
+                widest <= columns.min(110),
+                "{arguments}: {widest} of {columns} columns: {shown:#?}"
+            );
+            assert_eq!(words(&shown.join(" ")), words(&whole), "{arguments}");
+        }
+        assert!(whole.lines().any(|l| l.chars().count() > 110), "{arguments}: {whole}");
+    }
+}
+
+#[test]
+fn a_browser_shows_the_report_of_a_real_experiment() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = without_peers(Command::new(BENCH), dir.path());
+    let out = command
+        .args(["run", "S1", "--quick", "--systems", "driveline", "--out", "a", "--json"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(matches!(out.status.code(), Some(0 | 1)), "{said}");
+    let summary: Value =
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {said}"));
+    assert_eq!(
+        (&summary["complete"], &summary["experiments"][0]["id"]),
+        (&true.into(), &"S1".into()),
+        "{summary}"
+    );
+    let cases = summary["experiments"][0]["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|c| c["system"] == "driveline");
+    let counts = |case: &Value| {
+        case["runs"].as_array().unwrap().iter().any(|run| run["reasons"] == Value::Array(vec![]))
+    };
+    let measured = cases.filter(|c| counts(c)).count() > 0;
+
+    let looks = [(false, 1280), (true, 1280), (false, 420)];
+    for ((dark, width), told) in
+        looks.into_iter().zip(open(&dir.path().join("a/report.html"), looks).into_iter().flatten())
+    {
+        assert_eq!(
+            (&told.errors, &told.fetched, &told.empty),
+            (&vec![], &vec![], &vec![]),
+            "{told:?}"
+        );
+        assert_eq!(told.dark, dark);
+        assert!(!measured || told.plots > 0 && !told.views.is_empty(), "{told:?}");
+        assert!(
+            told.page_width <= told.width
+                && told.width <= f64::from(width)
+                && told.scrolling.is_empty(),
+            "{told:?}"
+        );
+        assert!(is_readable(&told), "{told:?}");
+    }
+}
+
+/// What S5 asks for must be able to tear what can tear: else that nothing tore would say nothing.
+#[test]
+fn the_torn_reads_of_s5_tear_two_buffers_without_a_check() {
+    let Some(peers) = std::env::var_os("DRIVELINE_PEERS")
+        .map(PathBuf::from)
+        .filter(|d| d.join("as_published").is_file())
+    else {
+        return skipped(
+            "SIM's protocol",
+            "DRIVELINE_PEERS names no directory with the peer as_published",
+            "run `make peers-test`",
+        );
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let shown = Command::new(BENCH).args(["list", "--show", "S5"]).output().unwrap();
+    // Its parameters as they stand, for a second and a half.
+    let mut text: Vec<String> =
+        String::from_utf8(shown.stdout).unwrap().lines().map(str::to_owned).collect();
+    let quick = text.iter_mut().find(|line| line.starts_with("quick:")).unwrap();
+    *quick = "quick: {rounds: 1, seconds: 1.5, cases: [torn reads], systems: [driveline, as_published/sim]}".into();
+    std::fs::write(dir.path().join("torn.yaml"), text.join("\n") + "\n").unwrap();
+    let mut command = Command::new(BENCH);
+    command.current_dir(dir.path()).env("DRIVELINE_PEERS", peers).stdin(Stdio::null());
+    let out =
+        command.args(["run", "./torn.yaml", "--quick", "--out", "a", "--json"]).output().unwrap();
+    let summary: Value = serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&out.stderr)));
+    let cases = summary["experiments"][0]["cases"].as_array().unwrap();
+    let torn = |system: &str| {
+        let case = cases
+            .iter()
+            .find(|c| c["system"] == system && c["role"] == "measured")
+            .unwrap_or_else(|| panic!("{system}: {summary}"));
+        case["totals"]["torn"].as_u64().unwrap_or_else(|| panic!("{case}"))
+    };
+    assert!(torn("as_published/sim") > 0, "nothing tore");
+    assert_eq!(torn("driveline"), 0);
+}

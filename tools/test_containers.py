@@ -1,0 +1,327 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests what runs in containers, with Podman in a storage of its own, and with Docker's client where there is one.
+
+Needs root, podman, and what `make test-containers` builds. Leaves no container, no image and no directory behind.
+
+Usage: test_containers.py [NAME...]. Names are those of the functions below, without `test_`.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug"
+# Only a fault takes that long.
+PATIENCE = 60
+
+GRAPH = """\
+driveline: 1
+name: counting
+topics:
+  a: {{reach: host, max_payload: 8, qos: {{depth: 16}}}}
+  b: {{reach: host, max_payload: 8, qos: {{depth: 16}}}}
+modules:
+  source:
+    {source}
+    components:
+      counter: {{library: lib, class: Counter, parameters: {{limit: 0, period_ms: 10}}, outputs: {{count: a}}}}
+  step:
+    restart: {{policy: on_failure}}
+    {step}
+    components:
+      relay: {{library: lib, class: Relay, inputs: {{in: a}}, outputs: {{out: b}}}}
+  sink:
+    restart: {{policy: on_failure}}
+    {sink}
+    components:
+      printer: {{library: lib, class: Printer, inputs: {{count: b}}}}
+"""
+
+
+class Fault(Exception):
+    """A test has failed."""
+
+
+def check(holds, text):
+    if not holds:
+        raise Fault(text)
+
+
+class Place:
+    """A storage of Podman's own, and the directory of a test's graph."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        etc = self.directory / "etc"
+        etc.mkdir()
+        run = self.directory / "run"
+        graphroot = self.directory / "root"
+        (etc / "containers.conf").write_text(
+            '[engine]\ncgroup_manager="cgroupfs"\nevents_logger="file"\nruntime="runc"\n'
+            f'static_dir="{graphroot}/libpod"\ntmp_dir="{run}/libpod"\nvolume_path="{self.directory}/volumes"\n'
+            '[containers]\ndefault_ulimits=["nofile=16384:16384","nproc=8192:8192"]\n'
+        )
+        (etc / "storage.conf").write_text(f'[storage]\ndriver="overlay"\ngraphroot="{graphroot}"\nrunroot="{run}/root"\n')
+        self.environment = {
+            **os.environ,
+            "CONTAINERS_CONF": str(etc / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(etc / "storage.conf"),
+            "DRIVELINE_HOST": str(BIN / "driveline-test-host"),
+            "NO_COLOR": "1",
+        }
+        self.environment.pop("DRIVELINE_DOMAIN_DIR", None)
+        (self.directory / "lib").touch()
+
+    def graph(self, **keys):
+        path = self.directory / "graph.yaml"
+        path.write_text(GRAPH.format(**{"source": "depends_on: []", "step": "depends_on: []", "sink": "depends_on: []", **keys}))
+        return path
+
+    def podman(self, *arguments):
+        done = subprocess.run(["podman", *arguments], env=self.environment, capture_output=True, text=True, timeout=PATIENCE)
+        check(done.returncode == 0, f"podman {' '.join(arguments)}: {done.stderr}")
+        return done.stdout.strip()
+
+    def driveline(self, *arguments, code=0):
+        done = subprocess.run([BIN / "driveline", *arguments], env=self.environment, capture_output=True, text=True, timeout=2 * PATIENCE)
+        check(done.returncode == code, f"driveline {' '.join(map(str, arguments))} ended with {done.returncode} and not {code}:\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    @contextlib.contextmanager
+    def run(self, *arguments, until="all modules are ready"):
+        """A run in the background whose output has `until`."""
+        log = self.directory / "run.log"
+        with log.open("w") as out:
+            process = subprocess.Popen([BIN / "driveline", "run", *arguments], env=self.environment, stdout=out, stderr=out, cwd=self.directory)
+        run = Run(self, process, log)
+        try:
+            run.wait_for(until)
+            yield run
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def containers(self):
+        return self.podman("ps", "--all", "--quiet", "--filter", "label=org.driveline.run").split()
+
+    def module(self, name):
+        return self.podman("ps", "--quiet", "--filter", f"label=org.driveline.module={name}")
+
+    def directories(self):
+        return sorted(Path("/dev/shm").glob("driveline-run-*"))
+
+    def close(self):
+        subprocess.run(["podman", "rm", "--all", "--force"], env=self.environment, capture_output=True, check=False)
+        subprocess.run(["podman", "rmi", "--all", "--force"], env=self.environment, capture_output=True, check=False)
+        subprocess.run(["umount", self.directory / "root" / "overlay"], capture_output=True, check=False)
+
+
+class Run:
+    def __init__(self, place, process, log):
+        self.place, self.process, self.log = place, process, log
+
+    def text(self):
+        return self.log.read_text()
+
+    def wait_for(self, text, times=1):
+        wait(lambda: self.text().count(text) >= times or self.process.poll() is not None, f"{text!r} does not come:\n{self.log}")
+        check(self.text().count(text) >= times, f"the run ended without {text!r}:\n{self.text()}")
+
+    def end(self, how=signal.SIGINT, code=0):
+        self.process.send_signal(how)
+        self.process.wait(PATIENCE)
+        check(self.process.returncode == code, f"the run ended with {self.process.returncode} and not {code}:\n{self.text()}")
+
+
+def wait(holds, text):
+    until = time.monotonic() + PATIENCE
+    while not holds():
+        check(time.monotonic() < until, text)
+        time.sleep(0.1)
+
+
+def summary(directory):
+    return json.loads((directory / "summary.json").read_text())
+
+
+def test_each_module_runs_in_a_container_with_few_rights_and_nothing_stays(place):
+    report = place.directory / "report"
+    graph = place.graph(source="memory: 64 MiB", sink="cpus: [0]")
+    with place.run(graph, "--deploy", "containers", "--report", report) as run:
+        run.wait_for("printer got 3")
+        check(len(place.containers()) == 3, "three containers")
+        for module in ("source", "step", "sink"):
+            inspected = json.loads(place.podman("inspect", place.module(module)))[0]
+            config = inspected["HostConfig"]
+            check(config["ReadonlyRootfs"], "the root is read-only")
+            check(not inspected["EffectiveCaps"] and not inspected["BoundingCaps"], "there are no capabilities")
+            check("no-new-privileges" in config["SecurityOpt"], "there are no new privileges")
+            check(config["NetworkMode"] == "none" and config["PidMode"] == "private", "namespaces are private")
+            check(config["IpcMode"] != "host" and not config["Privileged"], "namespaces are private")
+            check(inspected["Config"]["User"] == "65532:65532", "the user is not root")
+            check(config["RestartPolicy"]["Name"] in ("", "no"), "the engine restarts nothing")
+            shared = [m["Source"] for m in inspected["Mounts"] if m["RW"]]
+            check(len(shared) == 1 and shared[0].endswith("/domain"), f"only the domain can be written: {shared}")
+        clients = subprocess.run(["pgrep", "-x", "podman"], capture_output=True, text=True, check=False).stdout.split()
+        check(not clients, f"no client of the engine stays: {clients}")
+        run.end()
+    modules = {m["module"]: m for m in summary(report)["modules"]}
+    for m in modules.values():
+        check(m["image"].startswith("localhost/driveline/counting:") and m["digest"].startswith("sha256:"), f"{m}")
+        check(m["user"] == 65532 and m["memory_peak"] > 0 and m["waits"] == "futex_waitv", f"{m}")
+    check(modules["source"]["memory_limit"] == 64 << 20 and modules["sink"]["cpus"] == "0", f"{modules}")
+    check(not place.containers() and not place.directories(), "nothing stays")
+
+
+def test_all_modules_in_one_container_are_one_run(place):
+    report = place.directory / "report"
+    graph = place.graph()
+    with place.run(graph, "--deploy", "container", "--report", report) as run:
+        run.wait_for("printer got 3")
+        check(len(place.containers()) == 1, "one container")
+        run.end()
+    check(len({m["container"] for m in summary(report)["modules"]}) == 1, "one container")
+    check(not place.containers() and not place.directories(), "nothing stays")
+
+
+def test_the_end_of_a_source_ends_the_run_as_bare(place):
+    report = place.directory / "report"
+    text = place.driveline("run", place.graph(), "--deploy", "containers", "--set", "counter.limit=100", "--report", report)
+    check("'counter' has finished" in text and "printer got 100" in text, text)
+    check(summary(report)["published"]["a"] == 100, "every sample is in the report")
+
+
+def test_killed_containers_are_started_again_and_their_gaps_are_in_the_report(place):
+    report = place.directory / "report"
+    with place.run(place.graph(), "--deploy", "containers", "--report", report) as run:
+        run.wait_for("printer got 3")
+        for number, module in enumerate(("step", "sink"), 1):
+            place.podman("kill", place.module(module))
+            run.wait_for("works again", number)
+        run.end()
+    faults = summary(report)["faults"]
+    check([f["module"] for f in faults] == ["step", "sink"], f"{faults}")
+    check("container was killed" in run.text(), run.text())
+
+
+def test_a_killed_launcher_leaves_no_container_and_clean_removes_the_rest(place):
+    with place.run(place.graph(), "--deploy", "containers") as run:
+        run.wait_for("printer got 3")
+        living = place.directories()
+        check("a launcher runs" in place.driveline("deploy", "clean"), "a living run is left alone")
+        check(place.directories() == living and len(place.containers()) == 3, "a living run is left alone")
+        run.process.kill()
+        run.process.wait()
+        wait(lambda: not place.containers(), "containers outlive their launcher")
+    check(place.directories() == living, "the directory stays")
+    place.driveline("deploy", "clean")
+    check(not place.directories(), "clean removes it")
+
+
+def test_a_memory_limit_is_named_as_the_cause(place):
+    graph = place.graph(step="memory: 48 MiB")
+    with place.run(graph, "--deploy", "containers", "--set", "relay.fill_on=20") as run:
+        run.wait_for("reached its memory limit")
+        run.wait_for("works again")
+        run.end()
+    check("module 'step' was killed by SIGKILL" in run.text(), run.text())
+    check(not (place.directory / "oom").exists(), "the engine writes nothing where the run was started")
+
+
+def test_a_user_per_module_needs_no_open_access(place):
+    graph = place.graph(source="user: 1001", step="user: 1002", sink="user: 1003")
+    place.driveline("run", graph, "--deploy", "containers", "--set", "counter.limit=50")
+
+
+def test_what_is_missing_is_explained_with_its_line(place):
+    graph = place.graph(step="image: localhost/nothing:1", sink="mounts: [nowhere]")
+    for command in (["validate"], ["run"]):
+        text = place.driveline(*command, graph, "--deploy", "containers", code=3)
+        check("podman has no image `localhost/nothing:1`" in text and "graph.yaml:1" in text, text)
+        check("nowhere does not exist" in text, text)
+    check(not place.directories(), "nothing was made")
+
+
+def test_an_image_without_a_host_program_is_named(place):
+    empty = place.directory / "empty.tar"
+    subprocess.run(["tar", "cf", empty, "-C", place.directory, "lib"], check=True)
+    place.podman("import", str(empty), "localhost/empty:1")
+    graph = place.graph(step="image: localhost/empty:1")
+    text = place.driveline("run", graph, "--deploy", "containers", code=4)
+    check("driveline-host" in text and "'step'" in text, text)
+    check(not place.containers() and not place.directories(), "nothing stays")
+
+
+def test_two_builds_have_one_digest_and_a_change_moves_only_its_module(place):
+    def digests():
+        built = place.driveline("deploy", "build", graph, "--json")
+        return {m["module"]: m["digest"] for m in json.loads(built[built.index("[") :])}
+
+    graph = place.graph()
+    graph.write_text(graph.read_text().replace("library: lib, class: Relay", "library: lib2, class: Relay"))
+    (place.directory / "lib2").write_text("one")
+    first = digests()
+    check(first == digests(), "the same files give the same digests")
+    (place.directory / "lib2").write_text("two")
+    second = digests()
+    changed = [m for m in first if first[m] != second[m]]
+    check(changed == ["step"], f"only one changes: {changed}")
+
+
+def test_dockers_client_does_the_same(place):
+    if not shutil.which("docker"):
+        return "docker's client is not installed"
+    socket = place.directory / "podman.sock"
+    service = subprocess.Popen(["podman", "system", "service", "--time", "0", f"unix://{socket}"], env=place.environment, stderr=subprocess.DEVNULL)
+    try:
+        wait(socket.exists, "podman's service does not start")
+        place.environment["DOCKER_HOST"] = f"unix://{socket}"
+        report = place.directory / "report"
+        place.driveline("run", place.graph(), "--deploy", "containers", "--engine", "docker", "--set", "counter.limit=50", "--report", report)
+        check(all(m["waits"] for m in summary(report)["modules"]), "the report says how threads wait")
+        check(not place.containers(), "nothing stays")
+    finally:
+        service.terminate()
+        service.wait()
+        place.environment.pop("DOCKER_HOST", None)
+    return None
+
+
+def main(names):
+    if os.geteuid() != 0:
+        sys.exit("test_containers: error: containers with a storage of their own need root here")
+    tests = {k.removeprefix("test_"): f for k, f in globals().items() if k.startswith("test_")}
+    wanted = {n: f for n, f in tests.items() if not names or any(name in n for name in names)}
+    if not wanted:
+        sys.exit(f"test_containers: error: no such test: {' '.join(names)}")
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="driveline-containers-") as directory:
+        place = Place(directory)
+        try:
+            for name, test in wanted.items():
+                began = time.monotonic()
+                try:
+                    left_out = test(place)
+                    state = f"left out: {left_out}" if left_out else "ok"
+                except (Fault, subprocess.SubprocessError, OSError, ValueError, KeyError) as fault:
+                    state = f"FAILED: {fault}"
+                    failed.append(name)
+                print(f"{time.monotonic() - began:6.1f} s  {name}: {state}", flush=True)
+        finally:
+            place.close()
+    print(f"containers: {len(wanted) - len(failed)} of {len(wanted)} tests passed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
