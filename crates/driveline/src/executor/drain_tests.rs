@@ -2,7 +2,7 @@
 //! Timers at the end of a run, on a virtual clock.
 #![allow(clippy::unwrap_used, reason = "a test may stop at a surprise")]
 
-use super::tests::{rig, send};
+use super::tests::{PATIENCE, rig, send};
 use super::*;
 use crate::SubscriptionOptions;
 use driveline_types::{MonotonicNs, VirtualClock};
@@ -176,6 +176,12 @@ fn deadlines_are_missed_until_they_are_ended_and_not_after() {
         let mut publisher = r.node.bytes_publisher("number", "raw", options).unwrap();
         let options = SubscriptionOptions { reach, qos, ..SubscriptionOptions::default() };
         let subscription = r.node.bytes_subscription("number", "raw", options).unwrap();
+        // Between processes a match takes a moment, which the clock of the test does not show.
+        let end = MonotonicNs::real_now() + PATIENCE;
+        while publisher.matched() == 0 || subscription.matched() == 0 {
+            assert!(MonotonicNs::real_now() < end, "not matched at {reach:?}");
+            std::thread::yield_now();
+        }
         let callback = r.callback(Trigger::any(), vec![("in".to_owned(), subscription)], |_| {});
         let counter = publisher.published_counter();
         let missed = || (callback.inputs()[0].stats.deadlines_missed, counter.deadlines_missed());
