@@ -71,6 +71,9 @@ WAITING = ("found",)
 # Test programs of the gateways in which each test measures: for how long a topic is silent after a link was away, or next to
 # a host that stands still.
 MEASURED_HOSTS = ("bystanders", "outages", "routers", "slow_links")
+# Gating programs some of whose tests also judge durations where this variable is set.
+ALSO_MEASURED = ("found", "tls", "two_hosts")
+MEASURE = {"DRIVELINE_MEASURE": "1"}
 MEASURED_ROS2 = ("lost_links",)
 # Of another one, a test that makes 10 000 endpoints.
 MEASURED_TEST = "ten_thousand_publishers_that_come_and_go_leave_nothing_behind"
@@ -309,10 +312,11 @@ STEPS = [
         "hosts-links",
         "Topics between hosts after links were away, next to hosts that stand still, through routers, and on slow links",
         [
-            cargo("test", *GATEWAYS, "--no-run", *test_options(MEASURED_HOSTS)),
-            cargo("test", *GATEWAYS, "--no-fail-fast", *test_options(MEASURED_HOSTS)),
+            cargo("test", *GATEWAYS, "--no-run", *test_options((*MEASURED_HOSTS, *ALSO_MEASURED))),
+            cargo("test", *GATEWAYS, "--no-fail-fast", *test_options((*MEASURED_HOSTS, *ALSO_MEASURED))),
         ],
         "tests",
+        MEASURE,
         suite="measured",
         why="recoveries within 2 s, gaps next to a silent host, ages on slow links: durations on real sockets",
     ),
@@ -324,8 +328,19 @@ STEPS = [
             cargo("test", *GATEWAYS, "--test", "faults") + ["--", "--include-ignored", "--nocapture", "--test-threads=1"],
         ],
         "tests",
+        MEASURE,
         suite="measured",
         why="minutes of outages and of endpoints that come and go, judged by seconds and by bytes",
+    ),
+    Step(
+        "hosts-world",
+        "The protocol between hosts in virtual time, a thousand seeds of ten minutes",
+        [cargo("test", "-p", "driveline-gateway-zenoh", "--release", "--lib") + ["--", "protocol_world"]],
+        "tests",
+        # Optimised for the many events, but not as a whole.
+        {"DRIVELINE_SEEDS": "1000", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"},
+        suite="measured",
+        why="the same as in `make test` with more seeds: the more, the rarer what is found",
     ),
     Step(
         "hosts-many",

@@ -526,6 +526,7 @@ mod tests {
             let end = Instant::now() + Duration::from_secs(60);
             while !said().contains("ERROR") {
                 assert!(Instant::now() < end, "nothing is told");
+                // time: one of several waits, which the time-out of 60 s ends
                 service.wait(Some(Duration::from_millis(10))).unwrap();
                 tell_events(&mut service);
             }

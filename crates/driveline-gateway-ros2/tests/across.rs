@@ -256,6 +256,7 @@ fn images_of_4_mib_pass_between_the_profiles_both_ways_and_none_is_lost() {
     // What is written before DDS has matched is not for that reader.
     eventually("matched there", || {
         publisher.publish(&image(8, 7));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(20));
         !peer.samples().is_empty()
     });

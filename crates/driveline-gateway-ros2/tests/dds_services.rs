@@ -114,8 +114,10 @@ fn a_slow_server_in_ros_2_ends_calls_by_their_time_out() {
         let refused = call(&mut client, &two(1, 2)).unwrap_err();
         assert!(matches!(refused, CallError::Refused { .. }), "{refused}");
         calls += 1;
+        // time: one attempt of several: the server answers after 1.5 s a request that reached it
         let end = Instant::now() + Duration::from_secs(3);
         while strays(&rig, "late") == 0 && Instant::now() < end {
+            // time: a pause between polls
             std::thread::sleep(Duration::from_millis(10));
         }
         strays(&rig, "late") > 0

@@ -17,8 +17,6 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const KILLS: usize = 4;
-/// What a publisher may wait for a gateway that is gone: far more than filling an image and `max_blocking_ms` take on a busy machine.
-const STALLED: Duration = Duration::from_secs(20);
 
 /// Checksums of all images that these tests write.
 fn known_sums() -> Vec<u32> {
@@ -37,12 +35,10 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
     let known = known_sums();
     let mut peer = rig.peer("sub rt/sensing/camera image rv0");
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
-    let (mut n, mut longest) = (0, Duration::ZERO);
+    let mut n = 0;
     let mut publish = |publisher: &mut _| {
         // It waits for the gateway, at most `max_blocking_ms`, and never fails for its sake.
-        let began = Instant::now();
         publish_image(publisher, BIG as u32, b'a' + (n % 26) as u8);
-        longest = longest.max(began.elapsed());
         n += 1;
     };
     for kill in 0..KILLS {
@@ -55,20 +51,22 @@ fn a_gateway_that_is_killed_while_it_sends_leaves_publishers_alone_and_its_succe
         // In the middle of one, somewhere else each time.
         std::thread::scope(|scope| {
             scope.spawn(|| {
+                // time: another moment of a transfer each time
                 std::thread::sleep(Duration::from_micros(700 * (1 + kill as u64)));
                 drop(gateway);
             });
             (0..8).for_each(|_| publish(&mut publisher));
         });
         eventually("it is gone here", || publisher.matched() == 0);
-        // Whatever it held has come back.
+        // Whatever it held has come back, and nobody is waited for.
+        let timeouts = publisher.stats().reliable_timeouts;
         (0..16).for_each(|_| publish(&mut publisher));
+        assert_eq!(publisher.stats().reliable_timeouts, timeouts, "it waited for a dead gateway");
     }
     assert!(
         peer.samples().iter().all(|(len, sum, _)| *len == BIG && known.contains(sum)),
         "whole images only"
     );
-    assert!(longest < STALLED, "publishing took {longest:?} while gateways were killed");
 }
 
 #[test]
@@ -84,6 +82,7 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
         while taken < count {
             assert!(Instant::now() < end, "{taken} of {count} images");
             let Some(sample) = subscription.take_next().unwrap() else {
+                // time: a pause between polls; only the time-out of 60 s ends them
                 std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
@@ -99,6 +98,7 @@ fn a_gateway_that_is_killed_while_it_receives_leaves_whole_images_and_its_succes
     for kill in 0..KILLS {
         let gateway = rig.process();
         take(3);
+        // time: another moment of a transfer each time
         std::thread::sleep(Duration::from_micros(1300 * kill as u64));
         drop(gateway);
     }

@@ -111,6 +111,7 @@ fn a_camera_of_4_mib_towards_ros_2_adds_up() {
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
         sent += 1;
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         !peer.samples().is_empty()
     });
@@ -265,12 +266,14 @@ fn a_thousand_a_second_reach_ros_2_and_none_is_lost() {
     // What is written before DDS has matched is not for that reader.
     eventually("matched there", || {
         publish(&mut publisher, &string("first"));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         !peer.samples().is_empty()
     });
     let texts: Vec<String> = (0..COUNT).map(|n| format!("{n:08}")).collect();
     for text in &texts {
         publish(&mut publisher, &string(text));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_micros(900));
     }
     let heard = |peer: &mut rig::Peer| {
@@ -298,6 +301,7 @@ fn a_sample_from_another_host_is_not_sent_on_and_is_counted() {
     let mut peer = rig.peer("sub rt/chatter string rv0");
     eventually("heard", || {
         publish(&mut publisher, &string("hello"));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         !peer.samples().is_empty()
     });

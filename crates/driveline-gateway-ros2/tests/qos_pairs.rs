@@ -224,6 +224,7 @@ fn every_pair_matches_or_is_refused_on_both_sides() {
     };
     eventually("all of them heard, or refused there", || {
         publishers.iter_mut().for_each(|publisher| publish(publisher, &string("hello")));
+        // time: paces the publisher
         std::thread::sleep(std::time::Duration::from_millis(10));
         complete(&mut listener, &to, 2) && complete(&mut talker, &from, 1)
     });

@@ -170,6 +170,7 @@ fn a_client_that_dies_in_a_call_leaves_nothing() {
     let new_client = |name: &str| matched(&here(&rig, name), "there", ADD);
     let mut client = new_client("first");
     assert!(matches!(
+        // time: nobody answers, so only the time-out ends it
         client.call_bytes(&ints(&[1, 2]), Duration::from_millis(50)),
         Err(CallError::TimedOut { .. })
     ));

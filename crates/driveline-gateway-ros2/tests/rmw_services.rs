@@ -217,6 +217,7 @@ fn a_server_that_is_restarted_at_once_gets_the_calls() {
         let second = &second;
         // A call that the gateway has given up with the first server may come here as well.
         scope.spawn(move || {
+            // time: a pause between polls, which the end of the test ends
             while over.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
                 (0..second.waiting()).for_each(|_| second.take().reply(&ints(&[4])));
             }

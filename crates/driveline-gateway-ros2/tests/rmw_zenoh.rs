@@ -53,6 +53,7 @@ fn images_of_4_mib_pass_both_ways_whole_and_none_is_lost() {
     let mut publisher = rig.publisher(CAMERA, "front/camera", Image::schema(), BIG + 4096, &qos);
     eventually("matched there", || {
         publish_image(&mut publisher, 8, 7);
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         !heard.heard().is_empty()
     });
@@ -134,6 +135,7 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     let mut subscription = rig.subscription("chatter", &Qos { depth: 64, ..Qos::default() });
     eventually("heard", || {
         publish(&mut publisher, &string("hello"));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         !heard.heard().is_empty()
     });
@@ -145,6 +147,7 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     eventually("asked for", || {
         other.publish(&rig::rmw::string("back"));
         said.push("back");
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         rig.report().from_ros[0].carried > 0 && subscription.matched() == 1
     });
@@ -164,6 +167,7 @@ fn strings_pass_both_ways_and_nothing_comes_back() {
     let mut fence = rig.publisher("chatter", "front/fence", string_schema(), 4096, &Qos::default());
     eventually("behind any echo there", || {
         publish(&mut fence, &string("fence"));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         heard.strings().last().is_some_and(|text| text == "fence")
     });
@@ -318,6 +322,7 @@ fn a_thousand_a_second_arrive_and_none_is_lost() {
     let sender = std::thread::spawn(move || {
         for n in 0..COUNT {
             publisher.publish(&rig::rmw::string(&format!("{n:08}")));
+            // time: paces the publisher
             std::thread::sleep(Duration::from_micros(900));
         }
         publisher
@@ -352,6 +357,7 @@ fn a_thousand_a_second_reach_nodes_and_none_is_lost() {
     let texts: Vec<String> = (0..COUNT).map(|n| format!("{n:08}")).collect();
     for text in &texts {
         publish(&mut publisher, &string(text));
+        // time: paces the publisher
         std::thread::sleep(Duration::from_micros(900));
     }
     eventually("the last", || heard.strings().last() == texts.last());
@@ -579,6 +585,7 @@ fn a_simulation_s_clock_is_heard_over_zenoh() {
     eventually("stamped by the simulation", || {
         clock.publish(&time);
         publish_image(&mut publisher, 8, 7);
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         // A little before what was told last, or after it, as long as nothing more is told.
         heard.heard().last().is_some_and(|h| {

@@ -18,5 +18,7 @@ mod ledger_world;
 pub mod neighbours;
 pub mod offering;
 pub mod probing;
+#[cfg(test)]
+mod protocol_world;
 pub mod window;
 pub mod wire;

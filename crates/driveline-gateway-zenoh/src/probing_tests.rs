@@ -44,7 +44,9 @@ impl Time {
     }
 }
 
+// time: on the clock of `Time`, a number that the tests advance
 const SHORT: Duration = Duration::from_millis(19_900);
+// time: as above
 const LONG: Duration = Duration::from_millis(20_100);
 
 #[test]

@@ -40,6 +40,7 @@ fn clocks_that_differ_by_seconds_are_known_to_within_what_is_said() {
             let before = MonotonicNs::now();
             say(&mut publisher, number);
             published.push((before, MonotonicNs::now()));
+            // time: paces the publisher
             std::thread::sleep(Duration::from_millis(5));
         }
         let mut told = None;
@@ -140,6 +141,7 @@ fn a_way_that_is_longer_in_one_direction_makes_the_bound_wider_and_not_the_estim
                 // One clock: zero is the truth.
                 assert!(offset.unsigned_abs() <= *error, "{offset} is not within {error} of 0");
             }
+            // time: paces the publisher
             std::thread::sleep(Duration::from_millis(10));
             seen >= 100 && both.iter().all(Option::is_some)
         });
@@ -218,6 +220,7 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
         eventually("enough was looked at", || {
             for _ in 0..20 {
                 ways.say();
+                // time: paces the publisher
                 std::thread::sleep(Duration::from_millis(1));
             }
             let truth = -ways.shift_ns;
@@ -258,8 +261,9 @@ fn clocks_that_differ_by_seconds_over_a_way_that_is_longer_in_one_direction_are_
 #[test]
 fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
     let long = Duration::from_millis(40);
-    // Half a second passes between two measurements. One that comes at the wrong moment, or a machine that stands still meanwhile, leaves nothing to see.
-    let negative = (1..=5).any(|_| {
+    // Half a second passes between two measurements. One that comes at the wrong moment, or a
+    // machine that stands still meanwhile, leaves nothing to see: then it is tried again.
+    eventually("told as negative", || {
         let Some(rig) = Rig::with_delays(&small(), &deep(), 0, [long, Duration::ZERO]) else {
             return true;
         };
@@ -267,6 +271,7 @@ fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
         let mut say_for = |n: usize| {
             for _ in 0..n {
                 ways.say();
+                // time: paces the publisher
                 std::thread::sleep(Duration::from_millis(2));
             }
             ways.seen.drain(..).collect::<Vec<Way>>()
@@ -279,5 +284,4 @@ fn a_way_that_becomes_short_is_told_as_negative_and_not_made_to_fit() {
         assert!(seen.iter().all(Way::is_within_bound));
         seen.iter().any(|way| way.transit_ns < -10_000_000)
     });
-    assert!(negative, "none was negative");
 }

@@ -41,6 +41,7 @@ fn churn(publishers: u64, most_bytes_each: u64) {
                     say(publisher, number);
                     number += 1;
                 }
+                // time: paces the publisher
                 std::thread::sleep(Duration::from_millis(1));
                 while let Some(sample) = subscription.take().unwrap() {
                     let of = sample.view().unwrap().number;

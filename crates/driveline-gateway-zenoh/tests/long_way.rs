@@ -189,6 +189,7 @@ fn ends_no_connection(network: &dyn Fn(&Path, &str) -> [Value; 2]) {
         let mut loan = publisher.loan(LEN).unwrap();
         loan.payload_mut().fill(number as u8);
         publisher.publish(loan).unwrap();
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(100));
         heard.read_raw(&mut subscription, LEN);
         heard.numbers.len() >= 2

@@ -118,6 +118,7 @@ fn what_still_waits_for_a_reader_when_the_gateway_starts_anew_is_nobody_s_publis
     }
     // The one after the last that has room waits.
     eventually("published", || {
+        // time: one of several waits, which `eventually` ends
         subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap()
     });
     stranger.fall_silent();
@@ -227,6 +228,7 @@ fn a_host_that_reads_nothing_holds_no_more_threads_and_pins_however_often_it_ask
         // Long enough for a thread to take one, for which it has to wait for room.
         for _ in 0..10 {
             publish();
+            // time: paces the publisher
             std::thread::sleep(Duration::from_millis(5));
         }
         let qos = [fast, sure][n % 2];

@@ -11,12 +11,13 @@ mod rig;
 
 use driveline::types::{Qos, Schema};
 use rig::certificates::{authority, calls_over_tls, certificate, tls};
-use rig::stopwatch::{Gaps, Stopwatch, Took, tell};
+use rig::stopwatch::{Gaps, Stopwatch, Took, measures, tell};
 use rig::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Long enough for a connection that is let in to carry samples many times over.
+// time: nothing is to happen meanwhile; on a slow machine less could
 const LONG: Duration = Duration::from_secs(4);
 
 /// What the second host shows.
@@ -103,6 +104,7 @@ fn a_stranger_and_one_without_a_certificate_are_not() {
                 (1, 0),
                 "{shows:?} was let in"
             );
+            // time: a pause between polls
             std::thread::sleep(Duration::from_millis(50));
         }
         for host in [&rig.a, &rig.b] {
@@ -149,6 +151,7 @@ fn a_large_sample_arrives_at_once() {
     const LEN: usize = 256 << 10;
     const SAMPLES: usize = 200;
     /// For each: 11 ms are usual, and up to a quarter of a second, or as long as keep-alives are apart, where the end stays …
+    // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_millis(150);
     /// … which it does in 9 to 20 of them where neither keep-alives nor nudges follow soon. By chance, all over TLS stands still in one of a hundred runs.
     const LATE: usize = 2;
@@ -174,7 +177,7 @@ fn a_large_sample_arrives_at_once() {
         SAMPLES as u32 * WITHIN,
     );
     assert!(
-        late.len() <= LATE,
+        !measures() || late.len() <= LATE,
         "of {SAMPLES} samples one after the other these took more than {WITHIN:?}: {late:?}"
     );
     // Nor does Zenoh permit that a connection is read and written at the same time.
@@ -191,6 +194,7 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
     const DEFINITION: usize = 30_000;
     /// What is usual is 0.05 s. In one of a hundred runs, beside others, all that goes over TLS stands still for the 1.5 s for which Zenoh waits for room: the
     /// protocol, section 5. Then a question may have to be asked again.
+    // time: judged where `make measure` runs the test
     const WITHIN: Duration = Duration::from_secs(4);
     /// The lease: whoever is silent for longer is gone.
     const SILENT: Duration = Duration::from_secs(2);
@@ -236,6 +240,7 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
             if heard() {
                 gaps.heard();
             }
+            // time: paces the publisher
             std::thread::sleep(Duration::from_millis(5));
         }
         let known = known.join().unwrap();
@@ -243,14 +248,20 @@ fn a_long_list_of_publishers_arrives_and_ends_no_connection() {
             "{PUBLISHERS} publishers were known after {:?}, without a processor for {:?}",
             known.time, known.waited
         );
-        assert!(known.is_within(WITHIN), "{PUBLISHERS} publishers were known after {known:?}");
+        assert!(
+            !measures() || known.is_within(WITHIN),
+            "{PUBLISHERS} publishers were known after {known:?}"
+        );
     });
     let took = Took { time: gaps.longest(), ..watch.read() };
     println!(
         "meanwhile nothing was heard for at most {:?}, without a processor for {:?}",
         took.time, took.waited
     );
-    assert!(took.is_within(SILENT), "nothing was heard for {took:?} while a list was sent");
+    assert!(
+        !measures() || took.is_within(SILENT),
+        "nothing was heard for {took:?} while a list was sent"
+    );
     let hosts = rig.b.report().unwrap().hosts;
     assert!(
         !hosts.is_empty() && hosts.iter().all(|h| h.alive && h.outages == 0),
@@ -299,6 +310,7 @@ fn a_host_speaks_for_no_other() {
             Some(Vec::new()),
             "one with the certificate of 'trunk' is known as 'planner'"
         );
+        // time: a pause between polls
         std::thread::sleep(Duration::from_millis(50));
     }
     drop((publishers, subscriptions));
@@ -322,6 +334,7 @@ fn commands_pass(from: &Host, to: &Host, they_do: bool, name: &str) {
             p.publish(loan).unwrap();
             *n += u32::from(s.latest().unwrap().is_some());
         }
+        // time: paces the publisher
         std::thread::sleep(Duration::from_millis(5));
         received
     };

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const PATIENCE: Duration = Duration::from_secs(60);
 
     fn report(host: &str) -> Report {
         Report { gateway: "test".into(), host: host.into(), ..Report::default() }

@@ -78,6 +78,7 @@ fn runs(pid: &str) -> bool {
 
 fn gone(pid: &str) {
     while runs(pid) {
+        // time: a pause between polls
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -103,6 +104,7 @@ fn a_signal_ends_a_module_whose_initialisation_hangs_and_a_second_one_at_once() 
         host.signal(Signal::INT);
         // Signals of one kind that nobody has taken yet are one signal.
         while again && host.process.try_wait().unwrap().is_none() {
+            // time: a pause between polls
             std::thread::sleep(Duration::from_millis(5));
             host.signal(Signal::INT);
         }

@@ -137,6 +137,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     const LONG: Duration = Duration::from_secs(60);
+    // time: nothing ends what it waits for, so only the time-out ends the wait
     const SHORT: Duration = Duration::from_millis(20);
 
     #[test]

@@ -50,6 +50,7 @@ class Example(unittest.TestCase):
         while not (value := condition(self.printed())):
             over = time.monotonic() > deadline or process.poll() is not None
             self.assertFalse(over, f"{what} is missing; this was printed:\n{self.printed()}")
+            # time: a pause between polls
             time.sleep(0.05)
         return value
 

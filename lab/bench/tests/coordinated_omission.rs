@@ -95,6 +95,7 @@ fn measure(pace: Pace, depth: u32) -> (Account, Vec<Stall>) {
             if let [receiver, _] = children(std::process::id()).as_slice() {
                 stalls.extend(stall(*receiver, || over.load(Relaxed)));
             }
+            // time: a pause between two stalls
             std::thread::sleep(Duration::from_millis(100));
         }
         (measured.join().unwrap().unwrap(), stalls)

@@ -189,6 +189,7 @@ fn a_favoured_subscriber_has_its_priority_and_its_cpu_and_nobody_else_has() {
                     *seen = Place::of(*pid).or(seen.take());
                 }
             }
+            // time: a pause between polls
             std::thread::sleep(Duration::from_millis(5));
         }
         measured.join().unwrap().unwrap()

@@ -356,6 +356,7 @@ fn an_interruption_leaves_a_valid_partial_result_and_nothing_else() {
     let pid = child.id();
     let children = format!("/proc/{pid}/task/{pid}/children");
     while std::fs::read_to_string(&children).unwrap().trim().is_empty() {
+        // time: a pause between polls
         std::thread::sleep(Duration::from_millis(5));
     }
     let target = rustix::process::Pid::from_child(&child);
@@ -387,6 +388,7 @@ fn a_measured_process_that_dies_makes_the_run_invalid_and_is_named() {
             let measured = rustix::process::Pid::from_raw(measured.parse().unwrap()).unwrap();
             let _ = rustix::process::kill_process(measured, rustix::process::Signal::KILL);
         }
+        // time: a pause between polls
         std::thread::sleep(Duration::from_millis(5));
     }
     let mut text = String::new();

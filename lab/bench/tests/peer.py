@@ -52,10 +52,11 @@ class Link:
         self.socket.bind(self.path(direction, index))
 
     def await_receivers(self, direction, count):
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not all(os.path.exists(self.path(direction, i)) for i in range(count)):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{count} receivers did not come within 20 s")
+                raise TimeoutError(f"{count} receivers did not come within 60 s")
+            # time: a pause between polls
             time.sleep(0.001)
 
     def send(self, direction, count, scheduled=0, mark=MAGIC):
@@ -112,13 +113,16 @@ class Link:
 def publisher(link, job):
     link.await_receivers("out", job["subscribers"])
     link.send("out", job["subscribers"])
+    # time: a peer's own settling before the first sample
     time.sleep(0.05)
     link.end["counted_from"] = link.next + job["warm_up"]
     start = time.monotonic_ns()
     for i in range(job["warm_up"] + job["messages"]):
         due = start + int(i * 1e9 / job["pace"]["rate_hz"])
+        # time: paces the publisher
         time.sleep(max(0, due - time.monotonic_ns()) / 1e9)
         link.sent.append(link.send("out", job["subscribers"], due))
+    # time: a peer's own settling after the last sample
     time.sleep(0.1)
     if link.variant == "forgets" and link.next % 5 == 0:
         link.next += 1
@@ -249,9 +253,11 @@ def main():
             return 0
         if job["system"].endswith("/silent"):
             os.close(1)
+            # time: says nothing until it is killed
             time.sleep(3600)
         if job["system"].endswith("/leaves") and os.fork() == 0:
             with open(f"{os.environ['LEFT_BEHIND']}/{os.getpid()}", "w"):
+                # time: is left behind until it is killed
                 time.sleep(3600)
         link = Link(job)
         roles = {"publisher": publisher, "subscriber": subscriber, "ping": ping, "echo": echo}

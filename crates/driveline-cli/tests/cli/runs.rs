@@ -570,7 +570,7 @@ fn what_hangs_is_shown_as_long_as_it_does_and_can_be_ended() {
     );
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert!(lines.by_ref().any(|l| l.contains("stopping")));
-    // Sooner it would be the same.
+    // time: a signal that comes sooner is the same one; later is as well
     std::thread::sleep(Duration::from_millis(600));
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let errors = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
@@ -687,6 +687,7 @@ fn when_the_terminal_goes_a_run_ends_in_good_order() {
         if f.path("out/report.html").exists() && f.path("out/summary.json").exists() {
             break;
         }
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let summary = ended(&f);

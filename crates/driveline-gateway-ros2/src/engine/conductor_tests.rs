@@ -30,6 +30,7 @@ fn what_dds_refuses_keeps_nobody_from_an_answer() {
     let asks = std::thread::spawn(move || (0..30).any(|_| !control.report().stale));
     while !asks.is_finished() {
         conductor.look();
+        // time: a pause between looks; the thread that asks ends them
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(asks.join().unwrap(), "nobody is answered");

@@ -102,6 +102,7 @@ fn a_reader_that_a_topic_waits_for_keeps_the_conductor_from_nothing() {
             if let Some(sample) = reader.take_next().unwrap() {
                 break sample.header().sequence;
             }
+            // time: a time-out of 60 s, which only a bug reaches
             if began.elapsed() > LONG {
                 shared.stop.store(true, Ordering::Release);
                 panic!("nothing comes");

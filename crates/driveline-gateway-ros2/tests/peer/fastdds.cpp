@@ -205,6 +205,7 @@ void publish(fast::DomainParticipant* participant, fast::Topic* topic, bool imag
     const auto letter = static_cast<char>('a' + n % 26);
     Message message{image ? "" : std::string(size, letter), "cam", std::vector<std::uint8_t>(image ? size : 0, static_cast<std::uint8_t>(letter))};
     if (!writer->write(&message)) fail("writing");
+    // time: paces the publisher
     std::this_thread::sleep_for(period);
   }
   std::puts("written");

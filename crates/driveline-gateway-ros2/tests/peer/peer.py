@@ -220,6 +220,7 @@ def publish(participant, topic, kind, size, count, period_us, qos):
             writer.write(Image(header, 1, int(size), "mono8", 0, int(size), [letter] * int(size)))
         else:
             writer.write(String(chr(letter) * int(size)))
+        # time: paces the publisher
         time.sleep(int(period_us) / 1e6)
     say("written")
     while not over(1):

@@ -129,6 +129,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(60);
         while !condition() {
             assert!(Instant::now() < end, "not {what}");
+            // time: a pause between polls; only a time-out of a minute or more ends them
             std::thread::sleep(Duration::from_millis(1));
         }
     }

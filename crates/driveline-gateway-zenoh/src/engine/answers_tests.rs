@@ -119,11 +119,11 @@ fn a_host_that_makes_no_room_delays_no_other_however_much_it_asks() {
         ask(&format!("h{n}"), n * 10);
     }
     let mut first: Vec<u32> = (0..20)
-        .map(|_| answered.recv_timeout(Duration::from_secs(4)).expect("another host is answered"))
+        .map(|_| answered.recv_timeout(Duration::from_secs(60)).expect("another host is answered"))
         .collect();
     first.sort_unstable();
     assert_eq!(first, (0..20).map(|n| n * 10).collect::<Vec<_>>());
     *gate.0.lock().unwrap() = true;
     gate.1.notify_all();
-    assert_eq!(answered.recv_timeout(Duration::from_secs(4)), Ok(9));
+    assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(9));
 }

@@ -84,6 +84,7 @@ mod tests {
             let end = Instant::now() + Duration::from_secs(60);
             while publisher.matched() != n {
                 assert!(Instant::now() < end, "{} are matched", publisher.matched());
+                // time: a pause between polls; only a time-out of a minute or more ends them
                 std::thread::sleep(Duration::from_millis(1));
             }
         };

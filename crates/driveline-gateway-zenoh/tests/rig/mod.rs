@@ -39,6 +39,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !condition() {
         assert!(Instant::now() < end, "not {what} within {PATIENCE:?}");
+        // time: a pause between polls; only a time-out of a minute or more ends them
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -83,6 +83,7 @@ pub(crate) fn play() {
         for Word { process, number, missed } in words(&mut subscription) {
             println!("{MARK}{process} {number} {missed}");
         }
+        // time: paces the publisher
         std::thread::sleep(PACE);
     }
 }

@@ -47,6 +47,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration) {
     });
     thread::spawn(move || {
         for (due, bytes) in leave {
+            // time: the delay of the link
             thread::sleep(due.saturating_duration_since(Instant::now()));
             if to.write_all(&bytes).is_err() {
                 break;

@@ -3,7 +3,7 @@
 //! a test does to the network meanwhile delays neither by itself.
 
 use super::readings::{Heard, TOPIC};
-use super::stopwatch::{Stopwatch, Took, tell, this_thread, waited_of, within};
+use super::stopwatch::{Stopwatch, Took, measures, tell, this_thread, waited_of, within};
 use super::{Carried, Host, Rig, eventually, publisher_options, subscription_options};
 use driveline::types::{MonotonicNs, Qos};
 use driveline::{RawPublisher, RawSubscription, WaitMode};
@@ -33,6 +33,7 @@ impl Speech {
 }
 
 /// Until the first sample is heard after a link is back, or a gateway was started again.
+// time: judged where `make measure` runs the test
 pub(crate) const RECOVERY: Duration = Duration::from_secs(2);
 /// After so long it still goes on: what was heard first was not only what had been kept.
 const GOES_ON: Duration = Duration::from_millis(500);
@@ -117,6 +118,7 @@ impl Talk {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.read();
+            // time: a link is away for a while, which the caller gives
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -152,7 +154,7 @@ impl Talk {
         let took = self.took_to_recover(since, what);
         tell(what, took, promised);
         assert!(
-            took.is_within(promised),
+            !measures() || took.is_within(promised),
             "{what}: received again after {took:?}, and {promised:?} are promised"
         );
     }
@@ -238,6 +240,9 @@ impl Talk {
         } else {
             0
         });
+        if !measures() {
+            return;
+        }
         assert!(publish <= may_block + LOCAL, "publishing took {publish:?}");
         // A publish time is from before the wait.
         assert!(way <= may_block + LOCAL, "the subscription beside it got one after {way:?}");
@@ -282,6 +287,7 @@ fn speak(
         shared.said.store(number, SeqCst);
         shared.longest_publish_us.fetch_max(took.as_micros() as u64, SeqCst);
         next = (next + pause).max(Instant::now());
+        // time: paces the publisher
         std::thread::sleep(next - Instant::now());
     }
     publisher
@@ -292,6 +298,7 @@ fn listen(mut subscription: RawSubscription, shared: &Shared) {
     let both_waited = || waited_of(&[own, shared.speaker.load(SeqCst)]);
     let (mut last, mut waited): (Option<Instant>, _) = (None, both_waited());
     while !shared.stop.load(SeqCst) {
+        // time: how often it looks whether it is to stop
         if !subscription.wait(Some(Duration::from_millis(20)), WaitMode::Block).unwrap() {
             continue;
         }

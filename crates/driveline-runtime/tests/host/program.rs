@@ -251,7 +251,7 @@ fn fill_memory() {
 
 fn hang() -> ! {
     loop {
-        std::thread::sleep(Duration::from_secs(1));
+        std::thread::park();
     }
 }
 
@@ -337,6 +337,7 @@ impl Component for Relay {
         let number = number(invocation).ok_or_else(|| failure("not a number"))?;
         let slow_on = self.slow_on.load(Ordering::Relaxed);
         if slow_on == 0 || slow_on == number {
+            // time: makes a callback that takes long
             std::thread::sleep(Duration::from_millis(self.take_ms.load(Ordering::Relaxed)));
         }
         if number.cast_signed() == self.abort_on.load(Ordering::Relaxed) {
@@ -442,6 +443,7 @@ impl Component for Printer {
 
     fn shutdown(&self) {
         while self.hang.load(Ordering::Relaxed) != 0 {
+            // time: hangs; a test ends it
             std::thread::sleep(Duration::from_secs(1));
         }
         println!("{} is shut down", self.name);

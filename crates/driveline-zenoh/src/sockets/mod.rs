@@ -150,6 +150,7 @@ mod tests {
         // What nobody reads fills it.
         let mut queued = 0;
         loop {
+            // time: full is what takes no more for a while; on a slow machine it is found full later
             std::thread::sleep(Duration::from_millis(20));
             let now = rustix::io::ioctl_fionread(&stands_still).unwrap();
             if now == std::mem::replace(&mut queued, now) && now > 0 {
@@ -188,6 +189,7 @@ mod tests {
 
     #[test]
     fn connections_have_the_limit_whenever_they_were_made() {
+        // time: given to the kernel; nothing waits for it
         const LIMIT: Duration = Duration::from_secs(2);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let connect = || TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -200,6 +202,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(60);
         while tcp_user_timeout(&later).unwrap() != 2_000 {
             assert!(Instant::now() < end, "a later one has no limit");
+            // time: a pause between polls; only the time-out of 60 s ends them
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -436,6 +436,7 @@ mod tests {
         let mut processes = Processes::new(&program, &peers, &interrupted);
         processes.start_gateway(0, Path::new("/bin/sh"), &at("gateway")).unwrap();
         while !at("ready").exists() {
+            // time: a pause between polls
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(processes);

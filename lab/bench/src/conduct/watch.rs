@@ -73,6 +73,7 @@ mod tests {
                 vec![("me".into(), std::process::id()), ("nobody".into(), u32::MAX)],
                 Duration::from_millis(2),
             );
+            // time: the length of one attempt of several, each longer
             std::thread::sleep(Duration::from_millis(50) * (1 << attempt));
             watch.stop()
         });

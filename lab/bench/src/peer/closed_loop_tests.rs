@@ -94,6 +94,7 @@ impl Receiver for In {
     fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
         // Nobody else sends: what is not there does not come.
         if self.0.borrow().on_its_way.is_empty() {
+            // time: the limit that the code under test has given; nothing races it
             std::thread::sleep(limit.unwrap());
         }
         Ok(())

@@ -217,6 +217,7 @@ mod tests {
         fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
             if self.0.is_empty() {
                 // Without a limit it would never come back.
+                // time: the limit that the code under test has given; nothing races it
                 std::thread::sleep(limit.unwrap());
             }
             Ok(())

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
 /// How long one stands still.
+// time: what the measurement is to show; a slow machine makes it longer, and it is read afterwards
 pub(crate) const STALL: Duration = Duration::from_millis(300);
 
 /// When a process stood still, for sure.
@@ -28,10 +29,11 @@ pub(crate) fn stall(pid: i32, over: impl Fn() -> bool) -> Option<Stall> {
     while from.is_none() && !over() && state(pid)? != 'Z' {
         from = all_stopped(pid)?.then(|| MonotonicNs::now().0);
     }
+    // time: as above
     std::thread::sleep(STALL);
     let to = MonotonicNs::now().0;
     kill_process(process, Signal::CONT).ok()?;
-    // Some time to catch up.
+    // time: some to catch up, so that one stall is not the next one's
     std::thread::sleep(STALL);
     Some(Stall { from: from?, to })
 }

@@ -57,7 +57,7 @@ fn is_used(path: &Path) -> bool {
 /// What this run has left: files that are new and nobody's, and processes that it has started.
 pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String> {
     let mark = format!("{MARK}={}", std::process::id());
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let new = files(name)
             .difference(before)
@@ -81,6 +81,7 @@ pub(crate) fn left_behind(name: &str, before: &BTreeSet<PathBuf>) -> Vec<String>
         if all.is_empty() || Instant::now() > deadline {
             return all;
         }
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(50));
     }
 }

@@ -28,11 +28,13 @@ struct Slow {
     [[nodiscard]] bool IsInitialized() const { return true; }
     [[nodiscard]] std::string InitializationErrorString() const { return {}; }
     bool SerializeToArray(void* into, int) const {
+        // time: makes a slow conversion; its figures are only compared with each other
         std::this_thread::sleep_for(slow);
         std::memcpy(into, &number, 1);
         return true;
     }
     bool ParseFromArray(const void* from, int) {
+        // time: makes a slow conversion; its figures are only compared with each other
         std::this_thread::sleep_for(slow);
         std::memcpy(&number, from, 1);
         return true;
@@ -71,10 +73,12 @@ class SlowRelay : public driveline::Component {
         if (!in) return driveline::Error{"the message triggers"};
         if (out_.matched() == 0) return {};
         const auto call = std::make_shared<const Call>(Call{invocation.start(), invocation.start() - in->header().publish_time});
+        // time: makes a slow callback, likewise
         std::this_thread::sleep_for(slow);
         {
             const driveline::Conversion conversion;
             const driveline::Conversion same_time_again;
+            // time: as above
             std::this_thread::sleep_for(slow);
         }
         if (auto done = before_.publish(call); !done) return done.error();

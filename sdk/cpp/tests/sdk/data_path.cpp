@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     wanted.max_held = 1;
     auto publisher = node.publisher("data", driveline::Bytes{"raw"}, offered).value();
     auto subscription = node.subscription("data", driveline::Bytes{"raw"}, wanted).value();
-    while (publisher.matched() == 0 || subscription.matched() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (publisher.matched() == 0 || subscription.matched() == 0) std::this_thread::yield();
     const auto start = std::chrono::steady_clock::now();
     std::byte first{};
     for (std::size_t i = 0; i < turns; ++i) {

@@ -47,6 +47,7 @@ bool eventually(Condition condition) {
     const auto end = std::chrono::steady_clock::now() + patience;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > end) return false;
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;

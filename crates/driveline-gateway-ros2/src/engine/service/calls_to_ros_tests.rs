@@ -45,6 +45,7 @@ impl Reply for Client {
     }
 }
 
+// time: of calls that are told the time; none waits for it
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn calls(pending: u32) -> CallsToRos {

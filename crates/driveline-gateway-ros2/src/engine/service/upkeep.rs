@@ -335,6 +335,7 @@ mod tests {
         let asks = upkeep.get().unwrap().clone();
         upkeep.let_go();
         assert_eq!(
+            // time: nothing may come meanwhile; on a slow machine less could
             woken.recv_timeout(Duration::from_millis(100)),
             Err(RecvTimeoutError::Timeout),
             "it is not over"

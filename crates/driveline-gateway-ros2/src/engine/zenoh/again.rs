@@ -113,6 +113,7 @@ mod tests {
         eventually("nothing to be done", || again.look(Instant::now()).is_none());
         drop(there);
         eventually("lost", || !is_connected() && again.look(Instant::now()).is_some());
+        // time: longer than between two attempts; a slow machine makes fewer
         std::thread::sleep(2 * AGAIN_EVERY);
         assert!(again.look(Instant::now()).is_some(), "it goes on");
         let there = session(node, &[&at]);

@@ -311,6 +311,7 @@ mod tests {
         let (inbox, now, late) = (
             Arc::new(Inbox::new(100, 100)),
             Instant::now(),
+            // time: told to the inbox; nothing waits for it
             Instant::now() + HELD_WITHIN + Duration::from_secs(1),
         );
         let history = inbox.awaits(handle_of(&[1; 16]), now);

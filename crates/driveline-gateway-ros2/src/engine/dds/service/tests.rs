@@ -49,6 +49,7 @@ fn reason(mut broken: impl FnMut() -> Option<String>) -> String {
             Some(reason) => return reason,
             None => assert!(Instant::now() < end, "nobody says that it broke"),
         }
+        // time: a pause between polls; only the time-out of 60 s ends them
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -33,6 +33,7 @@ impl Dds {
 }
 
 /// How long a client waits for a server, and then for its response.
+// time: of one attempt; what was lost before all had matched is asked again
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn text(e: impl std::fmt::Debug) -> String {

@@ -208,6 +208,7 @@ fn publish<M: Message>(node: &mut impl Node, of: &Endpoint, samples: &Samples) -
     say("matched");
     for n in 0..samples.count {
         node.publish(&publisher, M::new(samples.size, b'a' + (n % 26) as u8))?;
+        // time: paces the publisher
         std::thread::sleep(samples.period);
     }
     say("written");
@@ -220,6 +221,7 @@ fn subscribe<M: Message>(node: &mut impl Node, of: &Endpoint) -> Result<()> {
     let mut n = 0;
     while !over(Duration::ZERO) {
         let Some(message) = node.take(&subscription)? else {
+            // time: a pause between polls; the test ends the process
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };

@@ -49,6 +49,7 @@ impl Service for Add {
     }
 
     fn answer(request: &Two, delay_ms: u64) -> Sum {
+        // time: makes a slow server
         std::thread::sleep(Duration::from_millis(delay_ms));
         Sum { sum: request.a + request.b }
     }
