@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Samples of any topic, read by what its schema says.
 
+use crate::cloud;
+use driveline_msgs::CloudView;
 use driveline_rosidl::{CDR_ENCODING, Catalog, Layout, Text, Value, cdr};
 use driveline_types::print::{Printer, ProtobufDefinition};
 use driveline_types::{PayloadKind, PlainLayout, Schema};
@@ -9,10 +11,15 @@ use std::fmt;
 /// Bytes of a payload that is not understood that are shown.
 const HEAD: usize = 32;
 
+/// Type of point clouds.
+const CLOUD: &str = "driveline/PointCloud";
+
 /// How the samples of one publisher are read.
 pub(crate) enum Decoder {
     Cdr(Layout),
     Plain(PlainLayout),
+    /// `driveline/PointCloud`.
+    Cloud(PlainLayout),
     Protobuf(ProtobufDefinition),
     /// The payload is a text.
     Text,
@@ -24,6 +31,7 @@ pub(crate) enum Decoder {
 pub(crate) enum Decoded<'a> {
     Cdr(&'a Layout, Value),
     Plain(&'a PlainLayout, &'a [u8]),
+    Cloud { cloud: Box<CloudView<'a>>, full: bool },
     Protobuf(&'a ProtobufDefinition, &'a [u8]),
     Text(&'a str),
     Bytes(&'a [u8]),
@@ -35,6 +43,7 @@ impl Decoder {
         let broken = |why: String| (Self::Bytes, Some(why));
         match schema.kind {
             PayloadKind::Plain => match schema.definition.parse() {
+                Ok(layout) if schema.name == CLOUD => (Self::Cloud(layout), None),
                 Ok(layout) => (Self::Plain(layout), None),
                 Err(e) => broken(format!("{e}")),
             },
@@ -57,8 +66,8 @@ impl Decoder {
         }
     }
 
-    /// Reads a sample.
-    pub(crate) fn read<'a>(&'a self, payload: &'a [u8]) -> Result<Decoded<'a>, String> {
+    /// Reads a sample. Of clouds all points are shown with `full`, else a summary.
+    pub(crate) fn read<'a>(&'a self, payload: &'a [u8], full: bool) -> Result<Decoded<'a>, String> {
         match self {
             Self::Cdr(layout) => cdr::read(layout, payload)
                 .map(|value| Decoded::Cdr(layout, value))
@@ -67,6 +76,14 @@ impl Decoder {
                 .check(payload)
                 .map(|()| Decoded::Plain(layout, payload))
                 .map_err(|e| e.to_string()),
+            // A type of this name that somebody else has declared is shown as it is.
+            Self::Cloud(layout) => match CloudView::of_bytes(payload) {
+                Ok(cloud) => Ok(Decoded::Cloud { cloud: Box::new(cloud), full }),
+                Err(_) => layout
+                    .check(payload)
+                    .map(|()| Decoded::Plain(layout, payload))
+                    .map_err(|e| e.to_string()),
+            },
             Self::Protobuf(d) => {
                 d.check(payload).map(|()| Decoded::Protobuf(d, payload)).map_err(|e| e.to_string())
             }
@@ -83,6 +100,7 @@ impl Decoded<'_> {
         match self {
             Self::Cdr(layout, value) => Text::new(layout, value).print(p),
             Self::Plain(layout, payload) => layout.print(payload, p),
+            Self::Cloud { cloud, full } => cloud::print(cloud, *full, p),
             Self::Protobuf(definition, payload) => definition.print(payload, p),
             Self::Text(text) => p.fields(|p| {
                 p.field("text")?;
@@ -119,7 +137,7 @@ mod tests {
     fn shown(schema: &Schema, payload: &[u8]) -> (String, Option<String>) {
         let (decoder, why) = Decoder::of(schema);
         let mut out = String::new();
-        match decoder.read(payload) {
+        match decoder.read(payload, false) {
             Ok(sample) => {
                 sample.print(&mut Printer::new(&mut out, Style::Text, Limits::default())).unwrap()
             }

@@ -5,6 +5,7 @@
 //! `driveline-analyze`. This is arguments, tables and exit codes.
 
 mod arguments;
+mod cloud;
 mod commands;
 mod decoder;
 mod picture;

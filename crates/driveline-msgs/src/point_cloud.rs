@@ -318,6 +318,26 @@ impl<'a> CloudView<'a> {
         Ok(Self { head, data })
     }
 
+    /// Looks at the bytes of a point cloud, of any alignment.
+    ///
+    /// # Errors
+    /// [`CloudError`] if its numbers do not fit its data.
+    pub fn of_bytes(payload: &'a [u8]) -> Result<Self, CloudError> {
+        let offset = payload_len::<PointCloud>(0)?;
+        let short = CloudError::Payload(PayloadError::Short {
+            type_name: "driveline/PointCloud",
+            len: payload.len(),
+            min: offset,
+        });
+        let (Ok((head, _)), Some(data)) =
+            (PointCloud::read_from_prefix(payload), payload.get(offset..))
+        else {
+            return Err(short);
+        };
+        check(&head, data.len())?;
+        Ok(Self { head, data })
+    }
+
     /// The copy of the head.
     #[must_use]
     pub fn head(&self) -> &PointCloud {

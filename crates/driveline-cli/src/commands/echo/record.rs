@@ -26,7 +26,7 @@ fn age(ns: i64) -> String {
 /// A comment about the sample, its fields in the manner of `ros2 topic echo`, and `---`.
 pub(super) fn text(taken: &Taken, payload: &[u8], limits: Limits, screen: &Screen) -> String {
     let mut out = screen.paint("2", &facts(taken)) + "\n";
-    match taken.talker.decoder.read(payload) {
+    match taken.talker.decoder.read(payload, limits == Limits::NONE) {
         Ok(sample) => {
             // A String takes everything.
             let _ = sample.print(&mut Printer::new(&mut out, Style::Text, limits));
@@ -70,7 +70,7 @@ pub(super) fn json(topic: &TopicName, taken: &Taken, payload: &[u8], limits: Lim
     // A String takes everything.
     let _ = Printer::new(&mut out, Style::Json, Limits::NONE)
         .fields(|p| header(p, topic, taken, payload));
-    match taken.talker.decoder.read(payload) {
+    match taken.talker.decoder.read(payload, limits == Limits::NONE) {
         Ok(sample) => {
             out += r#","fields":"#;
             let _ = sample.print(&mut Printer::new(&mut out, Style::Json, limits));
